@@ -1,0 +1,1 @@
+"""headwaters: streams into bronze, and the commands around the dbt project."""
