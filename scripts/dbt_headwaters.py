@@ -1,0 +1,147 @@
+"""What headwaters adds to dbt: a Spark session that answers in one line.
+
+dbt imports every module named `dbt_*` and starts the classes in its `plugins`
+(https://github.com/dbt-labs/dbt-core: dbt/plugins/manager.py). This one puts a cursor of its own in
+place of dbt-spark's for `method: session`, because dbt-spark's
+
+- builds its session anew for every statement, which costs a dozen calls each time and, on Spark
+  Connect, a warning;
+- lets a second process run into the embedded metastore, and prints what Java then says;
+- passes on whole Java stack traces.
+
+It can go when dbt-spark does these. See docs/decisions/0003-one-line-errors.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.spark.connections import SparkConnectionManager
+from dbt.plugins.manager import dbtPlugin
+
+_lock = threading.Lock()
+
+
+class Headwaters(dbtPlugin):
+    """Installs the cursor when dbt first opens a connection: `dbt parse` needs no pyspark."""
+
+    def initialize(self) -> None:
+        """Called by dbt once for each invocation."""
+        opening = SparkConnectionManager.open
+        if getattr(opening, "headwaters", False):
+            return
+
+        def open_connection(cls: Any, connection: Any) -> Any:
+            if connection.credentials.method == "session":
+                _install_cursor()
+            return opening.__func__(cls, connection)  # type: ignore[attr-defined]
+
+        open_connection.headwaters = True  # type: ignore[attr-defined]
+        SparkConnectionManager.open = classmethod(open_connection)  # type: ignore[assignment]
+
+
+plugins = [Headwaters]
+
+
+def one_line(error: BaseException) -> str:
+    """What a Spark error says, without its plan, its stack and its Java names."""
+    text = str(error)
+    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, flags=re.MULTILINE)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    line = lines[0]
+    if line.startswith("An error occurred while calling") and len(lines) > 1:
+        line = causes[-1] if causes else lines[1]
+    line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
+    # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
+    task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)
+    return task.group(1) if task else line
+
+
+def _install_cursor() -> None:
+    with _lock:
+        from dbt.adapters.spark import session
+
+        if session.Cursor.__name__ != "Cursor":
+            return
+        from dbt.adapters.events.logging import AdapterLogger
+        from dbt_common.exceptions import DbtRuntimeError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import DataFrame, SparkSession
+
+        logger = AdapterLogger("Spark")
+        sessions: dict[str, SparkSession] = {}
+
+        class HeadwatersCursor(session.Cursor):
+            """dbt-spark's cursor with one session for each process and errors of one line."""
+
+            def execute(self, sql: str, *parameters: Any) -> None:
+                if parameters:
+                    sql = sql % parameters
+                with _lock:
+                    spark = _session(sessions, self.server_side_parameters)
+                self._df = self._answer(spark.sql, sql)
+
+            def fetchall(self) -> Any:
+                return self._answer(super().fetchall)
+
+            def fetchone(self) -> Any:
+                return self._answer(super().fetchone)
+
+            def _answer(self, ask: Any, *arguments: Any) -> DataFrame | Any:
+                try:
+                    return ask(*arguments)
+                except Exception as error:
+                    if (
+                        not isinstance(error, PySparkException)
+                        and "Py4J" not in type(error).__name__
+                    ):
+                        raise
+                    logger.debug(str(error))
+                    log = _lake() / "logs" / "spark.log"
+                    raise DbtRuntimeError(f"{one_line(error)}\n(more in {log})") from None
+
+        session.Cursor = HeadwatersCursor  # type: ignore[misc]
+
+
+def _session(sessions: dict[str, Any], settings: dict[str, str]) -> Any:
+    """The process's session for these settings, started when there is none that lives."""
+    from dbt_common.exceptions import DbtRuntimeError
+    from pyspark.sql import SparkSession
+
+    from headwaters import engine, metastore
+    from headwaters.errors import WorkError
+
+    remote = settings.get("spark.remote", "")
+    if remote and "HEADWATERS_ENGINE" not in os.environ and (local := engine.find(_lake())):
+        settings = {**settings, "spark.remote": local.address}
+        remote = local.address
+    found = sessions.get(remote)
+    if found is not None and (remote or found.sparkContext._jsc is not None):
+        return found
+    if remote and not engine.answers(remote):
+        raise DbtRuntimeError(
+            f"no Spark listens at {remote.split(';')[0]}: start one with `headwaters engine start`"
+        )
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if not remote:
+        try:
+            metastore.hold(_lake(), "dbt")
+        except WorkError as error:
+            raise DbtRuntimeError(str(error)) from None
+        builder = builder.enableHiveSupport()
+    sessions[remote] = builder.getOrCreate()
+    return sessions[remote]
+
+
+def _lake() -> Path:
+    from headwaters.project import Project
+
+    return Project.find().lake

@@ -1,0 +1,154 @@
+"""One Spark for the whole session: a Spark Connect engine on a lake of its own.
+
+- `lake`     the session's temporary lake folder (HEADWATERS_LAKE points to it)
+- `engine`   the running engine (`engine.address`), one JVM for all tests
+- `spark`    a Spark Connect session on it
+- `project`  this checkout
+- `dbt`      runs dbt in this process against the engine and asserts that it succeeds
+- `new_project`  makes a small dbt project with this project's macros and models of your own
+- `schema`   a schema name of the test's own; every `<schema>*` database is dropped afterwards
+
+A test that needs the embedded Spark starts it in a subprocess, with a lake of its own: a process
+that once spoke Spark Connect cannot go back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwaters import engine as engines
+from headwaters.project import Project
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Dbt = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The session's lake folder; HEADWATERS_LAKE points to it while the session lasts."""
+    folder = tmp_path_factory.mktemp("lake")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADWATERS_LAKE", str(folder))
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def project(lake: Path) -> Project:
+    """This checkout, with the session's lake."""
+    return Project(ROOT)
+
+
+@pytest.fixture(scope="session")
+def engine(project: Project, lake: Path) -> Iterator[engines.Engine]:
+    """One Spark Connect server for the whole session."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "HEADWATERS_DRIVER_MEMORY" not in os.environ:
+            patch.setenv("HEADWATERS_DRIVER_MEMORY", "2g")
+        running = engines.start(project, port=0)
+        patch.setenv("HEADWATERS_ENGINE", running.address)
+        yield running
+        # A client that outlives its server asks it for ten minutes to release the session.
+        from pyspark.sql import SparkSession
+
+        SparkSession.builder.remote(running.address).getOrCreate().stop()
+        engines.stop(project)
+
+
+@pytest.fixture(scope="session")
+def spark(engine: engines.Engine) -> Any:
+    """A Spark Connect session on the engine."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.remote(engine.address).getOrCreate()
+
+
+@pytest.fixture
+def schema(spark: Any) -> Iterator[str]:
+    """A schema of the test's own: pass it as `dbt(..., schema=schema)`."""
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    yield name
+    for row in spark.sql(f"show databases like '{name}*'").collect():
+        spark.sql(f"drop database {row[0]} cascade")
+
+
+@pytest.fixture
+def dbt(engine: engines.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dbt:
+    """`dbt("run", "--select", "x", project_dir=…, schema=…, expect=True)` in this process.
+
+    Returns dbt's result object. Fails the test with dbt's messages when the outcome is not the
+    expected one; `expect=None` takes either. What dbt writes goes to the test's folder.
+    """
+    from dbt.cli.main import dbtRunner
+
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+
+    def run(
+        *arguments: str,
+        project_dir: Path = ROOT,
+        schema: str | None = None,
+        expect: bool | None = True,
+    ) -> Any:
+        messages: list[str] = []
+
+        def listen(event: Any) -> None:
+            if event.info.level in ("warn", "error"):
+                messages.append(event.info.msg)
+
+        with monkeypatch.context() as patch:
+            patch.chdir(project_dir)
+            patch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+            patch.setenv("DBT_LOG_PATH", str(tmp_path / "logs"))
+            if schema is not None:
+                patch.setenv("HEADWATERS_SCHEMA", schema)
+            result = dbtRunner(callbacks=[listen]).invoke(
+                [
+                    "--no-use-colors",
+                    "--quiet",
+                    *arguments,
+                    "--target",
+                    "engine",
+                    "--project-dir",
+                    str(project_dir),
+                    "--profiles-dir",
+                    str(ROOT / "profiles"),
+                ]
+            )
+        result.messages = messages  # type: ignore[attr-defined]
+        if expect is not None and result.success is not expect:
+            pytest.fail(
+                f"dbt {' '.join(arguments)}: {result.exception or ''}\n" + "\n".join(messages)
+            )
+        return result
+
+    return run
+
+
+@pytest.fixture
+def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
+    """`new_project({"models/a.sql": "select 1 as id", …})` → the folder of a small dbt project.
+
+    It has this project's macros, profile and layer defaults, and the files given.
+    """
+
+    def make(files: dict[str, str]) -> Path:
+        folder = tmp_path / f"project_{uuid.uuid4().hex[:6]}"
+        folder.mkdir()
+        (folder / "macros").symlink_to(ROOT / "macros")
+        (folder / "profiles").symlink_to(ROOT / "profiles")
+        shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return folder
+
+    return make

@@ -1,0 +1,39 @@
+"""The engine and the connection that dbt has to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headwaters.engine import Engine, find
+
+
+def test_engine_is_found_by_its_lake(engine: Engine, lake: Path) -> None:
+    assert find(lake) == engine
+
+
+def test_dbt_builds_a_delta_table_on_the_engine(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    folder = new_project({"models/silver/a.sql": "select 1 as id, 'x' as name"})
+    dbt("run", project_dir=folder, schema=schema)
+    tables = [
+        f"{database[0]}.a"
+        for database in spark.sql(f"show databases like '{schema}*'").collect()
+        if spark.catalog.tableExists(f"{database[0]}.a")
+    ]
+    assert len(tables) == 1
+    assert [tuple(row) for row in spark.table(tables[0]).collect()] == [(1, "x")]
+    assert spark.sql(f"describe detail {tables[0]}").collect()[0]["format"] == "delta"
+
+
+def test_a_failed_model_says_one_line_and_names_the_log(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], schema: str, lake: Path
+) -> None:
+    folder = new_project({"models/silver/a.sql": "select missing from (select 1 as id)"})
+    result = dbt("run", project_dir=folder, schema=schema, expect=False)
+    message = result.result.results[0].message
+    assert "missing" in message
+    assert str(lake / "logs" / "spark.log") in message
+    assert "Project" not in message and "org.apache" not in message
