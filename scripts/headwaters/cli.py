@@ -7,9 +7,100 @@ from typing import Annotated
 
 import typer
 
+from headwaters.errors import UserError, WorkError
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
+app.add_typer(engine_app, name="engine")
 simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look real.")
 app.add_typer(simulate_app, name="simulate")
+
+
+def main() -> None:
+    """The console entry: what went wrong is one line, and the exit code says whose fault it is."""
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"headwaters: {error}", err=True)
+        raise SystemExit(2) from None
+    except WorkError as error:
+        typer.echo(f"headwaters: {error}", err=True)
+        raise SystemExit(1) from None
+
+
+@app.callback()
+def _app() -> None:
+    """Streams into bronze, and the commands around the dbt project."""
+
+
+@app.command()
+def setup(
+    dev: Annotated[bool, typer.Option("--dev", help="With what the checks need.")] = False,
+) -> None:
+    """Make .venv complete: packages and jars from their locks, Spark's configuration."""
+    from headwaters.environment import setup as run
+    from headwaters.project import Project
+
+    if not run(Project.find().root, dev, typer.echo):
+        typer.echo("nothing to do: the environment is complete")
+
+
+@app.command()
+def land() -> None:
+    """Put the sample data and a simulated month of finance where the streams read."""
+    from headwaters.land import land as run
+    from headwaters.project import Project
+
+    project = Project.find()
+    for stream, count in run(project).items():
+        typer.echo(f"{stream}: {count or 'no new'} files landed")
+    simulate_finance()
+
+
+@app.command()
+def summary() -> None:
+    """Each table, its rows, and what is new since the last summary."""
+    from headwaters.project import Project
+    from headwaters.summary import summary as run
+
+    run(Project.find())
+
+
+@engine_app.command("start")
+def engine_start(
+    port: Annotated[
+        int | None, typer.Option(help="Port on 127.0.0.1 [default: 15002, or a free one].")
+    ] = None,
+) -> None:
+    """Start a local Spark Connect server on this lake, and wait until it listens."""
+    from headwaters import engine
+    from headwaters.project import Project
+
+    started = engine.start(Project.find(), port)
+    typer.echo(f"engine at {started.address}: dbt run --target engine")
+
+
+@engine_app.command("stop")
+def engine_stop() -> None:
+    """Stop the engine of this lake."""
+    from headwaters import engine
+    from headwaters.project import Project
+
+    stopped = engine.stop(Project.find())
+    typer.echo("engine stopped" if stopped else "no engine runs here")
+
+
+@engine_app.command("status")
+def engine_status() -> None:
+    """Say where the engine of this lake listens; exit code 1 when none runs."""
+    from headwaters import engine
+    from headwaters.project import Project
+
+    found = engine.find(Project.find().lake)
+    typer.echo(
+        f"engine at {found.address}, process {found.pid}" if found else "no engine runs here"
+    )
+    raise typer.Exit(0 if found else 1)
 
 
 @simulate_app.callback()
@@ -61,3 +152,7 @@ def simulate_finance(
     for landed in land(config, out or Project.find().lake / "landing", files):
         for line in summary(landed):
             typer.echo(line)
+
+
+if __name__ == "__main__":
+    main()

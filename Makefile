@@ -1,0 +1,66 @@
+# The commands around the project; CI calls the same targets (.ci/run, .github/workflows/ci.yml).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+SQL := models macros tests
+CODE := scripts tests benchmarks
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+.PHONY: run
+run: setup  ## everything: set up, land the sample data, ingest it, build and test the models
+	@$(BIN)/headwaters land
+	@$(BIN)/headwaters ingest --once
+	@$(BIN)/dbt build
+	@$(BIN)/headwaters summary
+
+.PHONY: test
+test:  ## all checks, as CI runs them, with the time that each took
+	@scripts/checks setup-dev lint types dbt-test pytest
+
+.PHONY: setup
+setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
+	@PYTHONPATH=scripts $(PYTHON) -m headwaters.environment
+
+.PHONY: setup-dev
+setup-dev:  ## the same, with what the checks need
+	@PYTHONPATH=scripts $(PYTHON) -m headwaters.environment --dev
+
+.PHONY: lint
+lint: setup-dev  ## ruff over the Python, sqlfluff over the SQL
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "not formatted: run make format"; exit 1; }
+	@$(BIN)/sqlfluff lint --disable-progress-bar --processes 2 $(SQL)
+
+.PHONY: format
+format: setup-dev  ## put the Python in form
+	@$(BIN)/ruff check --quiet --fix $(CODE)
+	@$(BIN)/ruff format --quiet $(CODE)
+
+.PHONY: types
+types: setup-dev  ## mypy, strict
+	@$(BIN)/mypy $(CODE)
+
+.PHONY: dbt-test
+dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample data, in a lake of its own
+	@scripts/dbt-test
+
+.PHONY: pytest
+pytest: setup-dev  ## the promises in Python, on one shared Spark
+	@$(BIN)/python -m pytest -q
+
+.PHONY: bench
+bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+.PHONY: clean
+clean:  ## remove everything that was made: environment, lake, target, logs
+	@[ ! -x $(BIN)/headwaters ] || $(BIN)/headwaters engine stop
+	rm -rf .venv lake target logs benchmarks/work
+
+.PHONY: help
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12

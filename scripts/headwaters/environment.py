@@ -1,0 +1,303 @@
+"""Set-up: the virtual environment, the jars, and the Java that Spark runs on.
+
+`make` runs this module with the system's Python before anything is installed, so it imports nothing
+but the standard library. `headwaters setup` is the same thing from inside the environment.
+
+Each step leaves a stamp with the digest of what it was made from, written when the step is
+complete: a second call compares digests and ends at once, a killed one is taken up again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwaters.errors import UserError, WorkError
+
+PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
+JAVA_PROVEN = (17, 21)
+INSTALL_JAVA = (
+    "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: "
+    "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Java:
+    """The Java that Spark will start: conf/spark/spark-env.sh chooses by the same rule."""
+
+    path: Path
+    major: int
+
+
+def find_java() -> Java:
+    """JAVA_HOME's Java, or else the first on PATH.
+
+    Raises UserError when there is none, or one older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if found is None:
+        where = f"JAVA_HOME is {home}, but there is no bin/java in it" if home else "no Java found"
+        raise UserError(f"{where}: {INSTALL_JAVA}")
+    asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
+    if version is None:  # macOS has a /usr/bin/java that only says where to get one
+        raise UserError(f"{found} is not a Java that runs: {INSTALL_JAVA}")
+    java = Java(Path(found), int(version.group(1)))
+    if java.major < min(JAVA_PROVEN):
+        raise UserError(f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}")
+    return java
+
+
+def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
+    """Make `<root>/.venv` complete: packages, jars, Spark's configuration. True if it did anything.
+
+    `dev` adds what the checks need. Raises UserError for what the user must provide (Python, Java),
+    WorkError for what failed (network, disk, a jar that is not the locked one).
+    """
+    if not PYTHON_FROM <= sys.version_info[:2] < PYTHON_BEFORE:
+        have = ".".join(map(str, sys.version_info[:2]))
+        raise UserError(
+            f"this is Python {have}: headwaters needs 3.11, 3.12 or 3.13 (make PYTHON=python3.11 …)"
+        )
+    java = find_java()
+    if java.major not in JAVA_PROVEN:
+        say(f"note: Java {java.major} is not one that Spark 4.2 was proven on: 17 and 21 are")
+    try:
+        folder = root / ".venv"
+        worked = _packages(root, folder, dev, say)
+        pyspark = _pyspark(folder)
+        worked |= _jars(root, folder, pyspark, java, say)
+        _link(root / "conf" / "spark", pyspark / "conf")
+    except OSError as error:
+        raise WorkError(
+            f"set-up failed at {error.filename or root}: {error.strerror}; mend that and run it again"
+        ) from error
+    return worked
+
+
+# -- packages ------------------------------------------------------------------------------------
+
+
+def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
+    lock = root / "conf" / ("requirements-dev.txt" if dev else "requirements.txt")
+    stamps = [
+        folder / f"installed{suffix}.sha256" for suffix in (["-dev"] if dev else ["", "-dev"])
+    ]
+    wanted = {
+        stamp: _digest(
+            root
+            / "conf"
+            / ("requirements-dev.txt" if "-dev" in stamp.name else "requirements.txt"),
+            root / "pyproject.toml",
+            text=str(folder.resolve()),
+        )
+        for stamp in stamps
+    }
+    # the development lock holds all of the runtime's
+    if any(_read(stamp) == digest for stamp, digest in wanted.items()):
+        return False
+    begun = folder / "setup.begun"
+    if begun.exists():
+        # Half an environment, from a killed set-up: pip cannot be trusted to see what is missing.
+        shutil.rmtree(folder)
+    folder.mkdir(exist_ok=True)
+    begun.touch()
+    for stamp in folder.glob("installed*.sha256"):
+        stamp.unlink()
+    count = len(re.findall(r"^[\w.\[\]-]+==", lock.read_text(), flags=re.MULTILINE))
+    say(f"installing {count} packages into {folder.name} (a minute or two, once)")
+    if not (folder / "bin" / "python").exists():
+        try:
+            venv.create(folder, with_pip=True)
+        except subprocess.CalledProcessError as error:
+            raise WorkError(
+                f"Python cannot make a virtual environment in {folder}: {_last_line(error.output)} "
+                "(Debian and Ubuntu: apt install python3-venv)"
+            ) from error
+    _pip(folder, "--require-hashes", "-r", str(lock))
+    _pip(folder, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(root))
+    _write(stamps[0], wanted[stamps[0]])
+    begun.unlink()
+    return True
+
+
+def _pip(folder: Path, *arguments: str) -> None:
+    log = folder / "setup.log"
+    command = [folder / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+    # `make` in a Spark user's shell: a PYTHONPATH with another pyspark would count as installed
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    with log.open("a") as output:
+        ran = subprocess.run(
+            [*map(str, command), *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            check=False,
+        )
+    if ran.returncode:
+        said = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
+        reason = said[0].removeprefix("ERROR: ") if said else f"exit code {ran.returncode}"
+        copy = folder.parent / "setup.log"
+        shutil.copy(log, copy)
+        raise WorkError(
+            f"pip could not install the packages: {reason} (all of it in {copy}; another index is "
+            "named by PIP_INDEX_URL or pip's configuration)"
+        )
+
+
+def _pyspark(folder: Path) -> Path:
+    found = sorted(folder.glob("lib/python3*/site-packages/pyspark"))
+    if len(found) != 1:
+        raise WorkError(f"{folder} has no pyspark: delete {folder} and run the set-up again")
+    return found[0]
+
+
+# -- jars ----------------------------------------------------------------------------------------
+
+
+def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool:
+    module, hashes = root / "conf" / "jars.xml", root / "conf" / "jars.sha256"
+    locked = read_hashes(hashes)
+    stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
+    digest = _digest(module, hashes)
+    before = _read(stamp).split()
+    if before[:1] == [digest] and all((pyspark / "jars" / name).is_file() for name in locked):
+        return False
+    say(f"fetching {len(locked)} jars (once)")
+    part = folder / "jars.part"
+    shutil.rmtree(part, ignore_errors=True)
+    _fetch(module, pyspark, java, part)
+    problem = _compare(part, locked)
+    if problem:
+        shutil.rmtree(part)
+        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    for name in set(before[1:]) - set(locked):
+        (pyspark / "jars" / name).unlink(missing_ok=True)
+    for name in locked:
+        (part / name).replace(pyspark / "jars" / name)
+    shutil.rmtree(part)
+    _write(stamp, "\n".join([digest, *locked]))
+    return True
+
+
+def read_hashes(path: Path) -> dict[str, str]:
+    """`{file name: SHA-256}` of a file in the format of sha256sum."""
+    pairs = (line.split() for line in path.read_text().splitlines() if line.strip())
+    return {name: digest for digest, name in pairs}
+
+
+def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml, with the Ivy that pyspark brings along."""
+    command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
+    if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
+        if not Path(mirror).is_file():
+            raise UserError(f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file")
+        command += ["-settings", mirror]
+    command += ["-cache", str(_ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
+    command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
+    ran = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if ran.returncode:
+        log = into.parent / "setup.log"
+        with log.open("a") as output:
+            output.write(ran.stdout)
+        reason = re.findall(r"\[Fatal Error\].*|No space left.*|Server access error.*", ran.stdout)
+        raise WorkError(
+            f"the jars could not be fetched: {reason[0] if reason else 'no repository has them'} "
+            f"(all of it in {log}; a Maven mirror is named by HEADWATERS_IVY_SETTINGS, the path of "
+            "an ivysettings.xml)"
+        )
+
+
+def _ivy_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "headwaters" / "ivy"
+
+
+def _compare(folder: Path, locked: dict[str, str]) -> str:
+    """What is wrong with the fetched jars, or ''."""
+    names = {path.name for path in folder.glob("*")}
+    if names != set(locked):
+        differ = ", ".join(sorted(names ^ set(locked)))
+        return f"conf/jars.xml and conf/jars.sha256 do not name the same jars ({differ})"
+    for name, expected in locked.items():
+        with (folder / name).open("rb") as file:
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        if actual != expected:
+            return f"{name} has SHA-256 {actual}, but conf/jars.sha256 says {expected}"
+    return ""
+
+
+def _link(target: Path, link: Path) -> None:
+    if link.is_symlink() and link.resolve() == target.resolve():
+        return
+    draft = link.with_name("conf.part")
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(target.resolve())
+    draft.replace(link)
+
+
+# -- small things --------------------------------------------------------------------------------
+
+
+def _digest(*paths: Path, text: str = "") -> str:
+    return hashlib.sha256(
+        b"".join([*(path.read_bytes() for path in paths), text.encode()])
+    ).hexdigest()
+
+
+def _read(stamp: Path) -> str:
+    return stamp.read_text() if stamp.is_file() else ""
+
+
+def _write(stamp: Path, text: str) -> None:
+    draft = stamp.with_suffix(".part")
+    draft.write_text(text)
+    draft.replace(stamp)
+
+
+def _last_line(output: bytes | str | None) -> str:
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no reason given"
+
+
+def main() -> int:
+    """`python -m headwaters.environment [--dev]`, from the project's root."""
+    try:
+        setup(Path.cwd(), dev="--dev" in sys.argv[1:])
+    except UserError as error:
+        print(f"headwaters: {error}", file=sys.stderr)
+        return 2
+    except WorkError as error:
+        print(f"headwaters: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("headwaters: stopped; the next set-up goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
