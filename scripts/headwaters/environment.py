@@ -82,7 +82,8 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         _link(root / "conf" / "spark", pyspark / "conf")
     except OSError as error:
         raise WorkError(
-            f"set-up failed at {error.filename or root}: {error.strerror}; mend that and run it again"
+            f"set-up failed at {error.filename or root}: {error.strerror}; it goes on from here "
+            "when that is mended"
         ) from error
     return worked
 
@@ -92,29 +93,17 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
 
 def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
     lock = root / "conf" / ("requirements-dev.txt" if dev else "requirements.txt")
-    stamps = [
-        folder / f"installed{suffix}.sha256" for suffix in (["-dev"] if dev else ["", "-dev"])
-    ]
-    wanted = {
-        stamp: _digest(
-            root
-            / "conf"
-            / ("requirements-dev.txt" if "-dev" in stamp.name else "requirements.txt"),
-            root / "pyproject.toml",
-            text=str(folder.resolve()),
-        )
-        for stamp in stamps
-    }
-    # the development lock holds all of the runtime's
-    if any(_read(stamp) == digest for stamp, digest in wanted.items()):
-        return False
+    # The development lock holds all of the runtime's, so its stamp is good for both.
+    for name in {lock.name, "requirements-dev.txt"}:
+        if _read(folder / f"{name}.sha256") == _packages_digest(root, folder, name):
+            return False
     begun = folder / "setup.begun"
     if begun.exists():
         # Half an environment, from a killed set-up: pip cannot be trusted to see what is missing.
         shutil.rmtree(folder)
     folder.mkdir(exist_ok=True)
     begun.touch()
-    for stamp in folder.glob("installed*.sha256"):
+    for stamp in folder.glob("requirements*.sha256"):
         stamp.unlink()
     count = len(re.findall(r"^[\w.\[\]-]+==", lock.read_text(), flags=re.MULTILINE))
     say(f"installing {count} packages into {folder.name} (a minute or two, once)")
@@ -128,9 +117,14 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
             ) from error
     _pip(folder, "--require-hashes", "-r", str(lock))
     _pip(folder, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(root))
-    _write(stamps[0], wanted[stamps[0]])
+    _write(folder / f"{lock.name}.sha256", _packages_digest(root, folder, lock.name))
     begun.unlink()
     return True
+
+
+def _packages_digest(root: Path, folder: Path, lock: str) -> str:
+    # with the folder's own path, because an environment that was moved or copied does not work
+    return _digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
 
 
 def _pip(folder: Path, *arguments: str) -> None:
