@@ -1,0 +1,121 @@
+{#- The newest commit of a Delta table: `version`, and `at`, its time in milliseconds since 1970. The two together name a state of
+    one table: a table dropped and made anew at the same version has another time. -#}
+{% macro _newest_commit(relation) %}
+    {{ return(_history(relation, 1)[0]) }}
+{% endmacro %}
+
+
+{#- The last `limit` commits of a table, newest first: version, at, operation, parameters, metrics. -#}
+{% macro _history(relation, limit) %}
+    {%- set commits = [] -%}
+    {%- for row in run_query('describe history ' ~ relation ~ ' limit ' ~ limit).rows -%}
+        {%- do commits.append({
+            'version': row['version'] | int,
+            'at': _milliseconds(row['timestamp']),
+            'operation': row['operation'],
+            'parameters': _as_mapping(row['operationParameters']),
+            'metrics': _as_mapping(row['operationMetrics']),
+        }) -%}
+    {%- endfor -%}
+    {{ return(commits) }}
+{% endmacro %}
+
+
+{% macro _as_mapping(value) %}
+    {%- if value is mapping -%}{{ return(value) }}{%- endif -%}
+    {{ return(fromjson(value, {}) if value else {}) }}
+{% endmacro %}
+
+
+{% macro _milliseconds(value) %}
+    {%- set moment = value -%}
+    {%- if value is string -%}
+        {#- Thrift: text in the session's time zone, UTC -#}
+        {%- set moment = modules.datetime.datetime.fromisoformat(value).replace(tzinfo=modules.pytz.utc) -%}
+    {%- endif -%}
+    {{ return((moment.timestamp() * 1000) | round | int) }}
+{% endmacro %}
+
+
+{#- Commits by what they do to the rows of their table. Everything that is not named here is taken to have changed rows. -#}
+{% macro _commit_effect(commit) %}
+    {%- set metrics = commit.metrics -%}
+    {%- set operation = commit.operation -%}
+    {%- if operation in [
+        'OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'ADD CONSTRAINT',
+        'DROP CONSTRAINT', 'UPGRADE PROTOCOL', 'CLUSTER BY', 'COMPUTE STATS', 'CREATE TABLE', 'SET TABLE COMMENT', 'DROP FEATURE',
+        'ADD DELETION VECTORS TOMBSTONES', 'CHANGE COLUMN', 'CHANGE COLUMNS', 'ADD COLUMNS', 'REPLACE COLUMNS', 'RENAME COLUMN', 'DROP COLUMNS',
+    ] -%}
+        {{ return({'rows': 0, 'inserts_only': true}) }}
+    {%- elif operation in ['WRITE', 'STREAMING UPDATE'] and (commit.parameters.get('mode') or commit.parameters.get('outputMode')) == 'Append' -%}
+        {{ return({'rows': metrics.get('numOutputRows', 1) | int, 'inserts_only': true}) }}
+    {%- elif operation == 'MERGE' -%}
+        {%- set removed = (metrics.get('numTargetRowsUpdated', 1) | int) + (metrics.get('numTargetRowsDeleted', 0) | int) -%}
+        {{ return({'rows': removed + (metrics.get('numTargetRowsInserted', 0) | int), 'inserts_only': removed == 0}) }}
+    {%- elif operation in ['DELETE', 'UPDATE'] -%}
+        {{ return({'rows': metrics.get('numDeletedRows', metrics.get('numUpdatedRows', 1)) | int, 'inserts_only': false}) }}
+    {%- endif -%}
+    {%- set rows = (metrics.get('numOutputRows', 0) | int) + (metrics.get('numDeletedRows', 0) | int) -%}
+    {{ return({'rows': [rows, 1] | max, 'inserts_only': false}) }}
+{% endmacro %}
+
+
+{#- What an input's table went through between two of its versions, and whether its change feed can tell it.
+    Returns rows (changed, an upper bound), commits (that changed rows), inserts_only, columns_added, and gap: why the range cannot
+    be read, or none. -#}
+{% macro _range(spec, from) %}
+    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'gap': none, 'from': from.version, 'to': spec.version} -%}
+    {%- set span = spec.source ~ ' from version ' ~ from.version ~ ' to ' ~ spec.version -%}
+    {%- if from.version > spec.version -%}
+        {%- do result.update({'gap': spec.source ~ ' is at version ' ~ spec.version ~ ', behind the ' ~ from.version ~ ' that was read last: it was restored elsewhere or made anew'}) -%}
+        {{ return(result) }}
+    {%- endif -%}
+    {#- commits may have come since the version was pinned: ask for some more than the range -#}
+    {%- set base = namespace(found=false) -%}
+    {%- set vacuums = [] -%}
+    {%- for commit in _history(spec.source, spec.version - from.version + 20) -%}
+        {%- if commit.version == from.version -%}
+            {%- set base.found = (commit.at == from.at) -%}
+            {%- if not base.found -%}
+                {%- do result.update({'gap': spec.source ~ ' is another table than the one that was read last: its version ' ~ from.version ~ ' has another date'}) -%}
+            {%- endif -%}
+        {%- elif from.version < commit.version <= spec.version -%}
+            {%- set effect = _commit_effect(commit) -%}
+            {%- if commit.operation == 'VACUUM START' -%}
+                {%- set retention = commit.parameters.get('specifiedRetentionMillis') or commit.parameters.get('defaultRetentionMillis') or 604800000 -%}
+                {%- do vacuums.append(commit.at - (retention | int)) -%}
+            {%- endif -%}
+            {%- if effect.rows > 0 -%}
+                {%- do result.update({
+                    'rows': result.rows + effect.rows,
+                    'commits': result.commits + 1,
+                    'inserts_only': result.inserts_only and effect.inserts_only,
+                }) -%}
+                {%- for horizon in vacuums if commit.at < horizon and not result.gap -%}
+                    {%- do result.update({'gap': 'the change files of ' ~ spec.source ~ ' at version ' ~ commit.version ~ ' were vacuumed'}) -%}
+                {%- endfor -%}
+            {%- endif -%}
+            {%- if commit.operation in ['ADD COLUMNS', 'CREATE OR REPLACE TABLE AS SELECT', 'CREATE OR REPLACE TABLE', 'REPLACE TABLE AS SELECT', 'RESTORE', 'WRITE', 'MERGE', 'STREAMING UPDATE'] -%}
+                {%- do result.update({'columns_added': result.columns_added or commit.operation == 'ADD COLUMNS'}) -%}
+            {%- elif commit.operation in ['RENAME COLUMN', 'DROP COLUMNS', 'CHANGE COLUMN', 'CHANGE COLUMNS', 'REPLACE COLUMNS'] and _changes_types(commit) -%}
+                {%- do result.update({'gap': span ~ ' changed its columns (' ~ commit.operation ~ ' at version ' ~ commit.version ~ ')'}) -%}
+            {%- endif -%}
+            {%- set properties = _as_mapping(commit.parameters.get('properties')) -%}
+            {%- if (commit.operation == 'SET TBLPROPERTIES' and (properties.get('delta.enableChangeDataFeed', 'true') | lower) == 'false')
+                or (commit.operation == 'UNSET TBLPROPERTIES' and 'delta.enableChangeDataFeed' in (commit.parameters | string))
+                or (' TABLE AS SELECT' in commit.operation and (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true') -%}
+                {%- do result.update({'gap': span ~ ' was without its change data feed (version ' ~ commit.version ~ ')'}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if not base.found and not result.gap -%}
+        {%- do result.update({'gap': 'the history of ' ~ span ~ ' is no longer kept'}) -%}
+    {%- endif -%}
+    {{ return(result) }}
+{% endmacro %}
+
+
+{#- A comment on a column is no change of a type. -#}
+{% macro _changes_types(commit) %}
+    {{ return(commit.operation in ['RENAME COLUMN', 'DROP COLUMNS']) }}
+{% endmacro %}

@@ -1,0 +1,32 @@
+{#- The rows that appeared in an input (`sign` 1) or disappeared from it (-1) between two of its versions, as a subquery with the
+    input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
+    summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
+    see `_recovered_inputs`. Where one commit changed rows there is nothing to sum, and where all only inserted there are no images. -#}
+{% macro _net_rows(range, source, sign) %}
+    {%- set feed = 'table_changes(' ~ string_literal(source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ ')' -%}
+    {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
+    {%- if range.inserts_only -%}
+        {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ (' where false' if sign < 0 else '') ~ ')') }}
+    {%- elif range.commits == 1 -%}
+        {%- set images = "('insert', 'update_postimage')" if sign > 0 else "('delete', 'update_preimage')" -%}
+        {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ' where _change_type in ' ~ images ~ ')') }}
+    {%- endif -%}
+    {{ return(
+        '(select * except (_net, _copy) from (select ' ~ columns ~ ', sum(' ~ _image_weight() ~ ') as _net from ' ~ feed ~ ' group by all)'
+        ~ ' lateral view explode(array_repeat(0, cast(greatest(' ~ ('' if sign > 0 else '-') ~ '_net, 0) as int))) _copies as _copy)'
+    ) }}
+{% endmacro %}
+
+
+{#- Every image of an input's change feed with its weight: what signed sums add up. -#}
+{% macro _weighed_rows(range, source) %}
+    {{ return(
+        '(select * except (_change_type, _commit_version, _commit_timestamp), ' ~ _image_weight() ~ ' as _weight from table_changes('
+        ~ string_literal(source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ '))'
+    ) }}
+{% endmacro %}
+
+
+{% macro _image_weight() %}
+    {{- return("case when _change_type in ('insert', 'update_postimage') then 1 else -1 end") -}}
+{% endmacro %}

@@ -1,0 +1,50 @@
+{#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the version of each input that
+    it holds; `pending`, the versions that a run was about to bring in; `bytes`. None where there is no such table. -#}
+{% macro _state(relation) %}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- set properties = _as_mapping(detail['properties']) -%}
+    {{ return({
+        'sql': properties.get('headwaters.sql'),
+        'inputs': fromjson(properties.get('headwaters.inputs', 'null')),
+        'pending': fromjson(properties.get('headwaters.pending', 'null')),
+        'bytes': detail['sizeInBytes'] | int,
+    }) }}
+{% endmacro %}
+
+
+{#- The versions of a model's inputs, as the table's properties keep them. -#}
+{% macro _watermark(inputs) %}
+    {%- set watermark = {} -%}
+    {%- for spec in inputs -%}
+        {%- do watermark.update({spec.source: {'version': spec.version, 'at': spec.at}}) -%}
+    {%- endfor -%}
+    {{ return(watermark) }}
+{% endmacro %}
+
+
+{% macro _set_properties_sql(relation, properties) %}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value)) -%}
+    {%- endfor -%}
+    {{ return('alter table ' ~ relation ~ ' set tblproperties (' ~ assignments | join(', ') ~ ')') }}
+{% endmacro %}
+
+
+{#- A run that adds to its target writes down first what it is about to add. If it was killed after its commit and before its
+    watermark, the target's history shows a commit that changed rows after that note: then what it holds is what was pending.
+    Returns the inputs that the target really holds. -#}
+{% macro _recovered_inputs(relation, state) %}
+    {%- if not state.pending -%}
+        {{ return(state.inputs) }}
+    {%- endif -%}
+    {%- set found = namespace(rows_changed=false, noted=false) -%}
+    {%- for commit in _history(relation, 100) if not found.noted -%}
+        {%- if commit.operation == 'SET TBLPROPERTIES' and 'headwaters.pending' in (commit.parameters | string) -%}
+            {%- set found.noted = true -%}
+        {%- elif _commit_effect(commit).rows > 0 or commit.operation in ['MERGE', 'WRITE'] -%}
+            {%- set found.rows_changed = true -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(state.pending if found.rows_changed else state.inputs) }}
+{% endmacro %}

@@ -1,0 +1,3 @@
+{% macro changes(relation) %}
+    {{ return(_input('changes', relation)) }}
+{% endmacro %}

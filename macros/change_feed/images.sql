@@ -1,0 +1,3 @@
+{% macro images(relation) %}
+    {{ return(_input('images', relation)) }}
+{% endmacro %}

@@ -1,0 +1,3 @@
+{% macro lookup(relation) %}
+    {{ return(_input('lookup', relation)) }}
+{% endmacro %}

@@ -1,0 +1,3 @@
+{% macro signed(relation) %}
+    {{ return(_input('signed', relation)) }}
+{% endmacro %}
