@@ -103,11 +103,6 @@ def engine_status() -> None:
     raise typer.Exit(0 if found else 1)
 
 
-@simulate_app.callback()
-def _simulate() -> None:
-    """Make records that look real."""
-
-
 @simulate_app.command("finance")
 def simulate_finance(
     rows: Annotated[int, typer.Option(help="Transaction records in all.")] = 20_000,

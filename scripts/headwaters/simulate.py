@@ -671,6 +671,8 @@ def summary(landed: Landed) -> list[str]:
     if not paths:
         return [f"{truth.stream}: no records"]
     folder = paths[0].parent
+    if folder.is_relative_to(Path.cwd()):
+        folder = folder.relative_to(Path.cwd())
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     if not landed.written:
         what = f"nothing new: its {truth.records:,} records are in {folder} already"
