@@ -58,6 +58,25 @@ def land() -> None:
 
 
 @app.command()
+def ingest(
+    select: Annotated[
+        list[str] | None, typer.Option("--select", "-s", help="Streams, in dbt's selection syntax.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Streams to leave out, in the same syntax.")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Read what is there and end, whatever the triggers say.")
+    ] = False,
+) -> None:
+    """Read streams into bronze tables; what does not fit goes to quarantine."""
+    from headwaters.ingest import ingest as run
+    from headwaters.project import Project
+
+    raise typer.Exit(run(Project.find(), select or (), exclude or (), once))
+
+
+@app.command()
 def summary() -> None:
     """Each table, its rows, and what is new since the last summary."""
     from headwaters.project import Project

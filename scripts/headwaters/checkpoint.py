@@ -1,0 +1,141 @@
+"""A stream's checkpoint, read from disk while nothing runs.
+
+Structured Streaming keeps `metadata` (the checkpoint's own id), `offsets/<batch>` (planned),
+`commits/<batch>` (done) and, for files, `sources/0/<batch>` (which files each batch took).
+headwaters adds `contract.json`, the contract that the last planned batch is read with.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from urllib.parse import unquote
+
+from headwaters.contract import Contract
+from headwaters.errors import WorkError
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a stream has not yet taken: files, their bytes, and whether a batch was cut short."""
+
+    files: int
+    size: int
+    unfinished: bool
+
+    @property
+    def nothing(self) -> bool:
+        """Whether a run would find nothing to do."""
+        return not self.files and not self.unfinished
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder of one stream's checkpoint."""
+
+    path: Path
+
+    @property
+    def id(self) -> str | None:
+        """The checkpoint's own identity; None before the first batch."""
+        try:
+            identity: str = json.loads((self.path / "metadata").read_text())["id"]
+        except FileNotFoundError:
+            return None
+        return identity
+
+    @property
+    def app_id(self) -> str:
+        """The `txnAppId` of every write: another checkpoint is another writer."""
+        return f"headwaters:{self.path.name}:{self.id}"
+
+    @property
+    def planned(self) -> int:
+        """The last batch whose input is fixed; -1 before the first."""
+        return max(_batches(self.path / "offsets"), default=-1)
+
+    @property
+    def committed(self) -> int:
+        """The last batch that is done; -1 before the first."""
+        return max(_batches(self.path / "commits"), default=-1)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a batch was planned and cut short: it will be run again, with the same input."""
+        return self.planned > self.committed
+
+    def seen(self) -> set[str]:
+        """The files that batches have taken, as unquoted URIs."""
+        log = self.path / "sources" / "0"
+        batches = _batches(log)
+        compacts = [int(f.stem) for f in _visible(log) if f.name.endswith(".compact")]
+        start = max(compacts, default=-1)
+        parts = [log / f"{start}.compact"] if compacts else []
+        parts += [log / str(batch) for batch in sorted(batches) if batch > start]
+        lines = (line for part in parts for line in part.read_text().splitlines()[1:])
+        return {unquote(json.loads(line)["path"]) for line in lines if line}
+
+    def pending(self, folder: Path, pattern: str | None = None) -> Pending:
+        """The files under `folder` that no batch has taken yet."""
+        seen = self.seen()
+        new = [f for f in landed(folder, pattern) if unquote(f.as_uri()) not in seen]
+        return Pending(len(new), sum(f.stat().st_size for f in new), self.unfinished)
+
+    def contract(self) -> Contract | None:
+        """The contract that the last planned batch was begun with."""
+        file = self.path / "contract.json"
+        return Contract.model_validate_json(file.read_bytes()) if file.exists() else None
+
+    def keep_contract(self, contract: Contract) -> None:
+        """Write the contract down before a batch is planned with it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        new = self.path / ".contract.json.new"
+        new.write_text(contract.model_dump_json(by_alias=True))
+        new.replace(self.path / "contract.json")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the stream for this process, for as long as it lives.
+
+        Raises WorkError with the holder's identity when another process ingests the stream.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().strip() or "another process"
+                raise WorkError(
+                    f"{self.path.name}: {holder} is ingesting this stream; wait for it, or stop it"
+                ) from None
+            lock.truncate(0)
+            lock.write(f"headwaters ingest, process {os.getpid()} on {os.uname().nodename},")
+            lock.flush()
+            yield
+
+
+def landed(folder: Path, pattern: str | None = None) -> list[Path]:
+    """The files under a folder as Spark's file source sees them: hidden names do not count."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        and not file.name.endswith("._COPYING_")
+        and (pattern is None or fnmatch(file.name, pattern))
+    ]
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [f for f in folder.iterdir() if f.name[0] != "."] if folder.is_dir() else []
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(file.name) for file in _visible(folder) if file.name.isdigit()]

@@ -1,0 +1,384 @@
+"""`headwaters ingest`: streams into bronze and quarantine, exactly once.
+
+Each stream is one Structured Streaming query. Its batches are written by `Writer.write` into two
+Delta tables, each write marked with the checkpoint's own identity and the batch's number
+(`txnAppId`, `txnVersion`), so that a batch that runs again after a crash changes nothing that it
+wrote before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headwaters.checkpoint import Checkpoint, Pending, landed
+from headwaters.contract import Contract
+from headwaters.errors import UserError, WorkError
+from headwaters.manifest import load_contracts
+from headwaters.project import Project
+
+
+class _StopAsked(Exception):
+    """Ends a query between two batches."""
+
+
+@dataclass
+class Stream:
+    """One stream of this run: what it is, where it lives, and what it has done so far."""
+
+    contract: Contract
+    checkpoint: Checkpoint
+    bronze: Path
+    quarantine: Path
+    folder: Path
+    batches: int = 0
+    rows: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    pending: Pending | None = None
+    error: str | None = None
+    cause: Exception | None = None
+    query: Any = None
+
+    @classmethod
+    def of(cls, project: Project, contract: Contract) -> Stream:
+        """The stream of a contract in this project's lake."""
+        bronze = project.warehouse / "bronze.db"
+        return cls(
+            contract=contract,
+            checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name),
+            bronze=bronze / contract.table,
+            quarantine=bronze / f"{contract.table}_quarantine",
+            folder=project.lake / contract.stream.path,
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Whether a run would find nothing to do; costs no Spark."""
+        tables = all((path / "_delta_log").is_dir() for path in (self.bronze, self.quarantine))
+        same = self.checkpoint.contract() == self.contract
+        return tables and same and self.pending is not None and self.pending.nothing
+
+
+def ingest(
+    project: Project, select: Sequence[str] = (), exclude: Sequence[str] = (), once: bool = False
+) -> int:
+    """Run the selected streams until nothing is left to read.
+
+    Returns the exit code: 0, 1 when a stream failed, 130 or 143 when a signal ended it early.
+    Raises UserError, before anything starts, for a contract or a folder that is not right.
+    """
+    from headwaters.progress import Display
+
+    os.chdir(project.root)
+    streams = [Stream.of(project, c) for c in load_contracts(project.root, select, exclude)]
+    for stream in streams:
+        _look(stream)
+    with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
+        for stream in streams:
+            held.enter_context(stream.checkpoint.held())
+        busy = [stream for stream in streams if not stream.idle]
+        if busy:
+            display.say("starting Spark")
+            spark = start_spark(project)
+            stopping.take_signals()
+            try:
+                _run(spark, busy, stopping, display)
+            finally:
+                spark.stop()
+    display.summary(streams)
+    if stopping.signal:
+        return 128 + stopping.signal
+    return 1 if any(stream.error for stream in streams) else 0
+
+
+def start_spark(project: Project) -> Any:
+    """Spark inside this process, with the project's settings and no metastore.
+
+    Tables are reached by path, so that dbt can hold the metastore at the same time.
+    """
+    from pyspark.sql import SparkSession
+
+    (project.lake / "logs").mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder
+    settings = project.spark_settings("local") | {
+        "spark.app.name": "headwaters ingest",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.scheduler.mode": "FAIR",
+        # as dbt sets it: a computed column that fails on one record is null, and does not stop all
+        "spark.sql.ansi.enabled": "false",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _look(stream: Stream) -> None:
+    if not stream.folder.is_dir():
+        raise UserError(
+            f"{stream.contract.file}: {stream.contract.name} reads {stream.contract.stream.path}, "
+            f"but there is no folder {stream.folder}: land files there, or change 'path'"
+        )
+    stream.pending = stream.checkpoint.pending(stream.folder)
+
+
+def _run(spark: Any, streams: Sequence[Stream], stopping: Stopping, display: Any) -> None:
+    for stream in streams:
+        try:
+            _prepare(spark, stream)
+            _finish_cut_short(spark, stream, stopping)
+            stream.checkpoint.keep_contract(stream.contract)
+            stream.query = _start(spark, stream, stream.contract, stopping)
+        except (UserError, WorkError) as error:
+            stream.error = str(error)
+        except Exception as error:
+            stream.error = _one_line(stream, error)
+    active = [stream for stream in streams if stream.query]
+    while any(stream.query.isActive for stream in active):
+        if stopping.signal:
+            for stream in active:
+                # a batch in flight ends first; the next one stops the query by itself
+                if not stream.query.status["isTriggerActive"]:
+                    stream.query.stop()
+        display.refresh()
+        time.sleep(0.1)
+    for stream in active:
+        failure = stream.query.exception()
+        if failure and not isinstance(stream.cause, _StopAsked):
+            stream.error = _one_line(stream, stream.cause or failure)
+
+
+def _prepare(spark: Any, stream: Stream) -> None:
+    """Make the tables, and see that they and the checkpoint belong together."""
+    from headwaters.tables import make_table, state
+
+    contract = stream.contract
+    _check_expressions(spark, contract)
+    make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
+    make_table(
+        spark, stream.quarantine, contract.quarantine_columns(), contract.quarantine_properties()
+    )
+    table, quarantine = state(spark, stream.bronze), state(spark, stream.quarantine)
+    files = table.files + quarantine.files
+    known = stream.checkpoint.app_id in {*table.batches, *quarantine.batches}
+    done = stream.checkpoint.committed >= 0
+    if stream.checkpoint.id is None and (files or table.batches):
+        raise WorkError(
+            f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
+            "missing: reading from the start would double the rows. Put the checkpoint back, or "
+            f"remove {stream.bronze} and {stream.quarantine} to ingest everything again"
+        )
+    if stream.checkpoint.id is not None and done and not known:
+        raise WorkError(
+            f"the checkpoint {stream.checkpoint.path} has read {stream.checkpoint.committed + 1} "
+            f"batches that bronze.{contract.table} never saw: going on would leave them out. Put "
+            "the table back, or remove the checkpoint to ingest everything again"
+        )
+
+
+def _check_expressions(spark: Any, contract: Contract) -> None:
+    """Raise UserError for a computed column or a check that Spark cannot understand."""
+    from pyspark.errors import PySparkException
+
+    def understood(frame: Any, what: str, expression: str) -> Any:
+        try:
+            return frame.selectExpr("*", f"({expression}) as `{what}`")
+        except PySparkException as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(
+                f"{contract.file}: {contract.name}.{what}: expression {expression}: {reason}"
+            ) from None
+
+    types = ", ".join(f"`{c.name}` {c.data_type}" for c in contract.read_columns)
+    frame = spark.createDataFrame([], types)
+    for column in contract.computed_columns:
+        frame = understood(frame, column.name, str(column.expression))
+    for column in contract.columns:
+        for rule in column.constraints:
+            if rule.expression:
+                understood(frame, f"{column.name}:check", rule.expression)
+
+
+def _finish_cut_short(spark: Any, stream: Stream, stopping: Stopping) -> None:
+    """Run a batch that was cut short with the contract that it was begun with.
+
+    Its rows may already be in one of the two tables. Split by another contract, a record could
+    then end up in both, or in neither.
+    """
+    before = stream.checkpoint.contract()
+    if stream.checkpoint.unfinished and before is not None and before != stream.contract:
+        _start(spark, stream, before, stopping, finish=True).awaitTermination()
+
+
+def _start(
+    spark: Any, stream: Stream, contract: Contract, stopping: Stopping, finish: bool = False
+) -> Any:
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", contract.name)
+    writer = Writer(stream, contract, stopping)
+    query = (
+        _read(spark, stream, contract)
+        .writeStream.queryName(contract.name)
+        .option("checkpointLocation", stream.checkpoint.path.as_uri())
+        .foreachBatch(writer.write)
+    )
+    # `once` runs a batch that was cut short and no other
+    trigger = {"once": True} if finish else {"availableNow": True}
+    return query.trigger(**trigger).start()
+
+
+def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
+    """The source as a streaming DataFrame: what the format delivers, and `_source_file`."""
+    from pyspark.sql import functions as F
+
+    from headwaters.records import CORRUPT, read_schema
+
+    declared = contract.stream
+    # Spark forgets files that are a week older than the newest one; a late file must not be lost.
+    options = {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
+    if declared.batch.max_files:
+        options["maxFilesPerTrigger"] = str(declared.batch.max_files)
+    if declared.batch.max_bytes:
+        options["maxBytesPerTrigger"] = declared.batch.max_bytes
+    reader = spark.readStream.options(**options)
+    folder = stream.folder.as_uri()
+    if declared.format == "json":
+        raw = reader.text(folder).where(F.trim("value") != "")
+        columns = [F.col("value")]
+    elif declared.format == "csv":
+        csv = {"header": "true", "enforceSchema": "false", **declared.options}
+        raw = reader.options(**csv, columnNameOfCorruptRecord=CORRUPT).csv(
+            folder, schema=read_schema(contract)
+        )
+        columns = [F.col(f"`{name}`") for name in raw.columns]
+    else:
+        files = [file.as_uri() for file in landed(stream.folder)]
+        known = spark.read.option("mergeSchema", "true").options(**declared.options)
+        schema = known.parquet(*files).schema if files else read_schema(contract)
+        raw = reader.options(**declared.options).schema(schema).parquet(folder)
+        columns = [F.col(f"`{name}`") for name in raw.columns]
+    # inside the lake a path is relative to it, so that the lake may be moved
+    lake = stream.checkpoint.path.parent.parent.as_uri() + "/"
+    source = F.replace(F.col("_metadata.file_path"), F.lit(lake), F.lit(""))
+    return raw.select(*columns, source.alias("_source_file"))
+
+
+@dataclass
+class Writer:
+    """Writes the batches of one stream into its two tables."""
+
+    stream: Stream
+    contract: Contract
+    stopping: Stopping
+    first: bool = True
+
+    def write(self, batch: Any, number: int) -> None:
+        """One micro-batch: bronze, and quarantine when something in it is bad."""
+        try:
+            self._write(batch, number)
+        except Exception as error:
+            self.stream.cause = error
+            raise
+
+    def _write(self, batch: Any, number: int) -> None:
+        from pyspark.sql import Observation
+
+        from headwaters.records import bad_rows, good_rows, parse
+        from headwaters.tables import state
+
+        if self.stopping.signal:
+            raise _StopAsked
+        started = time.monotonic()
+        at = datetime.now(UTC)
+        parsed = parse(self.contract, batch)
+        self._refuse_bad(parsed)
+        # Only the first batch of a run can be one that was written before.
+        spark, app = batch.sparkSession, self.stream.checkpoint.app_id
+        done = self.first and state(spark, self.stream.bronze).batches.get(app, -1) >= number
+        self.first = False
+        any_bad = True
+        if not done:
+            counts = Observation()
+            self._append(
+                good_rows(self.contract, parsed, at, number, counts), self.stream.bronze, number
+            )
+            found = counts.get
+            self.stream.rows += found["good"]
+            any_bad = any(count for reason, count in found.items() if reason != "good")
+        if any_bad:
+            bad = bad_rows(self.contract, parsed, at, number).persist()
+            try:
+                for row in bad.groupBy("reason", "field").count().collect():
+                    name = f"{row['reason']} {row['field']}" if row["field"] else row["reason"]
+                    self.stream.bad[name] += row["count"]
+                self._append(bad, self.stream.quarantine, number)
+            finally:
+                bad.unpersist()
+        self.stream.batches += 1
+        self.stream.seconds += time.monotonic() - started
+
+    def _append(self, rows: Any, table: Path, number: int) -> None:
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", self.stream.checkpoint.app_id)
+            .option("txnVersion", number)
+            .save(str(table))
+        )
+
+    def _refuse_bad(self, parsed: Any) -> None:
+        """Stop before anything is written when the contract says that bad records stop a stream."""
+        refused = None
+        if self.contract.stream.bad_records == "fail":
+            refused = "_bad is not null"
+        elif self.contract.stream.schema_policy == "fail":
+            refused = "_bad.reason = 'schema'"
+        if refused and (row := parsed.where(refused).select("_source_file", "_bad").head()):
+            bad = row["_bad"]
+            what = f"{bad['field']} {bad['message']}" if bad["field"] else bad["message"]
+            raise WorkError(f"{row['_source_file']}: a record {what}; nothing of its batch is kept")
+
+
+class Stopping:
+    """SIGINT and SIGTERM ask for an end after the batch in flight; a second one ends at once."""
+
+    def __init__(self) -> None:
+        """No signal has come yet."""
+        self.signal = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stopping:
+        """Take no signals yet."""
+        return self
+
+    def take_signals(self) -> None:
+        """Take both signals over (Spark's start takes SIGINT for itself)."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+
+    def _ask(self, number: int, _: object) -> None:
+        self.signal = number
+        for taken, before in self._before.items():
+            signal.signal(taken, before)
+
+    def __exit__(self, *_: object) -> None:
+        """Give the signals back."""
+        for taken, before in self._before.items():
+            signal.signal(taken, before)
+
+
+def _one_line(stream: Stream, error: BaseException) -> str:
+    """The line of an error that matters, and where the rest is."""
+    if isinstance(error, UserError | WorkError):
+        return str(error)
+    text = str(error)
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,57 @@
+"""What dbt knows: the streams of the project, chosen with dbt's own selection syntax."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headwaters.contract import Contract, parse_contract
+from headwaters.errors import UserError
+
+
+def load_contracts(
+    root: Path, select: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> list[Contract]:
+    """The contracts of the selected streams, by name; all streams when nothing is selected.
+
+    A selection is dbt's: `source:bronze.click_events`, `tag:nightly`, `+account_daily_spend` for
+    every stream that feeds a model. A bare name of a stream means that stream.
+    Raises UserError for a project that dbt cannot parse, a broken contract, or a selection that
+    holds no stream.
+    """
+    manifest = _invoke(root, ["parse"])
+    nodes = {
+        key: source.to_dict()
+        for key, source in manifest.sources.items()
+        if source.config.meta.get("stream") is not None and source.config.enabled
+    }
+    chosen = set(nodes)
+    if select or exclude:
+        names = {node["name"]: f"source:{node['source_name']}.{key}" for key, node in (
+            (n["name"], n) for n in nodes.values())}  # fmt: skip
+        arguments = ["ls", "--resource-types", "source", "--output", "json"]
+        arguments += ["--output-keys", "unique_id"]
+        if select:
+            arguments += ["--select", *(names.get(item, item) for item in select)]
+        if exclude:
+            arguments += ["--exclude", *(names.get(item, item) for item in exclude)]
+        lines = _invoke(root, arguments, manifest)
+        chosen &= {json.loads(line)["unique_id"] for line in lines}
+    if not chosen:
+        wanted = " ".join(select) or "this project"
+        known = ", ".join(sorted(node["name"] for node in nodes.values())) or "none"
+        raise UserError(f"no stream in {wanted} (the streams of this project: {known})")
+    return sorted((parse_contract(nodes[key]) for key in chosen), key=lambda c: c.name)
+
+
+def _invoke(root: Path, arguments: Sequence[str], manifest: Any = None) -> Any:
+    from dbt.cli.main import dbtRunner
+
+    folders = ["--project-dir", str(root), "--profiles-dir", str(root)]
+    result = dbtRunner(manifest=manifest).invoke([*arguments, "--quiet", *folders])
+    if not result.success:
+        reason = " ".join(str(result.exception or "see the lines above").split())
+        raise UserError(f"dbt cannot read the project: {reason}")
+    return result.result

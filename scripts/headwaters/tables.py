@@ -1,0 +1,85 @@
+"""The Delta tables that a stream writes: made, widened and asked by path, without a metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from headwaters.errors import UserError
+
+
+@dataclass(frozen=True)
+class State:
+    """What a table's log says: its files and the last batch of each writer (`txnAppId`)."""
+
+    files: int
+    batches: Mapping[str, int]
+
+
+def make_table(
+    spark: SparkSession,
+    path: Path,
+    columns: Sequence[tuple[str, str]],
+    properties: Mapping[str, str],
+) -> None:
+    """Make the table, or add the columns and set the properties that it lacks.
+
+    The macro `register_sources` makes the same table when dbt comes first. A table without
+    columns is one that dbt is registering at this moment. Raises UserError when a column has
+    another type in the table: changing it means rewriting the table, which nothing does unasked.
+    """
+    table = f"delta.`{path}`"
+    settings = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
+    if not (path / "_delta_log").is_dir():
+        spark.sql(
+            f"create table if not exists {table} ({_ddl(columns)}) "
+            f"using delta tblproperties ({settings})"
+        )
+    present = {field.name.lower(): field.dataType for field in spark.table(table).schema}
+    wanted = StructType.fromDDL(_ddl(columns))
+    for field in wanted:
+        found = present.get(field.name.lower(), field.dataType)
+        if found != field.dataType:
+            raise UserError(
+                f"bronze.{path.name}: column {field.name} is {found.simpleString()} in the table "
+                f"and {field.dataType.simpleString()} in the contract: declare the old type, or "
+                "another column"
+            )
+    missing = [column for column in columns if column[0].lower() not in present]
+    if missing:
+        spark.sql(f"alter table {table} add columns ({_ddl(missing)})")
+    rows = spark.sql(f"show tblproperties {table}").collect()
+    if {row["key"]: row["value"] for row in rows}.items() >= properties.items():
+        return
+    spark.sql(f"alter table {table} set tblproperties ({settings})")
+
+
+def state(spark: SparkSession, path: Path) -> State:
+    """The table as its newest commit left it.
+
+    Delta shows writers' transactions in no SQL statement, so this asks the log itself.
+    """
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
+    snapshot = log.update(False, none, none)
+    transactions = snapshot.setTransactions()
+    batches = {}
+    for index in range(transactions.size()):
+        transaction = transactions.apply(index)
+        batches[transaction.appId()] = transaction.version()
+    return State(files=snapshot.numOfFiles(), batches=batches)
+
+
+def _ddl(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns)
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
