@@ -56,8 +56,8 @@ class _Part(BaseModel):
 class Batch(_Part):
     """How much one micro-batch may hold."""
 
-    max_files: int | None = Field(None, gt=0)
-    max_bytes: str | None = Field(None, pattern=r"^\d+(b|k|m|g)?$")
+    max_files: int | None = Field(default=None, gt=0)
+    max_bytes: str | None = Field(default=None, pattern=r"^\d+(b|k|m|g)?$")
 
 
 class Stream(_Part):
@@ -69,7 +69,7 @@ class Stream(_Part):
     options: dict[str, str] = {}
     batch: Batch = Batch()
     trigger: Literal["available_now"] = "available_now"
-    schema_policy: Literal["fail", "rescue"] = Field("rescue", alias="schema")
+    schema_policy: Literal["fail", "rescue"] = Field(default="rescue", alias="schema")
     bad_records: Literal["quarantine", "fail"] = "quarantine"
 
     @model_validator(mode="after")

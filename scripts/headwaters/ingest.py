@@ -265,9 +265,11 @@ def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
         schema = known.parquet(*files).schema if files else read_schema(contract)
         raw = reader.options(**declared.options).schema(schema).parquet(folder)
         columns = [F.col(f"`{name}`") for name in raw.columns]
-    # inside the lake a path is relative to it, so that the lake may be moved
+    # A path inside the lake is kept relative to it, so that the lake may be moved.
+    source = F.col("_metadata.file_path")
     lake = stream.checkpoint.path.parent.parent.as_uri() + "/"
-    source = F.replace(F.col("_metadata.file_path"), F.lit(lake), F.lit(""))
+    for prefix in (lake, lake.replace("file:///", "file:/")):
+        source = F.replace(source, F.lit(prefix), F.lit(""))
     return raw.select(*columns, source.alias("_source_file"))
 
 
@@ -314,7 +316,7 @@ class Writer:
             self.stream.rows += found["good"]
             any_bad = any(count for reason, count in found.items() if reason != "good")
         if any_bad:
-            bad = bad_rows(self.contract, parsed, at, number).persist()
+            bad = bad_rows(self.contract, parsed, at, number, Observation()).persist()
             try:
                 for row in bad.groupBy("reason", "field").count().collect():
                     name = f"{row['reason']} {row['field']}" if row["field"] else row["reason"]

@@ -76,21 +76,21 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
 def good_rows(
     contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
 ) -> DataFrame:
-    """The rows of bronze in a parsed batch; `counts` gets good and bad ones, by reason.
-
-    The observation stands between parsing and filter: without it Spark would push the filter
-    down and parse every record twice.
-    """
+    """The rows of bronze in a parsed batch; `counts` gets the numbers of good and bad records."""
     rows = parsed.select("*", *_batch_columns(at, batch)).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()],
         "_bad",
     )
-    return rows.observe(counts, *_counts()).where("_bad is null").drop("_bad")
+    return _parsed_once(rows, counts).where("_bad is null").drop("_bad")
 
 
-def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) -> DataFrame:
-    """The rows of quarantine in a parsed batch."""
-    rows = parsed.where("_bad is not null").select(
+def bad_rows(
+    contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
+) -> DataFrame:
+    """The rows of quarantine in a parsed batch; `counts` as in `good_rows`."""
+    kept = [name for name, _ in contract.lineage if name in parsed.columns]
+    rows = _parsed_once(parsed.select("_raw", "_bad", *kept), counts)
+    rows = rows.where("_bad is not null").select(
         "*",
         "_bad.*",
         F.col("_raw").alias("record"),
@@ -102,9 +102,14 @@ def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) ->
     )
 
 
-def _counts() -> list[Column]:
-    counts = [F.count_if(F.col("_bad.reason") == reason).alias(reason) for reason in REASONS]
-    return [F.count_if(F.col("_bad").isNull()).alias("good"), *counts]
+def _parsed_once(rows: DataFrame, counts: Observation) -> DataFrame:
+    """An observation between parsing and what follows.
+
+    Spark would otherwise push the filter on `_bad` below the parsing, and evaluate the parsing
+    again for each column that the filter mentions.
+    """
+    by_reason = [F.count_if(F.col("_bad.reason") == reason).alias(reason) for reason in REASONS]
+    return rows.observe(counts, F.count_if(F.col("_bad").isNull()).alias("good"), *by_reason)
 
 
 def _batch_columns(at: datetime, batch: int) -> list[Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -41,7 +41,7 @@ def make_table(
             f"using delta tblproperties ({settings})"
         )
     present = {field.name.lower(): field.dataType for field in spark.table(table).schema}
-    wanted = StructType.fromDDL(_ddl(columns))
+    wanted = cast(StructType, StructType.fromDDL(_ddl(columns)))
     for field in wanted:
         found = present.get(field.name.lower(), field.dataType)
         if found != field.dataType:
