@@ -17,11 +17,16 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.plugins.manager import dbtPlugin
+
+from headwaters.errors import WorkError
+from headwaters.project import Project
 
 _lock = threading.Lock()
 
@@ -69,12 +74,9 @@ def _install_cursor() -> None:
 
         if session.Cursor.__name__ != "Cursor":
             return
-        from dbt.adapters.events.logging import AdapterLogger
         from dbt_common.exceptions import DbtRuntimeError
-        from pyspark.errors import PySparkException
-        from pyspark.sql import DataFrame, SparkSession
+        from pyspark.sql import SparkSession
 
-        logger = AdapterLogger("Spark")
         sessions: dict[str, SparkSession] = {}
 
         class HeadwatersCursor(session.Cursor):
@@ -85,37 +87,40 @@ def _install_cursor() -> None:
                     sql = sql % parameters
                 with _lock:
                     spark = _session(sessions, self.server_side_parameters)
-                self._df = self._answer(spark.sql, sql)
+                # dbt-spark makes a dbt error of what comes from here, and of nothing below
+                with _short_errors(WorkError):
+                    self._df = spark.sql(sql)
 
             def fetchall(self) -> Any:
-                return self._answer(super().fetchall)
+                with _short_errors(DbtRuntimeError):
+                    return super().fetchall()
 
             def fetchone(self) -> Any:
-                return self._answer(super().fetchone)
-
-            def _answer(self, ask: Any, *arguments: Any) -> DataFrame | Any:
-                try:
-                    return ask(*arguments)
-                except Exception as error:
-                    if (
-                        not isinstance(error, PySparkException)
-                        and "Py4J" not in type(error).__name__
-                    ):
-                        raise
-                    logger.debug(str(error))
-                    log = _lake() / "logs" / "spark.log"
-                    raise DbtRuntimeError(f"{one_line(error)}\n(more in {log})") from None
+                with _short_errors(DbtRuntimeError):
+                    return super().fetchone()
 
         session.Cursor = HeadwatersCursor  # type: ignore[misc]
 
 
+@contextmanager
+def _short_errors(kind: type[Exception]) -> Iterator[None]:
+    from dbt.adapters.events.logging import AdapterLogger
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        AdapterLogger("Spark").debug(str(error))
+        raise kind(f"{one_line(error)}\n(more in {_log()})") from None
+
+
 def _session(sessions: dict[str, Any], settings: dict[str, str]) -> Any:
     """The process's session for these settings, started when there is none that lives."""
-    from dbt_common.exceptions import DbtRuntimeError
     from pyspark.sql import SparkSession
 
     from headwaters import engine, metastore
-    from headwaters.errors import WorkError
+    from headwaters.environment import find_java
 
     remote = settings.get("spark.remote", "")
     if remote and "HEADWATERS_ENGINE" not in os.environ and (local := engine.find(_lake())):
@@ -125,23 +130,26 @@ def _session(sessions: dict[str, Any], settings: dict[str, str]) -> Any:
     if found is not None and (remote or found.sparkContext._jsc is not None):
         return found
     if remote and not engine.answers(remote):
-        raise DbtRuntimeError(
+        raise WorkError(
             f"no Spark listens at {remote.split(';')[0]}: start one with `headwaters engine start`"
         )
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     if not remote:
-        try:
-            metastore.hold(_lake(), "dbt")
-        except WorkError as error:
-            raise DbtRuntimeError(str(error)) from None
+        find_java()
+        metastore.hold(_lake(), "dbt")
         builder = builder.enableHiveSupport()
-    sessions[remote] = builder.getOrCreate()
+    try:
+        sessions[remote] = builder.getOrCreate()
+    except Exception as error:
+        raise WorkError(f"Spark does not start: {one_line(error)}\n(more in {_log()})") from None
     return sessions[remote]
 
 
 def _lake() -> Path:
-    from headwaters.project import Project
-
     return Project.find().lake
+
+
+def _log() -> str:
+    return os.path.relpath(_lake() / "logs" / "spark.log")

@@ -56,7 +56,7 @@ def _complete(parts: list[Path]) -> bool:
 
 
 def _checkpoint(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet as parquet
+    from pyarrow import parquet
 
     for part in parts:
         for add in parquet.read_table(part, columns=["add"]).column("add").to_pylist():

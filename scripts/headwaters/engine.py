@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headwaters import metastore
+from headwaters.environment import find_java
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
 
@@ -63,6 +64,7 @@ def start(project: Project, port: int | None = None, patience: float = 90.0) -> 
     lake = project.lake
     if (running := find(lake)) is not None:
         return running
+    find_java()
     lock = metastore.hold(lake, "headwaters engine")
     chosen = _free_port(port)
     log = lake / "logs" / "engine.log"
@@ -77,7 +79,7 @@ def start(project: Project, port: int | None = None, patience: float = 90.0) -> 
             start_new_session=True,
             pass_fds=[lock],
         )
-    metastore.sign(lock, "headwaters engine", process.pid)
+    metastore.sign(lock, "headwaters engine", process.pid)  # the server has inherited the lock
     metastore.release(lake)
     try:
         _await_start(process, chosen, log, patience)

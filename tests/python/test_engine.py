@@ -35,5 +35,17 @@ def test_a_failed_model_says_one_line_and_names_the_log(
     result = dbt("run", project_dir=folder, schema=schema, expect=False)
     message = result.result.results[0].message
     assert "missing" in message
-    assert str(lake / "logs" / "spark.log") in message
+    assert message.endswith("logs/spark.log)")
     assert "Project" not in message and "org.apache" not in message
+
+
+def test_a_query_that_fails_while_it_is_read_says_one_line(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], schema: str
+) -> None:
+    query = "select raise_error(concat('row ', id)) as x from range(1)"
+    result = dbt(
+        "show", "--inline", query, project_dir=new_project({}), schema=schema, expect=False
+    )
+    said = [*result.messages, str(result.exception or "")]
+    assert any("row 0" in line for line in said), said
+    assert not any("org.apache" in line or "\tat " in line for line in said), said
