@@ -1,4 +1,9 @@
-{#- A Spark SQL string literal of any text: `string_literal("it's")` → 'it\'s'. -#}
+{#- A text as a literal of Spark SQL: `string_literal("it's")` → 'it\'s'. Besides the quote, Spark reads escapes after a
+    backslash, and before it parses a statement it replaces ${names} in it, those inside literals too. -#}
 {% macro string_literal(text) %}
-    {{- return("'" ~ (text | string | replace("\\", "\\\\") | replace("'", "\\'")) ~ "'") -}}
+    {{- return(
+        "'"
+        ~ (text | string | replace("\\", "\\\\") | replace("'", "\\'") | replace("${", "\\u0024{"))
+        ~ "'"
+    ) -}}
 {% endmacro %}

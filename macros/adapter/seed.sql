@@ -1,0 +1,160 @@
+{#- Loads a seed in place of dbt-spark 1.11, which breaks on an apostrophe, writes NULL as the text 'None', turns every
+    number into a float, and drops the table, so that its readers fail meanwhile and its history is lost. Can go when
+    dbt-spark binds seed values as literals and replaces the table in one commit.
+    - The table's content is replaced by one CREATE OR REPLACE TABLE … AS SELECT: a reader sees the old rows or the new.
+    - A column has the type of `column_types`; its values reach Spark as text and are cast there, so a value that does
+      not fit fails the seed and leaves the table as it was. Columns without a type get dbt's guess.
+    - An empty field and the word null are NULL, as in every dbt seed.
+    - A table that holds the file's content already is left alone, unless somebody wrote to it since. -#}
+{% materialization seed, adapter='spark' %}
+    {%- set target_relation = this.incorporate(type='table') -%}
+    {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
+    {%- if old_relation is not none and old_relation.is_view -%}
+        {{ exceptions.raise_compiler_error(
+            "cannot load the seed into " ~ old_relation ~ ": it is a view; drop the view or give the seed another alias"
+        ) }}
+    {%- endif -%}
+    {%- if config.get('file_format', 'delta') != 'delta' -%}
+        {{ exceptions.raise_compiler_error(
+            "a seed is a Delta table: file_format is " ~ config.get('file_format') ~ "; leave it out or write delta"
+        ) }}
+    {%- endif -%}
+
+    {%- set table = load_agate_table() -%}
+    {%- do store_result('agate_table', response='OK', agate_table=table) -%}
+    {%- set batches = _seed_batches(table, _seed_types(table)) -%}
+    {%- set checksum = local_md5(
+        _seed_create(target_relation, batches | join('\n'), none) ~ tojson(model.columns, sort_keys=true)
+    ) -%}
+    {%- set current = not should_full_refresh() and _seed_is_current(old_relation, checksum) -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- if current -%}
+        {%- call noop_statement('main', 'no changes', 'SKIP', 0) %}-- {{ target_relation }} is up to date{% endcall -%}
+    {%- else -%}
+        {%- if old_relation is not none and not old_relation.is_delta -%}
+            {#- Delta replaces only its own tables. -#}
+            {%- do adapter.drop_relation(old_relation) -%}
+        {%- endif -%}
+        {%- set source = batches[0] -%}
+        {%- set stage = none -%}
+        {%- if batches | length > 1 -%}
+            {%- set stage = target_relation.incorporate(path={'identifier': model['alias'] ~ '__seed_stage'}) -%}
+            {%- set source = 'select * from ' ~ stage -%}
+            {%- for batch in batches -%}
+                {%- call statement('stage') -%}
+                    {{ 'create or replace table ' ~ stage ~ ' using delta as' if loop.first else 'insert into ' ~ stage }}
+                    {{ batch }}
+                {%- endcall -%}
+            {%- endfor -%}
+        {%- endif -%}
+        {%- set create = _seed_create(target_relation, source, checksum) -%}
+        {%- call statement('replace') -%}{{ create }}{%- endcall -%}
+        {%- if stage is not none -%}
+            {%- do adapter.drop_relation(stage) -%}
+        {%- endif -%}
+        {%- set row_count = table.rows | length -%}
+        {%- call noop_statement('main', row_count ~ ' rows', 'CREATE', row_count) %}{{ create }}{% endcall -%}
+    {%- endif -%}
+
+    {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(old_relation, true)) -%}
+    {%- if not current -%}
+        {%- do persist_docs(target_relation, model) -%}
+    {%- endif -%}
+
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
+
+
+{#- The type of each column, in the file's order. -#}
+{% macro _seed_types(table) %}
+    {%- set declared = config.get('column_types', {}) -%}
+    {%- for column in declared if column not in table.column_names -%}
+        {{ exceptions.raise_compiler_error(
+            "column_types of the seed " ~ model.name ~ " has a column that its file lacks: " ~ column
+            ~ "; the file has " ~ table.column_names | join(', ')
+        ) }}
+    {%- endfor -%}
+    {%- set types = [] -%}
+    {%- for column in table.column_names -%}
+        {%- do types.append(declared[column] if column in declared else adapter.convert_type(table, loop.index0)) -%}
+    {%- endfor -%}
+    {{ return(types) }}
+{% endmacro %}
+
+
+{#- SELECT statements that together give the seed's rows; at least one, and more where Spark's parser would choke on
+    one: each holds at most as many rows as dbt puts into a batch. -#}
+{% macro _seed_batches(table, types) %}
+    {%- set columns = [] -%}
+    {%- for column in table.column_names -%}
+        {%- do columns.append('cast(' ~ adapter.quote(column) ~ ' as ' ~ types[loop.index0] ~ ') as ' ~ adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- set selected = 'select ' ~ columns | join(', ') -%}
+    {%- set names = [] -%}
+    {%- for column in table.column_names -%}
+        {%- do names.append(adapter.quote(column)) -%}
+    {%- endfor -%}
+    {%- set named = 'seed(' ~ names | join(', ') ~ ')' -%}
+
+    {%- if not table.rows -%}
+        {%- set nothing = ['null'] * (names | length) -%}
+        {{ return([selected ~ ' from values (' ~ nothing | join(', ') ~ ') as ' ~ named ~ ' where false']) }}
+    {%- endif -%}
+    {%- set batches = [] -%}
+    {%- for batch in table.rows | batch(get_batch_size()) -%}
+        {%- set lines = [] -%}
+        {%- for row in batch -%}
+            {%- set values = [] -%}
+            {%- for value in row -%}
+                {%- do values.append('null' if value is none else string_literal(value | string)) -%}
+            {%- endfor -%}
+            {%- do lines.append('(' ~ values | join(', ') ~ ')') -%}
+        {%- endfor -%}
+        {%- do batches.append(selected ~ '\nfrom values\n' ~ lines | join(',\n') ~ '\nas ' ~ named) -%}
+    {%- endfor -%}
+    {{ return(batches) }}
+{% endmacro %}
+
+
+{#- The statement that replaces the table by the rows of `source`. -#}
+{% macro _seed_create(relation, source, checksum) %}
+    {%- set properties = dict(config.get('tblproperties', {}), **{'headwaters.seed.checksum': checksum}) -%}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value | string)) -%}
+    {%- endfor -%}
+    create or replace table {{ relation }}
+    using delta
+    tblproperties ({{ assignments | join(', ') }})
+    {{ partition_cols(label="partitioned by") }}
+    {{ location_clause() }}
+    {{ comment_clause() }}
+    as
+    {{ source }}
+{% endmacro %}
+
+
+{#- Whether the relation holds the seed of this checksum: it was written by it, and nothing was written since. -#}
+{% macro _seed_is_current(relation, checksum) %}
+    {%- if relation is none or not relation.is_delta -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set stored = [] -%}
+    {%- for row in run_query('show tblproperties ' ~ relation) if row[0] == 'headwaters.seed.checksum' -%}
+        {%- do stored.append(row[1]) -%}
+    {%- endfor -%}
+    {%- if stored != [checksum] -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set harmless = [
+        'OPTIMIZE', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS'
+    ] -%}
+    {%- set writes = [] -%}
+    {%- for commit in run_query('describe history ' ~ relation ~ ' limit 20') if commit['operation'] not in harmless -%}
+        {%- do writes.append(commit['operation']) -%}
+    {%- endfor -%}
+    {{ return(writes and writes[0] in ['CREATE TABLE AS SELECT', 'CREATE OR REPLACE TABLE AS SELECT']) }}
+{% endmacro %}
