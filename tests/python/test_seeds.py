@@ -1,0 +1,181 @@
+"""Seeds hold what their files say, to the letter, and are replaced without a gap."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Project = Callable[[dict[str, str]], Path]
+
+NASTY = [
+    "Women's shoes",
+    'TVs, 24" to 85"',
+    "a\\nb\\",
+    "\\'; drop table x; --",
+    "two\nlines\tand a tab",
+    "${env:HOME} ${spark.app.name} $ {",
+    "{{ ref('x') }} {% endraw %} %s ? :a",
+    "100 % żółć 🐟 /* */ -- no",
+    "  padded  ",
+    "None",
+    "007",
+    "1e5",
+    "true",
+]
+
+
+def seed(rows: list[list[str]]) -> str:
+    """The text of a CSV file."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def types(**columns: str) -> str:
+    """The YAML of a seed `s` with these columns' types."""
+    lines = [f'        "{name}": {kind}' for name, kind in columns.items()]
+    return "\n".join(["seeds:", "  - name: s", "    config:", "      column_types:", *lines, ""])
+
+
+def versions(spark: Any, table: str) -> list[str]:
+    """The table's operations, oldest first."""
+    history = spark.sql(f"describe history {table}").collect()
+    return [row["operation"] for row in reversed(history)]
+
+
+def test_a_seed_holds_any_text(dbt: Any, spark: Any, schema: str, new_project: Project) -> None:
+    project = new_project(
+        {
+            "seeds/s.csv": seed([["id", "text"], *([str(i), t] for i, t in enumerate(NASTY))]),
+            "seeds/s.yml": types(id="int", text="string"),
+        }
+    )
+    dbt("seed", project_dir=project, schema=schema)
+    rows = spark.sql(f"select id, text from {schema}_reference.s order by id").collect()
+    assert [tuple(row) for row in rows] == list(enumerate(NASTY))
+
+
+def test_a_seed_has_the_types_it_declares(
+    dbt: Any, spark: Any, schema: str, new_project: Project
+) -> None:
+    columns = {
+        "a b": "bigint",
+        "amount": "decimal(18,2)",
+        "day": "date",
+        "at": "timestamp",
+        "yes": "boolean",
+        "code": "string",
+        "nothing": "double",
+    }
+    project = new_project(
+        {
+            "seeds/s.csv": seed(
+                [
+                    list(columns),
+                    # 2**53 + 1 and 16 digits before the point: no float holds them
+                    "9007199254740993 1234567890123456.78 2024-02-29 "
+                    "2024-02-29T01:02:03.456789Z true 007 ".split(" "),
+                    ["", "", "null", "", "", "", ""],
+                ]
+            ),
+            "seeds/s.yml": types(**columns),
+        }
+    )
+    dbt("seed", project_dir=project, schema=schema)
+    table = spark.table(f"{schema}_reference.s")
+    assert dict(table.dtypes) == columns
+    assert {tuple(row) for row in table.withColumn("at", table["at"].cast("string")).collect()} == {
+        (
+            9007199254740993,
+            Decimal("1234567890123456.78"),
+            date(2024, 2, 29),
+            "2024-02-29 01:02:03.456789",
+            True,
+            "007",
+            None,
+        ),
+        (None,) * 7,
+    }
+
+
+def test_a_seed_without_rows_is_an_empty_table(
+    dbt: Any, spark: Any, schema: str, new_project: Project
+) -> None:
+    project = new_project({"seeds/s.csv": "id,day\n", "seeds/s.yml": types(id="int", day="date")})
+    dbt("seed", project_dir=project, schema=schema)
+    table = spark.table(f"{schema}_reference.s")
+    assert (table.dtypes, table.count()) == ([("id", "int"), ("day", "date")], 0)
+
+
+def test_a_seed_is_replaced_in_one_commit_and_only_when_it_changed(
+    dbt: Any, spark: Any, schema: str, new_project: Project
+) -> None:
+    table = f"{schema}_reference.s"
+    project = new_project({"seeds/s.csv": "id\n1\n", "seeds/s.yml": types(id="int")})
+    dbt("seed", project_dir=project, schema=schema)
+    dbt("seed", project_dir=project, schema=schema)
+    assert versions(spark, table) == ["CREATE OR REPLACE TABLE AS SELECT"]
+
+    (project / "seeds/s.csv").write_text("id,name\n2,it's\n")
+    (project / "seeds/s.yml").write_text(types(id="bigint", name="string"))
+    dbt("seed", project_dir=project, schema=schema)
+    assert versions(spark, table) == ["CREATE OR REPLACE TABLE AS SELECT"] * 2
+    assert spark.table(table).dtypes == [("id", "bigint"), ("name", "string")]
+
+    # Somebody writes to the table: the file is what counts.
+    spark.sql(f"insert into {table} values (3, 'stray')")
+    spark.sql(f"optimize {table}")
+    dbt("seed", project_dir=project, schema=schema)
+    assert [tuple(row) for row in spark.table(table).collect()] == [(2, "it's")]
+
+    before = len(versions(spark, table))
+    dbt("seed", "--full-refresh", project_dir=project, schema=schema)
+    assert len(versions(spark, table)) == before + 1
+
+
+def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(
+    dbt: Any, spark: Any, schema: str, new_project: Project
+) -> None:
+    project = new_project({"seeds/s.csv": "id\n1\n", "seeds/s.yml": types(id="int")})
+    dbt("seed", project_dir=project, schema=schema)
+    (project / "seeds/s.csv").write_text("id\n2\nmany\n")
+    result = dbt("seed", project_dir=project, schema=schema, expect=False)
+    assert '\'many\' of the type "STRING" cannot be cast to "INT"' in result.result[0].message
+    assert [tuple(row) for row in spark.table(f"{schema}_reference.s").collect()] == [(1,)]
+
+
+def test_a_large_seed_is_loaded_in_batches(
+    dbt: Any, spark: Any, schema: str, new_project: Project
+) -> None:
+    rows = [[str(i), f"it's {i}"] for i in range(25_001)]
+    project = new_project(
+        {
+            "seeds/s.csv": seed([["id", "text"], *rows]),
+            "seeds/s.yml": types(id="int", text="string"),
+        }
+    )
+    dbt("seed", project_dir=project, schema=schema)
+    table = f"{schema}_reference.s"
+    found = spark.sql(
+        f"select count(*), sum(id), count_if(text = concat('it\\'s ', id)) from {table}"
+    ).first()
+    assert tuple(found) == (25_001, sum(range(25_001)), 25_001)
+    assert versions(spark, table) == ["CREATE OR REPLACE TABLE AS SELECT"]
+    tables = spark.sql(f"show tables in {schema}_reference").collect()
+    assert [row["tableName"] for row in tables] == ["s"]
+
+
+@pytest.mark.filterwarnings("ignore:.*does not match the name of any column")
+def test_a_type_for_a_column_that_is_not_there_is_named(
+    dbt: Any, schema: str, new_project: Project
+) -> None:
+    project = new_project({"seeds/s.csv": "id\n1\n", "seeds/s.yml": types(ident="int")})
+    result = dbt("seed", project_dir=project, schema=schema, expect=False)
+    assert "a column that its file lacks: ident; the file has id" in result.result[0].message
