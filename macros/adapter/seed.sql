@@ -90,7 +90,7 @@
 {% macro _seed_batches(table, types) %}
     {%- set columns = [] -%}
     {%- for column in table.column_names -%}
-        {%- do columns.append('cast(' ~ adapter.quote(column) ~ ' as ' ~ types[loop.index0] ~ ') as ' ~ adapter.quote(column)) -%}
+        {%- do columns.append(_seed_cast(column, types[loop.index0])) -%}
     {%- endfor -%}
     {%- set selected = 'select ' ~ columns | join(', ') -%}
     {%- set names = [] -%}
@@ -116,6 +116,21 @@
         {%- do batches.append(selected ~ '\nfrom values\n' ~ lines | join(',\n') ~ '\nas ' ~ named) -%}
     {%- endfor -%}
     {{ return(batches) }}
+{% endmacro %}
+
+
+{#- A column's text as its type. dbt-spark switches ANSI off, so a plain cast would turn what does not fit into NULL. -#}
+{% macro _seed_cast(column, type) %}
+    {%- set name = adapter.quote(column) -%}
+    {%- if type == 'string' -%}
+        {{ return('cast(' ~ name ~ ' as string) as ' ~ name) }}
+    {%- endif -%}
+    {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
+    {{ return(
+        'if(' ~ name ~ ' is null or ' ~ cast ~ ' is not null, ' ~ cast ~ ', raise_error(concat('
+        ~ string_literal('the seed ' ~ model.name ~ " has '") ~ ', ' ~ name ~ ', '
+        ~ string_literal("' in the column " ~ column ~ ', which is no ' ~ type) ~ '))) as ' ~ name
+    ) }}
 {% endmacro %}
 
 
