@@ -14,9 +14,9 @@ from headwaters.project import Project
 
 LAYERS = ("bronze", "silver", "gold", "ops", "reference")
 NEXT = (
-    ('dbt show --inline "select * from gold.account_daily_spend limit 5"', "look at a gold table"),
-    ("dbt build --select state_weekly_summary+", "rebuild one model, and test it"),
-    ("headwaters engine start", "keep Spark warm: dbt run --target engine takes seconds"),
+    ("dbt show --select account_daily_spend", "look at a gold table"),
+    ("dbt build --select state_weekly_summary", "build one model and test it"),
+    ("headwaters engine start", "keep Spark warm for dbt run --target engine"),
 )
 
 
@@ -63,7 +63,7 @@ def summary(project: Project, console: Console | None = None) -> None:
     console.print("Next, after `. .venv/bin/activate`:")
     width = max(len(command) for command, _ in NEXT)
     for command, purpose in NEXT:
-        console.print(f"  {command:<{width}}  {purpose}", highlight=False, markup=False)
+        console.print(f"  {command:<{width}}  {purpose}", highlight=False, soft_wrap=True)
     draft = record.with_suffix(".part")
     draft.write_text(json.dumps({line.table: line.rows or 0 for line in found}))
     draft.replace(record)

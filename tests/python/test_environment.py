@@ -1,0 +1,195 @@
+"""Set-up in trouble: each case ends in one line that says what to do, and leaves nothing broken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwaters import environment
+from headwaters.errors import UserError, WorkError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_setup(root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "headwaters.environment"],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "scripts"), **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    """A JAVA_HOME whose java only knows its version."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2018-10-16' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The parts of the project that set-up reads, and nothing prepared."""
+    root = tmp_path / "copy"
+    (root / "conf" / "spark").mkdir(parents=True)
+    for name in ("requirements.txt", "requirements-dev.txt", "jars.xml", "jars.sha256"):
+        (root / "conf" / name).write_bytes((ROOT / "conf" / name).read_bytes())
+    (root / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    return root
+
+
+def test_no_java_is_one_line_before_anything_is_made(copy: Path) -> None:
+    ran = run_setup(copy, PATH="/nowhere", JAVA_HOME="")
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("headwaters: no Java found: install Java 17 or 21")
+    assert ran.stderr.count("\n") == 1
+    assert not (copy / ".venv").exists()
+
+
+def test_old_java_is_named_with_its_version(copy: Path, tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk", "11.0.2")
+    ran = run_setup(copy, JAVA_HOME=str(home))
+    assert ran.returncode == 2
+    assert f"{home}/bin/java is Java 11, too old for Spark 4.2: install Java 17 or 21" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("21.0.1", 21), ("25", 25)])
+def test_java_is_found_by_java_home(
+    version: str, major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
+    assert environment.find_java().major == major
+
+
+def test_spark_itself_refuses_an_old_java_in_one_line(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk", "11.0.2")
+    ran = subprocess.run(
+        ["bash", "-c", f". {ROOT}/conf/spark/spark-env.sh"],
+        env={**os.environ, "JAVA_HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        f"headwaters: no Java 17 or 21 ({home}/bin/java): install one, or set JAVA_HOME\n"
+    )
+
+
+def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(copy: Path) -> None:
+    offline = {
+        "PIP_INDEX_URL": "http://127.0.0.1:1/simple",
+        "PIP_RETRIES": "0",
+        "PIP_NO_CACHE_DIR": "1",
+    }
+    ran = run_setup(copy, **offline)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("headwaters: pip could not install the packages: ")
+    assert "PIP_INDEX_URL" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert (copy / ".venv" / "setup.begun").exists()
+    (copy / ".venv" / "left over").touch()
+    assert run_setup(copy, **offline).returncode == 1
+    assert not (copy / ".venv" / "left over").exists()
+
+
+# -- jars, from a repository in a folder ---------------------------------------------------------
+
+Jars = Callable[[], bool]
+
+
+@pytest.fixture
+def jars(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jars:
+    """Installs the copy's one jar, `water-1.0.jar`, into a pyspark that holds only Ivy."""
+    import pyspark
+
+    repository = tmp_path / "repository" / "org" / "example" / "water" / "1.0"
+    repository.mkdir(parents=True)
+    with zipfile.ZipFile(repository / "water-1.0.jar", "w") as jar:
+        jar.writestr("spring", "clear")
+    (repository / "water-1.0.pom").write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
+        "<artifactId>water</artifactId><version>1.0</version></project>"
+    )
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="here"/><resolvers>'
+        f'<ibiblio name="here" m2compatible="true" root="file://{tmp_path}/repository/"/>'
+        "</resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("HEADWATERS_IVY_SETTINGS", str(settings))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (copy / "conf" / "jars.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="test" module="jars"/><dependencies>'
+        '<dependency org="org.example" name="water" rev="1.0" transitive="false"/>'
+        "</dependencies></ivy-module>"
+    )
+    digest = subprocess.run(
+        ["sha256sum", "water-1.0.jar"], cwd=repository, capture_output=True, text=True, check=True
+    )
+    (copy / "conf" / "jars.sha256").write_text(digest.stdout)
+    own = copy / ".venv" / "pyspark"
+    (own / "jars").mkdir(parents=True)
+    for ivy in (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"):
+        (own / "jars" / ivy.name).symlink_to(ivy)
+    java = environment.find_java()
+    return lambda: environment._jars(copy, copy / ".venv", own, java, lambda line: None)
+
+
+def test_jars_are_fetched_once(jars: Jars, copy: Path) -> None:
+    assert jars() is True
+    assert (copy / ".venv" / "pyspark" / "jars" / "water-1.0.jar").is_file()
+    assert jars() is False
+
+
+def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> None:
+    lock = copy / "conf" / "jars.sha256"
+    right = lock.read_text()
+    lock.write_text("0" * 64 + right[64:])
+    with pytest.raises(WorkError) as caught:
+        jars()
+    assert str(caught.value) == (
+        f"water-1.0.jar has SHA-256 {right[:64]}, but conf/jars.sha256 says {'0' * 64}: "
+        "nothing was installed"
+    )
+    assert not (copy / ".venv" / "pyspark" / "jars" / "water-1.0.jar").exists()
+    lock.write_text(right)
+    assert jars() is True
+
+
+def test_a_killed_fetch_is_taken_up_again(jars: Jars, copy: Path) -> None:
+    (copy / ".venv" / "jars.part").mkdir()
+    (copy / ".venv" / "jars.part" / "half.jar").touch()
+    assert jars() is True
+
+
+def test_no_repository_is_one_line(
+    jars: Jars, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "offline.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="nowhere"/><resolvers>'
+        '<ibiblio name="nowhere" m2compatible="true" root="http://127.0.0.1:1/"/>'
+        "</resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("HEADWATERS_IVY_SETTINGS", str(settings))
+    with pytest.raises(WorkError, match="the jars could not be fetched: ") as caught:
+        jars()
+    assert "HEADWATERS_IVY_SETTINGS" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mirror_that_is_not_there_is_named(jars: Jars, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATERS_IVY_SETTINGS", "/nowhere/ivysettings.xml")
+    with pytest.raises(UserError, match=r"is /nowhere/ivysettings\.xml, but there is no such file"):
+        jars()

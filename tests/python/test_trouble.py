@@ -1,0 +1,181 @@
+"""Commands in trouble: one line, an exit code, nothing half-written that the next run trips on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwaters import metastore
+from headwaters.errors import WorkError
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADWATERS = [sys.executable, "-m", "headwaters.cli"]
+DBT = [sys.executable, "-m", "dbt.cli.main", "--no-use-colors"]
+SHOW = [*DBT, "show", "--inline", "select 1", "--no-populate-cache", "--profiles-dir", "profiles"]
+
+
+def environment(lake: Path) -> dict[str, str]:
+    """The variables of a process of its own: its own lake, and no engine of the test session."""
+    kept = {key: value for key, value in os.environ.items() if key != "HEADWATERS_ENGINE"}
+    return {
+        **kept,
+        "HEADWATERS_LAKE": str(lake),
+        "DBT_TARGET_PATH": str(lake / "target"),
+        "DBT_LOG_PATH": str(lake / "logs"),
+        "PYTHONPATH": str(ROOT / "scripts"),
+    }
+
+
+def run(
+    command: list[str], lake: Path, cwd: Path = ROOT, before: Callable[[], None] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(lake),
+        preexec_fn=before,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def small(new_project: Callable[[dict[str, str]], Path]) -> Path:
+    """A project that dbt parses quickly."""
+    return new_project({})
+
+
+def test_a_command_outside_the_project_says_where_to_run_it(tmp_path: Path) -> None:
+    ran = run([*HEADWATERS, "summary"], tmp_path / "lake", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        f"headwaters: no dbt_project.yml in {tmp_path} or above it: "
+        "run headwaters inside the project's folder\n"
+    )
+
+
+def test_missing_data_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "dbt_project.yml").touch()
+    ran = run([*HEADWATERS, "land"], tmp_path / "lake", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        f"headwaters: {tmp_path}/data/covid_nyt holds no data: "
+        "restore it from the repository (git checkout -- data)\n"
+    )
+
+
+def test_a_full_disk_lands_whole_files_only_and_the_next_run_the_rest(tmp_path: Path) -> None:
+    def small_files_only() -> None:
+        # Past this size a write fails, as on a full disk.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+    lake = tmp_path / "lake"
+    ran = run([*HEADWATERS, "land"], lake, before=small_files_only)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(f"headwaters: cannot land {lake}/landing/county_cases/part-")
+    assert ran.stderr.count("\n") == 1
+    assert [path.name for path in lake.rglob("*") if path.name.endswith((".part", ".tmp"))] == []
+    assert run([*HEADWATERS, "land"], lake).returncode == 0
+    originals = {path.name: path.stat().st_size for path in (ROOT / "data/covid_nyt").iterdir()}
+    landed = {path.name: path.stat().st_size for path in (lake / "landing/county_cases").iterdir()}
+    assert landed == originals
+
+
+def test_a_second_owner_of_the_metastore_is_told_who_has_it(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    held = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import pathlib, sys, time; from headwaters import metastore;"
+            "metastore.hold(pathlib.Path(sys.argv[1]), 'dbt'); print('held', flush=True);"
+            "time.sleep(600)",
+            str(lake),
+        ],
+        env=environment(lake),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert held.stdout is not None
+        assert held.stdout.readline() == b"held\n"
+        with pytest.raises(WorkError) as caught:
+            metastore.hold(lake, "dbt")
+        assert str(caught.value) == (
+            f"the metastore in {lake} is in use by dbt (process {held.pid}): wait until it has "
+            "ended, or share one Spark (`headwaters engine start`, --target engine)"
+        )
+        ran = run([*HEADWATERS, "engine", "start"], lake)
+        assert (ran.returncode, ran.stderr) == (1, f"headwaters: {caught.value}\n")
+    finally:
+        held.kill()
+        held.wait()
+    metastore.hold(lake, "dbt")  # kill -9 has freed it
+    metastore.release(lake)
+
+
+def test_a_second_embedded_dbt_is_refused_in_one_line(tmp_path: Path, small: Path) -> None:
+    lake = tmp_path / "lake"
+    metastore.hold(lake, "headwaters engine")
+    try:
+        ran = run(SHOW, lake, cwd=small)
+    finally:
+        metastore.release(lake)
+    said = [line.strip() for line in ran.stdout.splitlines() if "metastore" in line]
+    assert ran.returncode != 0
+    assert said[0].startswith(f"the metastore in {lake} is in use by headwaters engine (process ")
+    assert "Caused by" not in ran.stdout + ran.stderr
+    assert "Traceback" not in ran.stdout + ran.stderr
+
+
+def test_dbt_without_java_is_one_line(
+    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    ran = run(SHOW, tmp_path / "lake", cwd=small)
+    assert ran.returncode != 0
+    assert "JAVA_HOME is /nowhere, but there is no bin/java in it: install Java 17" in ran.stdout
+    assert "Traceback" not in ran.stdout + ran.stderr
+
+
+def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path) -> None:
+    command = [*SHOW, "--target", "engine"]
+    kept = environment(tmp_path / "lake") | {"HEADWATERS_ENGINE": "sc://127.0.0.1:1"}
+    ran = subprocess.run(command, cwd=small, env=kept, capture_output=True, text=True, timeout=60)
+    assert ran.returncode != 0
+    assert (
+        "no Spark listens at sc://127.0.0.1:1: start one with `headwaters engine start`"
+        in ran.stdout
+    )
+
+
+def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    starting = subprocess.Popen(
+        [*HEADWATERS, "engine", "start"],
+        cwd=ROOT,
+        env=environment(lake),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lock = lake / "metastore.lock"
+    while not (lock.exists() and "engine" in lock.read_text() and (lake / "logs").exists()):
+        assert starting.poll() is None
+        time.sleep(0.05)
+    starting.send_signal(signal.SIGINT)
+    _, said = starting.communicate(timeout=60)
+    assert starting.returncode == 130
+    assert "Traceback" not in said
+    metastore.hold(lake, "this test")  # the server is gone, or it would hold the lock
+    metastore.release(lake)
+    shutil.rmtree(lake)
