@@ -40,6 +40,7 @@ class Stream:
     bronze: Path
     quarantine: Path
     folder: Path
+    lake: Path
     batches: int = 0
     rows: int = 0
     bad: Counter[str] = field(default_factory=Counter)
@@ -59,6 +60,7 @@ class Stream:
             bronze=bronze / contract.table,
             quarantine=bronze / f"{contract.table}_quarantine",
             folder=project.lake / contract.stream.path,
+            lake=project.lake,
         )
 
     @property
@@ -72,15 +74,23 @@ class Stream:
 def ingest(
     project: Project, select: Sequence[str] = (), exclude: Sequence[str] = (), once: bool = False
 ) -> int:
-    """Run the selected streams until nothing is left to read.
+    """Run the selected streams until nothing is left to read; returns the exit code (see `run`).
 
-    Returns the exit code: 0, 1 when a stream failed, 130 or 143 when a signal ended it early.
     Raises UserError, before anything starts, for a contract or a folder that is not right.
+    """
+    os.chdir(project.root)
+    return run(project, load_contracts(project.root, select, exclude))
+
+
+def run(project: Project, contracts: Sequence[Contract], spark: Any = None) -> int:
+    """Run streams; returns 0, 1 when one of them failed, 130 or 143 when a signal ended them early.
+
+    Uses `spark` when it is given and leaves it running. Otherwise Spark is started, unless no
+    stream has anything to do, and stopped.
     """
     from headwaters.progress import Display
 
-    os.chdir(project.root)
-    streams = [Stream.of(project, c) for c in load_contracts(project.root, select, exclude)]
+    streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
         _look(stream)
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
@@ -89,12 +99,12 @@ def ingest(
         busy = [stream for stream in streams if not stream.idle]
         if busy:
             display.say("starting Spark")
-            spark = start_spark(project)
-            stopping.take_signals()
-            try:
+            with contextlib.ExitStack() as started:
+                if spark is None:
+                    spark = start_spark(project)
+                    started.callback(spark.stop)
+                stopping.take_signals()
                 _run(spark, busy, stopping, display)
-            finally:
-                spark.stop()
     display.summary(streams)
     if stopping.signal:
         return 128 + stopping.signal
@@ -227,7 +237,7 @@ def _start(
     query = (
         _read(spark, stream, contract)
         .writeStream.queryName(contract.name)
-        .option("checkpointLocation", stream.checkpoint.path.as_uri())
+        .option("checkpointLocation", str(stream.checkpoint.path))
         .foreachBatch(writer.write)
     )
     # `once` runs a batch that was cut short and no other
@@ -249,7 +259,7 @@ def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
     if declared.batch.max_bytes:
         options["maxBytesPerTrigger"] = declared.batch.max_bytes
     reader = spark.readStream.options(**options)
-    folder = stream.folder.as_uri()
+    folder = f"file://{stream.folder}"
     if declared.format == "json":
         raw = reader.text(folder).where(F.trim("value") != "")
         columns = [F.col("value")]
@@ -260,17 +270,24 @@ def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
         )
         columns = [F.col(f"`{name}`") for name in raw.columns]
     else:
-        files = [file.as_uri() for file in landed(stream.folder)]
+        files = [f"file://{file}" for file in landed(stream.folder)]
         known = spark.read.option("mergeSchema", "true").options(**declared.options)
         schema = known.parquet(*files).schema if files else read_schema(contract)
         raw = reader.options(**declared.options).schema(schema).parquet(folder)
         columns = [F.col(f"`{name}`") for name in raw.columns]
-    # A path inside the lake is kept relative to it, so that the lake may be moved.
-    source = F.col("_metadata.file_path")
-    lake = stream.checkpoint.path.parent.parent.as_uri() + "/"
-    for prefix in (lake, lake.replace("file:///", "file:/")):
-        source = F.replace(source, F.lit(prefix), F.lit(""))
-    return raw.select(*columns, source.alias("_source_file"))
+    return raw.select(*columns, _source_file(stream.lake).alias("_source_file"))
+
+
+def _source_file(lake: Path) -> Any:
+    """The path of a record's file: inside the lake relative to it, so that the lake may move."""
+    from pyspark.sql import functions as F
+
+    path = F.col("_metadata.file_path")
+    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+    path = F.when(path.contains("%"), decoded).otherwise(path)
+    for prefix in (f"file://{lake}/", f"file:{lake}/"):
+        path = F.replace(path, F.lit(prefix), F.lit(""))
+    return path
 
 
 @dataclass
@@ -379,8 +396,12 @@ class Stopping:
 
 
 def _one_line(stream: Stream, error: BaseException) -> str:
-    """The line of an error that matters, and where the rest is."""
+    """The line of an error that matters: the innermost cause, and where the rest is."""
     if isinstance(error, UserError | WorkError):
         return str(error)
-    text = str(error)
-    return text.splitlines()[0] if text else type(error).__name__
+    java = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    text = " ".join(str(error if java is None else java.getMessage()).split())
+    shown = text if len(text) <= 400 else text[:400] + "…"
+    return f"{shown or type(error).__name__} (more in {stream.lake / 'logs' / 'spark.log'})"

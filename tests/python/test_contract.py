@@ -1,0 +1,157 @@
+"""A contract that is wrong is refused with the file, the key, and the nearest right name."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from headwaters.contract import parse_contract, seconds
+from headwaters.errors import UserError
+
+NODE: dict[str, Any] = {
+    "original_file_path": "models/bronze/orders.yml",
+    "source_name": "bronze",
+    "name": "orders",
+    "identifier": "orders",
+    "config": {
+        "meta": {
+            "stream": {"from": "files", "path": "landing/orders", "format": "json"},
+            "tblproperties": {"delta.logRetentionDuration": "interval 7 days"},
+        }
+    },
+    "columns": {
+        "id": {"name": "id", "data_type": "string", "constraints": [{"type": "not_null"}]},
+        "at": {"name": "at", "data_type": "timestamp", "constraints": []},
+        "day": {
+            "name": "day",
+            "data_type": "date",
+            "constraints": [],
+            "config": {"meta": {"expression": "to_date(at)"}},
+        },
+    },
+}
+
+
+def changed(*path: str, to: Any) -> dict[str, Any]:
+    node = copy.deepcopy(NODE)
+    inner: Any = node
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to
+    return node
+
+
+STREAM = ("config", "meta", "stream")
+
+
+def test_a_contract_says_what_both_tables_are() -> None:
+    contract = parse_contract(NODE)
+    assert contract.bronze_columns() == [
+        ("id", "string"),
+        ("at", "timestamp"),
+        ("day", "date"),
+        ("_rescued", "string"),
+        ("_source_file", "string"),
+        ("_ingested_at", "timestamp"),
+        ("_batch_id", "bigint"),
+    ]
+    assert contract.quarantine_columns() == [
+        ("reason", "string"),
+        ("field", "string"),
+        ("message", "string"),
+        ("record", "binary"),
+        ("contract", "string"),
+        ("_source_file", "string"),
+        ("_ingested_at", "timestamp"),
+        ("_batch_id", "bigint"),
+    ]
+    assert contract.bronze_properties() == {
+        "delta.enableChangeDataFeed": "true",
+        "delta.logRetentionDuration": "interval 7 days",
+    }
+    assert [column.name for column in contract.computed_columns] == ["day"]
+
+
+def test_another_contract_has_another_version() -> None:
+    other = changed("columns", "at", "data_type", to="date")
+    moved = changed("original_file_path", to="models/bronze/elsewhere.yml")
+    assert parse_contract(other).version != parse_contract(NODE).version
+    assert parse_contract(moved).version == parse_contract(NODE).version
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (
+            changed(*STREAM, "fromat", to="json"),
+            "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
+            "(allowed: from, path, format, options, batch, trigger, schema, bad_records)",
+        ),
+        (
+            changed(*STREAM, "format", to="jsn"),
+            "config.meta.stream.format: 'jsn' is not allowed here, did you mean 'json'? "
+            "(allowed: json, csv, parquet)",
+        ),
+        (
+            changed(*STREAM, to={"from": "files", "format": "json"}),
+            "config.meta.stream.path is missing",
+        ),
+        (
+            changed(*STREAM, "batch", to={"max_file": 3}),
+            "config.meta.stream.batch: 'max_file' is not a key here, did you mean 'max_files'? "
+            "(allowed: max_files, max_bytes)",
+        ),
+        (
+            changed(*STREAM, "options", to={"timestmpFormat": "yyyy"}),
+            "config.meta.stream: options: 'timestmpFormat' is not a key here, did you mean "
+            "'timestampFormat'? (allowed: timestampFormat, dateFormat, allowComments, "
+            "allowSingleQuotes)",
+        ),
+        (changed("columns", "at", "data_type", to=None), "column at has no data_type"),
+        (
+            changed("columns", "at", "data_type", to="timestmp"),
+            "column at: data_type 'timestmp' is not a type here, did you mean 'timestamp'? "
+            "(allowed: string, boolean, tinyint, smallint, int, bigint, float, double, decimal, "
+            "date, timestamp, timestamp_ntz, binary, variant)",
+        ),
+        (
+            changed("columns", "_batch_id", to={"name": "_batch_id", "data_type": "int"}),
+            "column _batch_id: this name is ingestion's own; choose another",
+        ),
+        (
+            changed("columns", to={}),
+            "no columns: a stream needs its columns with their data_type",
+        ),
+        (
+            changed("columns", "id", "constraints", to=[{"type": "check", "expression": None}]),
+            "columns.0.constraints.0: a check needs an expression",
+        ),
+        (
+            changed("columns", "id", "constraints", to=[{"type": "primary_key"}]),
+            "columns.0.constraints.0.type: 'primary_key' is not allowed here "
+            "(allowed: not_null, check)",
+        ),
+    ],
+)
+def test_a_wrong_contract_is_refused_by_name(node: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_contract(node)
+    said = str(refused.value)
+    assert said.startswith("models/bronze/orders.yml: bronze.orders: ")
+    assert message in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("500ms", 0.5), ("30s", 30), ("5m", 300), ("1.5h", 5400)]
+)
+def test_lengths_of_time(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "5", "5 minutes", "-1s", "s"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write 500ms, 30s, 5m or 1h"):
+        seconds(text)

@@ -1,0 +1,428 @@
+"""Every record that reaches a stream is in bronze or in quarantine, exactly once."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwaters.checkpoint import Checkpoint
+from headwaters.contract import parse_contract
+
+ROOT = Path(__file__).resolve().parents[2]
+Node = dict[str, Any]
+
+
+@dataclass
+class Ingester:
+    """The worker process: see ingest_worker.py."""
+
+    process: subprocess.Popen[str]
+    lake: Path
+
+    def ask(self, **request: Any) -> Any:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def run(self, *nodes: Node, code: int = 0, **more: Any) -> list[str]:
+        """Run streams on this lake; returns the lines that were printed."""
+        answer = self.ask(lake=str(self.lake), nodes=nodes, **more)
+        assert answer["code"] == code, answer
+        return [re.sub(r" in [\d.]+ s$", "", line) for line in answer["lines"]]
+
+    def land(self, name: str, *records: str | bytes, stream: str = "orders") -> Path:
+        """A file of a stream, one record a line."""
+        file = self.lake / "landing" / stream / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [r if isinstance(r, bytes) else r.encode() for r in records]
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+        return file
+
+    def rows(self, table: str, columns: str = "*", order: str | None = None) -> list[list[Any]]:
+        """A table's rows, ordered."""
+        path = self.lake / "warehouse" / "bronze.db" / table
+        ordered = order or columns
+        rows = self.ask(sql=f"select {columns} from delta.`{path}` order by {ordered}")
+        return [list(row.values()) for row in rows]
+
+    def quarantine(self, stream: str = "orders") -> list[list[Any]]:
+        columns = "reason, field, message, record"
+        return self.rows(f"{stream}_quarantine", columns, "record, reason")
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "scripts"),
+        "HEADWATERS_LAKE": str(tmp_path_factory.mktemp("worker")),
+        "HEADWATERS_DRIVER_MEMORY": os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m"),
+    }
+    script = Path(__file__).with_name("ingest_worker.py")
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+        process.wait(60)
+
+
+@pytest.fixture
+def ingester(worker: subprocess.Popen[str], tmp_path: Path) -> Ingester:
+    # a blank and an umlaut, as in a home folder
+    return Ingester(worker, tmp_path / "the läke")
+
+
+def node(
+    columns: dict[str, str],
+    stream: dict[str, Any] | None = None,
+    name: str = "orders",
+    rules: dict[str, list[dict[str, str]]] | None = None,
+    expressions: dict[str, str] | None = None,
+) -> Node:
+    """A source of dbt's manifest."""
+    return {
+        "original_file_path": f"models/bronze/{name}.yml",
+        "source_name": "bronze",
+        "name": name,
+        "identifier": name,
+        "config": {
+            "meta": {
+                "stream": {"from": "files", "path": f"landing/{name}", "format": "json"}
+                | (stream or {})
+            }
+        },
+        "columns": {
+            column: {
+                "name": column,
+                "data_type": kind,
+                "constraints": (rules or {}).get(column, []),
+                "config": {"meta": {"expression": (expressions or {}).get(column)}},
+            }
+            for column, kind in columns.items()
+        },
+    }
+
+
+ORDERS = node(
+    {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
+    rules={"id": [{"type": "not_null"}], "amount": [{"type": "check", "expression": "amount > 0"}]},
+    expressions={"day": "to_date(at)"},
+)
+
+
+def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
+    ingester: Ingester,
+) -> None:
+    ingester.land(
+        "a.jsonl",
+        '{"id": "good", "amount": 12.5, "at": "2026-01-02T03:04:05.678Z"}',
+        '{"id": "as text", "amount": "7.25"}',
+        '{"id": "nested {brace}", "extra": {"deep": [1, {"x": 2}]}, "flag": true}',
+        '{"id": "null extra", "amount": null, "n": null}',
+        "",
+        '{"id": "words", "amount": "FIVE HUNDRED"}',
+        '{"id": "too large", "amount": 123456.78}',
+        '{"id": "no such day", "at": "2026-02-30T00:00:00Z"}',
+        '{"id": "check", "amount": -1}',
+        '{"amount": 1}',
+        '{"id": "cut',
+        '["not", "an object"]',
+        '{"id": "two"}{"id": "records"}',
+        '{"id": "two"}, {"id": "with comma"}',
+        '{"id": "junk"} after',
+        b'{"id": "\xff\xfe", "amount": "x"}',
+    )
+    lines = ingester.run(ORDERS)
+    assert ingester.rows("orders", "id, amount, at, day, _rescued, _source_file, _batch_id") == [
+        ["as text", "7.25", None, None, None, "landing/orders/a.jsonl", 0],
+        [
+            "good",
+            "12.50",
+            "2026-01-02 03:04:05.678000",
+            "2026-01-02",
+            None,
+            "landing/orders/a.jsonl",
+            0,
+        ],
+        [
+            "nested {brace}",
+            None,
+            None,
+            None,
+            '{"extra":"{\\"deep\\":[1,{\\"x\\":2}]}","flag":"true"}',
+            "landing/orders/a.jsonl",
+            0,
+        ],
+        ["null extra", None, None, None, '{"n":null}', "landing/orders/a.jsonl", 0],
+    ]
+    more = "more than one JSON object in a record"
+    found = {record: what for *what, record in ingester.quarantine() if "\\xff" not in record}
+    assert found.pop('{"id": "two"}, {"id": "with comma"}') == ["malformed", None, more]
+    assert found == {
+        '["not", "an object"]': ["malformed", None, "is not a JSON object"],
+        '{"amount": 1}': ["not_null", "id", "is null"],
+        '{"id": "check", "amount": -1}': ["check", "amount", "breaks amount > 0"],
+        '{"id": "cut': ["malformed", None, "is not a JSON object"],
+        '{"id": "junk"} after': ["malformed", None, more],
+        '{"id": "no such day", "at": "2026-02-30T00:00:00Z"}': [
+            "type",
+            "at",
+            "'2026-02-30T00:00:00Z' is not a timestamp",
+        ],
+        '{"id": "too large", "amount": 123456.78}': [
+            "type",
+            "amount",
+            "'123456.78' is not a decimal(6, 2)",
+        ],
+        '{"id": "two"}{"id": "records"}': ["malformed", None, more],
+        '{"id": "words", "amount": "FIVE HUNDRED"}': [
+            "type",
+            "amount",
+            "'FIVE HUNDRED' is not a decimal(6, 2)",
+        ],
+    }
+    assert len(lines) == 1
+    assert lines[0].startswith("orders  4 rows, 11 quarantined (malformed 5, type amount 3, ")
+
+
+def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> None:
+    stream = node({"id": "int", "name": "string", "price": "decimal(6, 2)"}, {"format": "csv"})
+    ingester.land(
+        "a b.csv",
+        "id,name,price",
+        '1,"O\'Brien, Ann",1.50',
+        "2,,",
+        "x,no number,1",
+        "4,too few",
+        "5,too,2,many",
+        "6,none,free",
+    )
+    ingester.run(stream)
+    assert ingester.rows("orders", "id, name, price, _source_file") == [
+        [1, "O'Brien, Ann", "1.50", "landing/orders/a b.csv"],
+        [2, None, None, "landing/orders/a b.csv"],
+    ]
+    assert ingester.quarantine() == [
+        ["malformed", None, "has not the 3 declared fields", "4,too few"],
+        ["malformed", None, "has not the 3 declared fields", "5,too,2,many"],
+        ["type", "price", "'free' is not a decimal(6, 2)", "6,none,free"],
+        ["type", "id", "'x' is not a int", "x,no number,1"],
+    ]
+
+
+def test_a_csv_file_with_other_columns_stops_the_stream_before_it_is_read(
+    ingester: Ingester,
+) -> None:
+    stream = node({"id": "int", "name": "string"}, {"format": "csv"})
+    ingester.land("a.csv", "name,id", "Ann,1")
+    (line,) = ingester.run(stream, code=1)
+    assert "a.csv" in line
+    assert "failed" in line
+    assert ingester.rows("orders", "id") == []
+
+
+def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stream = node({"id": "int", "day": "date", "note": "string"}, {"format": "parquet"})
+    folder = ingester.lake / "landing" / "orders"
+    folder.mkdir(parents=True)
+    old = pa.table({"day": ["2026-01-02", "soon"], "id": [1, 2]})
+    new = pa.table({"id": [3, 2**40], "day": ["2026-01-03", None], "extra": ["e", None]})
+    pq.write_table(old, folder / "a.parquet")
+    pq.write_table(new, folder / "b.parquet")
+    ingester.run(stream)
+    assert ingester.rows("orders", "id, day, note, _rescued, _source_file") == [
+        [1, "2026-01-02", None, None, "landing/orders/a.parquet"],
+        [3, "2026-01-03", None, '{"extra":"e"}', "landing/orders/b.parquet"],
+    ]
+    assert ingester.quarantine() == [
+        ["type", "id", "'1099511627776' is not a int", '{"id":1099511627776}'],
+        ["type", "day", "'soon' is not a date", '{"id":2,"day":"soon"}'],
+    ]
+
+
+SIMPLE = node({"id": "string", "n": "int"})
+
+
+def one(name: str, n: object = 1) -> str:
+    return json.dumps({"id": name, "n": n})
+
+
+def test_a_run_takes_what_is_new_and_says_so_when_nothing_is(ingester: Ingester) -> None:
+    ingester.land("a.jsonl", one("a"))
+    ingester.land(".b.jsonl", one("still being written"))
+    assert ingester.run(SIMPLE) == ["orders  1 rows"]
+    assert ingester.run(SIMPLE) == ["orders  nothing new"]
+    late = ingester.land("c.jsonl", one("c"))
+    os.utime(late, (1, 1))  # far older than what was read before
+    assert ingester.run(SIMPLE) == ["orders  1 rows"]
+    assert ingester.run(SIMPLE) == ["orders  nothing new"]
+    assert ingester.rows("orders", "id") == [["a"], ["c"]]
+
+
+@pytest.mark.parametrize("point", ["orders", "orders_quarantine"])
+def test_a_batch_cut_short_is_finished_with_the_contract_that_it_began_with(
+    ingester: Ingester, point: str
+) -> None:
+    strict = node({"id": "string", "n": "int"}, rules={"n": [{"type": "not_null"}]})
+    ingester.land("a.jsonl", one("good"), one("bad once", None))
+    (line,) = ingester.run(strict, code=1, die_before=point)
+    assert "failed" in line
+    ingester.land("b.jsonl", one("good later", None))
+    ingester.run(SIMPLE)
+    assert ingester.rows("orders", "id, n") == [["good", 1], ["good later", None]]
+    assert ingester.quarantine() == [["not_null", "n", "is null", one("bad once", None)]]
+    assert ingester.run(SIMPLE) == ["orders  nothing new"]
+
+
+def test_a_missing_checkpoint_beside_a_filled_table_is_an_error(ingester: Ingester) -> None:
+    ingester.land("a.jsonl", one("a"))
+    ingester.run(SIMPLE)
+    checkpoint = ingester.lake / "checkpoints" / "orders"
+    shutil.move(checkpoint, ingester.lake / "kept")
+    (line,) = ingester.run(SIMPLE, code=1)
+    assert f"bronze.orders has data, but its checkpoint {checkpoint} is missing" in line
+    assert ingester.rows("orders", "id") == [["a"]]
+    shutil.rmtree(checkpoint)
+    shutil.move(ingester.lake / "kept", checkpoint)
+    assert ingester.run(SIMPLE) == ["orders  nothing new"]
+
+
+def test_a_missing_table_beside_a_checkpoint_is_an_error(ingester: Ingester) -> None:
+    ingester.land("a.jsonl", one("a"))
+    ingester.run(SIMPLE)
+    shutil.rmtree(ingester.lake / "warehouse")
+    (line,) = ingester.run(SIMPLE, code=1)
+    assert "has read 1 batches that bronze.orders never saw" in line
+
+
+def test_a_second_ingester_is_refused_with_the_firsts_identity(ingester: Ingester) -> None:
+    ingester.land("a.jsonl", one("a"))
+    with Checkpoint(ingester.lake / "checkpoints" / "orders").held():
+        (line,) = ingester.run(SIMPLE, code=1)
+    assert line.startswith(f"orders: headwaters ingest, process {os.getpid()} on ")
+    assert ingester.run(SIMPLE) == ["orders  1 rows"]
+
+
+def test_a_failed_stream_does_not_stop_another(ingester: Ingester) -> None:
+    broken = node({"id": "string", "day": "date"}, name="broken", expressions={"day": "to_dat(id)"})
+    ingester.land("a.jsonl", one("a"))
+    ingester.land("a.jsonl", one("a"), stream="broken")
+    first, second = ingester.run(broken, SIMPLE, code=1)
+    assert first.startswith(
+        "broken  failed: models/bronze/broken.yml: broken.day: expression to_dat(id): "
+    )
+    assert second == "orders  1 rows"
+
+
+def test_a_missing_folder_is_named(ingester: Ingester) -> None:
+    (line,) = ingester.run(SIMPLE, code=2)
+    folder = ingester.lake / "landing" / "orders"
+    assert line == (
+        "models/bronze/orders.yml: orders reads landing/orders, but there is no folder "
+        f"{folder}: land files there, or change 'path'"
+    )
+
+
+def test_a_column_may_be_declared_later_but_not_change_its_type(ingester: Ingester) -> None:
+    ingester.land("a.jsonl", one("a"))
+    ingester.run(SIMPLE)
+    wider = node({"id": "string", "n": "int", "flag": "boolean"})
+    ingester.land("b.jsonl", '{"id": "b", "n": 2, "flag": true}')
+    ingester.run(wider)
+    assert ingester.rows("orders", "id, n, flag") == [["a", 1, None], ["b", 2, True]]
+    ingester.land("c.jsonl", one("c"))
+    (line,) = ingester.run(node({"id": "string", "n": "bigint"}), code=1)
+    assert line == (
+        "orders  failed: bronze.orders: column n is int in the table and bigint in the contract: "
+        "declare the old type, or another column"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stream", "record", "said"),
+    [
+        ({"bad_records": "fail"}, one("b", "x"), "a record n 'x' is not a int"),
+        ({"schema": "fail"}, '{"id": "b", "new": 1}', "a record new is not declared"),
+    ],
+)
+def test_a_stream_that_should_fail_keeps_nothing_of_the_batch(
+    ingester: Ingester, stream: dict[str, str], record: str, said: str
+) -> None:
+    declared = copy.deepcopy(SIMPLE)
+    declared["config"]["meta"]["stream"] |= stream
+    bad = ingester.land("a.jsonl", one("a"), record)
+    (line,) = ingester.run(declared, code=1)
+    assert line == f"orders  failed: landing/orders/a.jsonl: {said}; nothing of its batch is kept"
+    assert ingester.rows("orders", "id") == []
+    assert ingester.quarantine() == []
+    bad.write_text(one("a") + "\n")
+    ingester.run(declared)
+    assert ingester.rows("orders", "id") == [["a"]]
+
+
+def test_ingestion_and_dbt_make_the_same_tables(
+    ingester: Ingester,
+    lake: Path,
+    spark: Any,
+    dbt: Callable[..., Any],
+    new_project: Callable[[dict[str, str]], Path],
+) -> None:
+    """Whichever comes first: columns, their order and types, and properties are equal."""
+    source = """
+sources:
+  - name: twice
+    schema: bronze
+    tables:
+      - name: made_twice
+        config:
+          meta:
+            stream: {from: files, path: landing/made_twice, format: json}
+            tblproperties: {delta.logRetentionDuration: interval 30 days, note: it's}
+        columns:
+          - {name: id, data_type: string, constraints: [{type: not_null}]}
+          - {name: price, data_type: "decimal(12, 2)"}
+          - {name: day, data_type: date, config: {meta: {expression: to_date(id)}}}
+"""
+    model = "select * from {{ source('twice', 'made_twice') }}"
+    project = new_project({"models/twice.yml": source, "models/copy.sql": model})
+    found = dbt("parse", project_dir=project).result.sources["source.headwaters.twice.made_twice"]
+    contract_node = found.to_dict()
+    ingester.land("a.jsonl", '{"id": "2026-01-01"}', stream="made_twice")
+    dbt("run", project_dir=project)
+    ingester.run(contract_node)
+    for table in ("made_twice", "made_twice_quarantine"):
+        ours = ingester.lake / "warehouse" / "bronze.db" / table
+        theirs = lake / "warehouse" / "bronze.db" / table
+        assert describe(ingester.ask, ours) == describe(ingester.ask, theirs)
+    # and ingestion appends to the table that dbt has made
+    shutil.copytree(ingester.lake / "landing", lake / "landing", dirs_exist_ok=True)
+    Ingester(ingester.process, lake).run(contract_node)
+    assert [row[0] for row in spark.table("bronze.made_twice").collect()] == ["2026-01-01"]
+    assert parse_contract(contract_node).bronze_columns()[0] == ("id", "string")
+
+
+def describe(ask: Callable[..., Any], path: Path) -> Any:
+    columns = ask(sql=f"describe table delta.`{path}`")
+    (detail,) = ask(sql=f"describe detail delta.`{path}`")
+    return columns, detail["properties"], detail["partitionColumns"]
