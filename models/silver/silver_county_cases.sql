@@ -11,7 +11,7 @@ with records as (
 
 final as (
     select
-        `date` as report_date,
+        date as report_date,
         county,
         state,
         lpad(cast(fips as string), 5, '0') as fips,

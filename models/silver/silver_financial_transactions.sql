@@ -13,7 +13,7 @@ with records as (
 final as (
     select
         transaction_id,
-        `timestamp` as transacted_at,
+        timestamp as transacted_at,
         transaction_date,
         account_id,
         merchant_id,

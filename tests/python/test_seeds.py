@@ -154,7 +154,7 @@ def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(
     dbt("seed", project_dir=project, schema=schema)
     (project / "seeds/s.csv").write_text("id\n2\nmany\n")
     result = dbt("seed", project_dir=project, schema=schema, expect=False)
-    assert "seed s has 'many' in the column id, which is no int" in result.result[0].message
+    assert "seed s has 'many' in the column id, which is no int" in result.result[-1].message
     assert [tuple(row) for row in spark.table(f"{schema}_reference.s").collect()] == [(1,)]
 
 
@@ -185,4 +185,4 @@ def test_a_type_for_a_column_that_is_not_there_is_named(
 ) -> None:
     project = new_project({"seeds/s.csv": "id\n1\n", "seeds/s.yml": types(ident="int")})
     result = dbt("seed", project_dir=project, schema=schema, expect=False)
-    assert "a column that its file lacks: ident; the file has id" in result.result[0].message
+    assert "a column that its file lacks: ident; the file has id" in result.result[-1].message
