@@ -1,0 +1,68 @@
+"""File ingestion: the same files read to nowhere, and into bronze and quarantine
+
+The county history, 8 Parquet files. `noop` reads the same columns as a stream and drops the rows,
+which is the floor; `ingest` checks each record, adds the lineage and writes two Delta tables.
+Spark is warm in both, and each reads everything from the start.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+from benchmarks.runner import ROOT, Bench, bytes_below, clock, descendants, median
+from headwaters.delta_log import snapshot
+from headwaters.ingest import run as ingest
+from headwaters.ingest import start_spark
+from headwaters.land import land
+from headwaters.manifest import load_contracts
+from headwaters.project import Project
+
+
+def run(bench: Bench) -> None:
+    """Each measurement has a lake of its own; the first of each variant warms Spark up."""
+    os.environ["DBT_TARGET_PATH"] = str(bench.work / "target")
+    os.chdir(ROOT)
+    project = Project(ROOT)
+    contracts = load_contracts(ROOT, ["source:bronze.county_cases"])
+    numbers = itertools.count()
+
+    def fresh_lake() -> None:
+        os.environ["HEADWATERS_LAKE"] = str(bench.work / f"lake{next(numbers)}")
+        land(project)
+
+    fresh_lake()
+    spark = start_spark(project)
+    jvm = descendants(os.getpid())
+
+    def to_noop() -> Any:
+        fresh_lake()
+        return clock(lambda: _noop(spark, project), jvm)
+
+    def to_bronze() -> Any:
+        fresh_lake()
+        return clock(lambda: ingest(project, contracts, spark), jvm)
+
+    try:
+        to_noop()
+        floor = median(to_noop)
+        to_bronze()
+        whole = median(to_bronze)
+    finally:
+        spark.stop()
+    table = project.warehouse / "bronze.db" / "county_cases"
+    state = snapshot(table)
+    rows = state.rows if state else None
+    bench.record("county_cases", "noop", floor.wall, floor.cpu, rows=rows)
+    written = bytes_below(table)
+    bench.record("county_cases", "ingest", whole.wall, whole.cpu, rows=rows, bytes_written=written)
+
+
+def _noop(spark: Any, project: Project) -> None:
+    folder = project.lake / "landing" / "county_cases"
+    schema = spark.read.parquet(str(folder)).schema
+    stream = spark.readStream.schema(schema).parquet(str(folder)).writeStream.format("noop")
+    checkpoint = str(project.lake / "noop")
+    query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()

@@ -1,0 +1,230 @@
+"""What benchmarks share: recording, process clocks, and the document with the ratios."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of `results/<bench>.jsonl`; None where a key does not apply.
+
+    `rows` are the rows that the work is about, `share` the part of them that changed,
+    `bytes_written` the data files' bytes, `statements` the SQL statements sent to Spark.
+    """
+
+    bench: str
+    case: str
+    variant: str
+    rows: int | None
+    share: float | None
+    wall_s: float
+    cpu_s: float | None
+    bytes_written: int | None
+    statements: int | None
+
+
+class Bench:
+    """One benchmark while it runs: its work folder, and its results, which replace earlier ones."""
+
+    def __init__(self, name: str, path: Path, work: Path) -> None:
+        self.name, self.path, self.work = name, path, work
+        self.results: list[Result] = []
+
+    def __enter__(self) -> Bench:
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        if error is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            lines = [json.dumps(asdict(result)) for result in self.results]
+            self.path.write_text("".join(f"{line}\n" for line in lines))
+
+    def record(
+        self,
+        case: str,
+        variant: str,
+        wall_s: float,
+        cpu_s: float | None = None,
+        *,
+        rows: int | None = None,
+        share: float | None = None,
+        bytes_written: int | None = None,
+        statements: int | None = None,
+    ) -> None:
+        """Keep one measurement, and say it."""
+        wall_s, cpu_s = round(wall_s, 3), None if cpu_s is None else round(cpu_s, 3)
+        self.results.append(
+            Result(self.name, case, variant, rows, share, wall_s, cpu_s, bytes_written, statements)
+        )
+        cpu = "" if cpu_s is None else f", {cpu_s:.1f} s CPU"
+        print(f"{case} · {variant}: {wall_s:.1f} s{cpu}", flush=True)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What something took: seconds by the wall, and CPU seconds of all its processes."""
+
+    wall: float
+    cpu: float
+
+
+def median(work: Callable[[], Clock], times: int = 3) -> Clock:
+    """The medians of several measurements of the same work."""
+    clocks = [work() for _ in range(times)]
+    return Clock(
+        statistics.median(clock.wall for clock in clocks),
+        statistics.median(clock.cpu for clock in clocks),
+    )
+
+
+def clock(work: Callable[[], Any], pids: Sequence[int] = ()) -> Clock:
+    """Time work in this process; `pids` are other processes whose CPU time counts too (a JVM)."""
+    before, start = _cpu(os.getpid(), *pids), time.monotonic()
+    work()
+    return Clock(time.monotonic() - start, _cpu(os.getpid(), *pids) - before)
+
+
+def clock_process(
+    command: Sequence[str], cwd: Path, variables: dict[str, str], pids: Sequence[int] = ()
+) -> Clock:
+    """Time a command with all its children; raises when it fails. Linux only: it reads /proc.
+
+    A JVM is a grandchild that nobody waits for, so its CPU time is read while it lives.
+    """
+    before, start = _cpu(*pids), time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    seen: dict[int, float] = {}
+    while process.poll() is None:
+        for pid in _session(process.pid):
+            seen[pid] = max(seen.get(pid, 0.0), _cpu(pid))
+        time.sleep(0.05)
+    wall = time.monotonic() - start
+    output = process.stdout.read().decode(errors="replace") if process.stdout else ""
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{output}")
+    return Clock(wall, sum(seen.values()) + _cpu(*pids) - before)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below a process; Spark's JVM is one of them."""
+    parents = {child: int(fields[1]) for child, fields in _processes().items()}
+    found: list[int] = []
+    fresh = [pid]
+    while fresh:
+        fresh = [child for child, parent in parents.items() if parent in fresh]
+        found += fresh
+    return found
+
+
+def bytes_below(folder: Path) -> int:
+    """The bytes of the Parquet files below a folder: a table's data, without its log."""
+    files = (path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts)
+    return sum(path.stat().st_size for path in files)
+
+
+def _processes() -> dict[int, list[str]]:
+    """`{pid: the fields of /proc/<pid>/stat after the name}`: state, parent, group, session, …"""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            found[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def _session(leader: int) -> list[int]:
+    return [pid for pid, fields in _processes().items() if int(fields[3]) == leader]
+
+
+def _cpu(*pids: int) -> float:
+    total = 0.0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+# -- the document --------------------------------------------------------------------------------
+
+
+def write_document(path: Path, results: Path, titles: dict[str, str]) -> None:
+    """Write the tables of ratios: each variant against the first of its case."""
+    text = [
+        "# Benchmarks",
+        "",
+        "Made by `make bench`; do not edit. Ratios are what is kept, since seconds belong to a",
+        "machine: the first variant of each case is 1, and less is better. The lines behind them",
+        "are in `benchmarks/results`.",
+        "",
+        f"The machine: {machine()}.",
+    ]
+    for name, title in titles.items():
+        lines = results / f"{name}.jsonl"
+        if lines.is_file():
+            found = [Result(**json.loads(line)) for line in lines.read_text().splitlines()]
+            text += ["", f"## {title}", "", *_table(found)]
+    path.write_text("\n".join(text) + "\n")
+
+
+def machine() -> str:
+    """The machine's size in words."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores, {memory:.0f} GB of memory, {platform.system()} {platform.machine()}"
+
+
+def _table(found: list[Result]) -> list[str]:
+    heads = ["case", "variant", "rows", "changed", "wall", "CPU", "bytes written", "statements"]
+    lines = [f"| {' | '.join(heads)} |", "|---|---|--:|--:|--:|--:|--:|--:|"]
+    base: dict[str, Result] = {}
+    for result in found:
+        first = base.setdefault(result.case, result)
+        cells = [
+            result.case if first is result else "",
+            result.variant,
+            "" if result.rows is None else f"{result.rows:,}",
+            "" if result.share is None else f"{result.share:.2%}",
+            _ratio(result.wall_s, first.wall_s),
+            _ratio(result.cpu_s, first.cpu_s),
+            _ratio(result.bytes_written, first.bytes_written),
+            "" if result.statements is None else str(result.statements),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _ratio(value: float | None, base: float | None) -> str:
+    return "" if value is None or not base else f"{value / base:.2f}"
