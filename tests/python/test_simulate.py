@@ -24,6 +24,7 @@ from headwaters.simulate import (
     transactions,
 )
 
+ROOT = Path(__file__).parents[2]
 FLAGGED_FROM = datetime(2026, 1, 10, tzinfo=UTC)
 CONFIG = FinanceConfig(rows=20_000, claims=2_000, flagged_from=FLAGGED_FROM)
 
@@ -139,6 +140,15 @@ def test_records_have_the_fields_of_the_contract(landed: list[Landed]) -> None:
         "claim_id", "policy_id", "account_id", "claim_type", "claimed_at", "incident_date",
         "claim_amount", "paid_amount", "premium_amount", "currency", "status",
     ]  # fmt: skip
+
+
+def test_the_contracts_of_the_streams_have_a_column_for_every_field(landed: list[Landed]) -> None:
+    from headwaters.manifest import load_contracts
+
+    streams = {contract.name: contract for contract in load_contracts(ROOT)}
+    for one in landed:
+        columns = [column.name for column in streams[one.truth.stream].read_columns]
+        assert columns == list(json.loads(lines(one)[0]))
 
 
 def test_is_flagged_appears_at_its_moment_and_changes_nothing_else() -> None:
