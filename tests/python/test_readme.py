@@ -1,0 +1,105 @@
+"""What README.md tells a newcomer to type is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from headwaters.cli import app
+
+Dbt = Callable[..., Any]
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted(ROOT.glob("docs/flow/*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.S | re.M)
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    """The arguments of each call of a program, in shell blocks and between backticks."""
+    text = page.read_text()
+    spoken = re.findall(rf"`({program} [^`\n]+)`", text)
+    typed = [line for block in blocks(page, "shell") for line in block.splitlines()]
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in [*spoken, *typed]
+        if line.split()[:1] == [program]
+    ]
+
+
+def understands(command: Any, arguments: list[str]) -> None:
+    """Parse the arguments as the command would, down to the last sub-command; nothing runs.
+
+    The command is click's, or typer's own copy of it.
+    """
+    rest = list(arguments)
+    while hasattr(command, "commands"):
+        assert rest, f"{command.name} wants a sub-command"
+        assert rest[0] in command.commands, f"no command {rest[0]} in {arguments}"
+        command = command.commands[rest.pop(0)]
+    command.make_context(command.name, rest)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_headwaters_command_of_a_page_exists_with_its_options(page: Path) -> None:
+    for arguments in commands(page, "headwaters"):
+        understands(typer.main.get_command(app), arguments)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_dbt_command_of_a_page_exists_with_its_options(page: Path) -> None:
+    from dbt.cli.main import cli
+
+    for arguments in commands(page, "dbt"):
+        understands(cli, arguments)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_make_target_of_a_page_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    named = {argument for arguments in commands(page, "make") for argument in arguments}
+    assert {target for target in named if "=" not in target} <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_links_to_exists(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    local = [link for link in links if not link.startswith("http")]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_the_first_model_of_the_readme_is_built_with_its_tests(
+    dbt: Dbt, schema: str, tmp_path: Path
+) -> None:
+    for name in ("models", "macros", "seeds", "tests", "profiles"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("python"))
+    shutil.copy(ROOT / "dbt_project.yml", tmp_path)
+    written = []
+    for language, comment in (("sql", "--"), ("yaml", "#")):
+        for block in blocks(ROOT / "README.md", language):
+            first, _, text = block.partition("\n")
+            if first.startswith(f"{comment} models/"):
+                path = tmp_path / first.removeprefix(comment).strip()
+                assert not path.exists(), f"{path.name} is not the reader's first: it exists"
+                path.write_text(text)
+                written.append(path.name)
+    assert written == ["category_daily_spend.sql", "category_daily_spend.yml"]
+
+    # Bronze is empty here: what counts is that names, types and keys are right.
+    chosen = ["--select", "silver_financial_transactions", "category_daily_spend"]
+    dbt("run", *chosen, project_dir=tmp_path, schema=schema)
+    built = dbt("build", "--select", "category_daily_spend", project_dir=tmp_path, schema=schema)
+    assert {result.node.name.partition("_category")[0]: str(result.status) for result in built} == {
+        "category_daily_spend": "success",
+        "unique_combination": "pass",
+    }
