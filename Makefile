@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE ?= 1
 run: setup  ## everything: set up, land the sample data, ingest it, build and test the models
 	@$(BIN)/headwaters land
 	@$(BIN)/headwaters ingest --once
-	@$(BIN)/dbt build
+	@$(BIN)/dbt build $$($(BIN)/headwaters engine status > /dev/null && echo --target engine)
 	@$(BIN)/headwaters summary
 
 .PHONY: test

@@ -65,7 +65,7 @@ def one_line(error: BaseException) -> str:
     line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
     # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
     task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)
-    return task.group(1) if task else line
+    return (task.group(1) if task else line).rstrip(";")
 
 
 def _install_cursor() -> None:

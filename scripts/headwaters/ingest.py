@@ -22,6 +22,7 @@ from typing import Any
 
 from headwaters.checkpoint import Checkpoint, Pending, landed
 from headwaters.contract import Contract
+from headwaters.environment import find_java
 from headwaters.errors import UserError, WorkError
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
@@ -118,6 +119,7 @@ def start_spark(project: Project) -> Any:
     """
     from pyspark.sql import SparkSession
 
+    find_java()
     (project.lake / "logs").mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
     settings = project.spark_settings("local") | {

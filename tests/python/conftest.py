@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,15 @@ from headwaters.project import Project
 ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
+
+
+def pytest_configure() -> None:
+    """End on SIGTERM as on Ctrl-C, so that the engine does not outlive its tests."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,127 @@
+"""`make run`, killed at any point: the next one completes, with the tables of a run left in peace.
+
+One lake is killed at one point after another, since each next run meets what the last one left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwaters.project import Project
+
+ROOT = Path(__file__).resolve().parents[2]
+# A sign that the run has come to this point, and the signal that then ends it.
+POINTS = (
+    ("landing", "landing/*/*", signal.SIGKILL),
+    ("making bronze", "warehouse/bronze.db/*/_delta_log/*.json", signal.SIGKILL),
+    ("batches committed", "checkpoints/*/commits/*", signal.SIGKILL),
+    ("silver", "warehouse/silver.db/*/_delta_log/*.json", signal.SIGKILL),
+    ("gold, by Ctrl-C", "warehouse/gold.db/*/_delta_log/*.json", signal.SIGINT),
+)
+# When and from where a row came differs between two runs.
+LINEAGE = ("_source_file", "_ingested_at", "_batch_id", "last_updated")
+
+pytestmark = pytest.mark.skipif(
+    Path(sys.prefix) != ROOT / ".venv", reason="`make run` needs .venv: run this by `make pytest`"
+)
+
+
+def variables(lake: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key != "HEADWATERS_ENGINE"}
+    return {
+        **kept,
+        "HEADWATERS_LAKE": str(lake),
+        "DBT_TARGET_PATH": str(lake / "target"),
+        "DBT_LOG_PATH": str(lake / "logs"),
+        "HEADWATERS_DRIVER_MEMORY": "1500m",
+    }
+
+
+def start(lake: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["make", "--no-print-directory", "run"],
+        cwd=ROOT,
+        env=variables(lake),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_at(lake: Path, sign: str, number: signal.Signals) -> str:
+    """Start a run, and signal all of it as soon as the sign appears; what it said until then."""
+    before = set(lake.glob(sign))
+    running = start(lake)
+    while not set(lake.glob(sign)) - before:
+        assert running.poll() is None, f"ended without {sign}:\n{running.communicate()[0]}"
+        time.sleep(0.02)
+    os.killpg(running.pid, number)
+    said = running.communicate(timeout=90)[0]
+    assert running.returncode != 0
+    until = time.monotonic() + 60
+    while alive(running.pid):
+        assert time.monotonic() < until, "a process outlives its run"
+        time.sleep(0.1)
+    return said
+
+
+def contents(spark: Any, lake: Path) -> dict[str, tuple[int, int]]:
+    """`{table: (rows, a sum of the hashes of all rows)}`, without the lineage columns."""
+    found = {}
+    for log in sorted((lake / "warehouse").glob("*.db/*/_delta_log")):
+        table = spark.read.format("delta").load(str(log.parent))
+        columns = ", ".join(f"`{name}`" for name in table.columns if name not in LINEAGE)
+        row = table.selectExpr(
+            "count(*) as n", f"coalesce(sum(cast(xxhash64({columns}) as decimal(38))), 0) as h"
+        ).collect()[0]
+        found[f"{log.parent.parent.stem}.{log.parent.name}"] = (row["n"], int(row["h"]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The lake of a run left in peace."""
+    lake = tmp_path_factory.mktemp("undisturbed")
+    running = start(lake)
+    said = running.communicate(timeout=600)[0]
+    assert running.returncode == 0, said
+    yield lake
+
+
+def test_a_killed_run_is_completed_by_the_next(
+    spark: Any, undisturbed: Path, tmp_path: Path, project: Project
+) -> None:
+    for point, sign, number in POINTS:
+        said = kill_at(tmp_path, sign, number)
+        assert "Traceback" not in said, f"{point}: {said}"
+    last = start(tmp_path)
+    said = last.communicate(timeout=600)[0]
+    assert last.returncode == 0, said
+    assert contents(spark, tmp_path) == contents(spark, undisturbed)
+
+
+def test_a_second_run_finds_nothing_new(spark: Any, undisturbed: Path) -> None:
+    before = contents(spark, undisturbed)
+    again = start(undisturbed)
+    said = again.communicate(timeout=600)[0]
+    assert again.returncode == 0, said
+    assert "Nothing new" in said
+    assert contents(spark, undisturbed) == before

@@ -1,0 +1,46 @@
+"""The one line that a Spark error comes down to."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbt_headwaters import one_line
+
+CLASSIC = """[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14;
+'Project [*]
++- 'UnresolvedRelation [a], [], false
+"""
+JOB = """An error occurred while calling o53.sql.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 \
+times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (host executor driver): \
+java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+Driver stacktrace:
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+"""
+CONNECT = """(org.apache.spark.SparkException) Job aborted due to stage failure: Task 0 in stage \
+9.0 failed 1 times, most recent failure: Lost task 0.0 in stage 9.0 (TID 9) (host executor \
+driver): org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001
+
+JVM stacktrace:
+org.apache.spark.SparkException
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            CLASSIC,
+            "[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14",
+        ),
+        (JOB, "No space left on device"),
+        (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
+        ("java.net.ConnectException: Connection refused", "Connection refused"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_line_is_what_happened(text: str, line: str) -> None:
+    assert one_line(RuntimeError(text)) == line
