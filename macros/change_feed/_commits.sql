@@ -64,7 +64,7 @@
     Returns rows (changed, an upper bound), commits (that changed rows), inserts_only, columns_added, and gap: why the range cannot
     be read, or none. -#}
 {% macro _range(spec, from) %}
-    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'gap': none, 'from': from.version, 'to': spec.version} -%}
+    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
     {%- set span = spec.source ~ ' from version ' ~ from.version ~ ' to ' ~ spec.version -%}
     {%- if from.version > spec.version -%}
         {%- do result.update({'gap': spec.source ~ ' is at version ' ~ spec.version ~ ', behind the ' ~ from.version ~ ' that was read last: it was restored elsewhere or made anew'}) -%}
@@ -95,9 +95,9 @@
                     {%- do result.update({'gap': 'the change files of ' ~ spec.source ~ ' at version ' ~ commit.version ~ ' were vacuumed'}) -%}
                 {%- endfor -%}
             {%- endif -%}
-            {%- if commit.operation in ['ADD COLUMNS', 'CREATE OR REPLACE TABLE AS SELECT', 'CREATE OR REPLACE TABLE', 'REPLACE TABLE AS SELECT', 'RESTORE', 'WRITE', 'MERGE', 'STREAMING UPDATE'] -%}
-                {%- do result.update({'columns_added': result.columns_added or commit.operation == 'ADD COLUMNS'}) -%}
-            {%- elif commit.operation in ['RENAME COLUMN', 'DROP COLUMNS', 'CHANGE COLUMN', 'CHANGE COLUMNS', 'REPLACE COLUMNS'] and _changes_types(commit) -%}
+            {%- if commit.operation == 'ADD COLUMNS' -%}
+                {%- do result.update({'columns_added': true}) -%}
+            {%- elif commit.operation in ['RENAME COLUMN', 'DROP COLUMNS'] -%}
                 {%- do result.update({'gap': span ~ ' changed its columns (' ~ commit.operation ~ ' at version ' ~ commit.version ~ ')'}) -%}
             {%- endif -%}
             {%- set properties = _as_mapping(commit.parameters.get('properties')) -%}
@@ -112,10 +112,4 @@
         {%- do result.update({'gap': 'the history of ' ~ span ~ ' is no longer kept'}) -%}
     {%- endif -%}
     {{ return(result) }}
-{% endmacro %}
-
-
-{#- A comment on a column is no change of a type. -#}
-{% macro _changes_types(commit) %}
-    {{ return(commit.operation in ['RENAME COLUMN', 'DROP COLUMNS']) }}
 {% endmacro %}

@@ -30,3 +30,9 @@
 {% macro _image_weight() %}
     {{- return("case when _change_type in ('insert', 'update_postimage') then 1 else -1 end") -}}
 {% endmacro %}
+
+
+{#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
+{% macro _all_rows(range, source) %}
+    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from table_changes(' ~ string_literal(source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ '))') }}
+{% endmacro %}

@@ -3,15 +3,20 @@
     refresh's SQL and what the materialization needs to know; there is no other state between compile and run.
     Only commands that build or show data pin; parse, docs and lint see the plain relation, and so does a unit test's fixture. -#}
 {% macro _input(kind, relation, options={}) %}
-    {%- set plain = _input_sql({'kind': kind, 'source': relation | string, 'version': none}) -%}
-    {%- if not execute or relation.is_cte or relation.limit is not none or relation.event_time_filter is not none
-        or flags.WHICH not in ['run', 'build', 'show', 'retry', 'run-operation'] -%}
-        {{ return(plain) }}
+    {%- set spec = dict(options, kind=kind, source=relation | string, version=none, at=none) -%}
+    {%- if not execute or relation.is_cte -%}
+        {{ return(_input_sql(spec)) }}
     {%- endif -%}
-    {%- set newest = _newest_commit(relation) -%}
-    {%- set spec = {'kind': kind, 'source': relation | string, 'version': newest.version, 'at': newest.at} -%}
-    {%- do spec.update(options) -%}
-    {{ return('/* ' ~ kind ~ ' ' ~ tojson(spec) ~ ' */ ' ~ _input_sql(spec)) }}
+    {%- if flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation'] and relation.limit is none and relation.event_time_filter is none -%}
+        {%- set newest = _newest_commit(relation) -%}
+        {%- do spec.update({'version': newest.version, 'at': newest.at}) -%}
+    {%- endif -%}
+    {{ return(_marked(spec)) }}
+{% endmacro %}
+
+
+{% macro _marked(spec) %}
+    {{ return('/* ' ~ spec.kind ~ ' ' ~ tojson(spec, sort_keys=true) ~ ' */ ' ~ _input_sql(spec)) }}
 {% endmacro %}
 
 
@@ -20,6 +25,9 @@
     {%- set snapshot = spec.source ~ ((' version as of ' ~ spec.version) if spec.version is not none else '') -%}
     {%- if spec.kind == 'signed' -%}
         {{ return('(select *, 1 as _weight from ' ~ snapshot ~ ')') }}
+    {%- elif spec.kind == 'images' -%}
+        {#- the columns only: the images themselves are in the feed, see _history.sql -#}
+        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false) as _image from " ~ snapshot ~ ')') }}
     {%- endif -%}
     {{ return(snapshot) }}
 {% endmacro %}
@@ -56,7 +64,7 @@
         {%- if spec.source in first and first[spec.source].version != spec.version -%}
             {%- set pinned = dict(spec, version=first[spec.source].version, at=first[spec.source].at) -%}
             {%- do pinned.pop('text') -%}
-            {%- do replacements.update({spec.text: '/* ' ~ spec.kind ~ ' ' ~ tojson(pinned) ~ ' */ ' ~ _input_sql(pinned)}) -%}
+            {%- do replacements.update({spec.text: _marked(pinned)}) -%}
         {%- else -%}
             {%- do first.update({spec.source: spec}) -%}
         {%- endif -%}
@@ -67,11 +75,18 @@
 
 {#- The model's SQL without its versions: what a model is, to tell whether it is still the one that built the table. -#}
 {% macro _without_versions(sql) %}
+    {{ return(_at_versions(sql, {})) }}
+{% endmacro %}
+
+
+{#- The SQL with its inputs pinned to the versions of a watermark: `{source: {version, at}}`. -#}
+{% macro _at_versions(sql, watermark) %}
     {%- set replacements = {} -%}
     {%- for spec in _inputs_of(sql) -%}
-        {%- set timeless = dict(spec) -%}
-        {%- for key in ['version', 'at', 'text'] -%}{%- do timeless.pop(key) -%}{%- endfor -%}
-        {%- do replacements.update({spec.text: '/* ' ~ spec.kind ~ ' ' ~ tojson(timeless, sort_keys=true) ~ ' */ ' ~ spec.source}) -%}
+        {%- set pinned = dict(spec, version=none, at=none) -%}
+        {%- do pinned.pop('text') -%}
+        {%- do pinned.update(watermark.get(spec.source, {})) -%}
+        {%- do replacements.update({spec.text: _marked(pinned)}) -%}
     {%- endfor -%}
     {{ return(_with_inputs(sql, replacements) | trim) }}
 {% endmacro %}

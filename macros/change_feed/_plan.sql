@@ -1,12 +1,15 @@
 {#- What the next run of a model does and why: the one place where that is decided. Changes nothing.
     Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned inputs of the SQL), ranges (for each changing input's
     source: what `_range` says), and holds (the versions that the target holds). -#}
-{% macro _plan(strategy, relation, exists, sql, full_refresh) %}
+{% macro _plan(strategy, relation, exists, sql, settings, full_refresh=false) %}
     {%- set inputs = _inputs_of(sql) -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'holds': none, 'recovered': false} -%}
-    {%- set unpinned = inputs | selectattr('version', 'none') | list -%}
     {%- if not exists -%}
         {{ return(dict(plan, reason='first run')) }}
+    {%- elif flags.EMPTY -%}
+        {{ return(dict(plan, choice='skip', reason='no changes: --empty reads no rows')) }}
+    {%- elif inputs | selectattr('version', 'none') | list -%}
+        {{ return(dict(plan, reason='a sample was asked for')) }}
     {%- elif full_refresh -%}
         {{ return(dict(plan, reason='full refresh asked for')) }}
     {%- endif -%}
@@ -27,7 +30,7 @@
             {%- set range = _range(spec, holds[spec.source]) -%}
             {%- do plan.ranges.update({spec.source: range}) -%}
             {%- if range.gap -%}
-                {%- if config.get('on_gap', 'rebuild') == 'fail' -%}
+                {%- if settings.get('on_gap', 'rebuild') == 'fail' -%}
                     {{ exceptions.raise_compiler_error(
                         "The changes that " ~ relation ~ " has to follow are not there: " ~ range.gap ~ ". The model says on_gap: fail, so the "
                         ~ "table was left as it is; `dbt run --full-refresh --select " ~ relation.identifier ~ "` rebuilds it."
@@ -36,7 +39,7 @@
                 {{ return(dict(plan, reason=range.gap)) }}
             {%- endif -%}
             {%- if range.rows > 0 and spec.kind == 'lookup' -%}
-                {%- if config.get('on_lookup_change', 'rebuild') == 'rebuild' -%}
+                {%- if settings.get('on_lookup_change', 'rebuild') == 'rebuild' -%}
                     {{ return(dict(plan, reason='lookup ' ~ spec.source ~ ' changed')) }}
                 {%- endif -%}
             {%- else -%}
@@ -45,6 +48,9 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do plan.update({'rows': changed_rows.total}) -%}
+    {%- if plan.ranges.values() | selectattr('columns_added') | list and _column_names(adapter.get_column_schema_from_query(_full_refresh_sql(strategy, sql, settings, []))) != _column_names(adapter.get_columns_in_relation(relation)) -%}
+        {{ return(dict(plan, reason='an input has a new column')) }}
+    {%- endif -%}
     {%- if changed_rows.total == 0 -%}
         {{ return(dict(plan, choice='skip', reason='no changes')) }}
     {%- endif -%}
@@ -52,7 +58,7 @@
     {%- if changed_rows.total > 10000 -%}
         {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
         {%- set share = changed_rows.total / ([rows, 1] | max) -%}
-        {%- set limit = config.get('replace_above', _replace_above(strategy, plan)) -%}
+        {%- set limit = settings.get('replace_above', _replace_above(strategy, plan)) -%}
         {%- if share > limit -%}
             {{ return(dict(plan, reason='%.0f %% of the rows changed' | format([share * 100, 100] | min))) }}
         {%- endif -%}
@@ -67,4 +73,9 @@
         {{ return(1.0) }}
     {%- endif -%}
     {{ return({'change_feed': 0.3, 'affected_keys': 0.2, 'signed_sum': 1.0, 'history': 1.0}[strategy]) }}
+{% endmacro %}
+
+
+{% macro _column_names(columns) %}
+    {{ return(columns | map(attribute='name') | map('lower') | list) }}
 {% endmacro %}

@@ -23,11 +23,7 @@
 
 
 {% macro _set_properties_sql(relation, properties) %}
-    {%- set assignments = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value)) -%}
-    {%- endfor -%}
-    {{ return('alter table ' ~ relation ~ ' set tblproperties (' ~ assignments | join(', ') ~ ')') }}
+    {{ return('alter table ' ~ relation ~ ' set tblproperties (' ~ _assignments(properties) ~ ')') }}
 {% endmacro %}
 
 

@@ -1,3 +1,3 @@
-{% macro images(relation) %}
-    {{ return(_input('images', relation)) }}
+{% macro images(relation, at=none) %}
+    {{ return(_input('images', relation, {'column': at})) }}
 {% endmacro %}

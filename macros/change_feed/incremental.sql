@@ -8,12 +8,12 @@
     {%- set target = this.incorporate(type='table') -%}
     {%- set existing = load_cached_relation(this) -%}
     {%- set sql = _with_one_version_each(compiled_code) -%}
-    {%- do _check_model(strategy, sql) -%}
+    {%- do _check_model(strategy, sql, model.config) -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- set exists = existing is not none and existing.is_delta and not existing.is_view -%}
-    {%- set plan = _plan(strategy, target, exists, sql, should_full_refresh()) -%}
+    {%- set plan = _plan(strategy, target, exists, sql, model.config, should_full_refresh()) -%}
     {%- set result = _run_plan(strategy, target, existing, sql, plan) -%}
     {%- do store_raw_result('main', message=result.message, code=result.choice, rows_affected=result.rows) -%}
 
@@ -33,20 +33,25 @@
 {#- Carries a plan out. Returns choice, message and rows. -#}
 {% macro _run_plan(strategy, target, existing, sql, plan) %}
     {%- if plan.choice == 'skip' -%}
-        {%- if plan.recovered -%}
+        {#- commits that changed no rows need not be looked at again and again -#}
+        {%- if plan.recovered or plan.ranges.values() | map(attribute='versions') | sum > 10 -%}
             {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(_watermark(plan.inputs)), 'headwaters.pending': 'null'})) -%}
         {%- endif -%}
         {{ return({'choice': 'skip', 'message': 'no changes', 'rows': 0}) }}
     {%- elif plan.choice == 'replace' -%}
         {{ return(_replace(strategy, target, existing, sql, plan)) }}
     {%- endif -%}
-    {%- set stage = target.incorporate(path={'identifier': target.identifier ~ '__stage_' ~ invocation_id.replace('-', '')[:12]}) -%}
-    {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else none -%}
-    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, columns) | replace('{bounds}', 'true')) -%}
-    {%- if strategy == 'signed_sum' or (strategy == 'change_feed' and not config.get('latest_by')) -%}
+    {%- set settings = model.config -%}
+    {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
+    {%- set touched = _touched_sql(strategy, sql, plan, settings) -%}
+    {%- set bounds = _touched_bounds(strategy, touched, plan, settings) if touched else [] -%}
+    {%- set stage = _stage_relation(target) -%}
+    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
+    {%- if strategy == 'signed_sum' or (strategy == 'change_feed' and not settings.get('latest_by')) -%}
         {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
     {%- endif -%}
-    {%- set applied = _apply_stage(target, stage, plan) -%}
+    {%- set applied = _apply_stage(target, stage, _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []), settings,
+        check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.columns_differ -%}
         {%- do run_query('drop table if exists ' ~ stage) -%}
         {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
@@ -62,18 +67,36 @@
 {% endmacro %}
 
 
+{#- Where in the target, and in inputs read by key, the touched keys are. -#}
+{% macro _touched_bounds(strategy, touched, plan, settings) %}
+    {%- set columns = _as_list(settings.unique_key) if strategy == 'change_feed' else (plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort -%}
+    {%- set list_values = plan.rows <= 10000 -%}
+    {{ return(_bounds_of(run_query('select ' ~ _bounds_expressions(columns, list_values) | join(', ') ~ ' from (\n' ~ touched ~ '\n)').rows[0], columns, list_values)) }}
+{% endmacro %}
+
+
 {#- The whole table anew, its watermark in the same commit. -#}
 {% macro _replace(strategy, target, existing, sql, plan) %}
     {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
-    {%- set columns = adapter.get_column_schema_from_query(sql) if strategy == 'signed_sum' else none -%}
+    {%- set columns = adapter.get_column_schema_from_query(sql) -%}
+    {%- do _check_columns(strategy, target, columns, plan.inputs, model.config) -%}
     {%- set properties = dict(config.get('tblproperties', {})) -%}
     {%- do properties.update({'headwaters.sql': _without_versions(sql)}) -%}
     {%- if plan.inputs and not plan.inputs | selectattr('version', 'none') | list -%}
         {%- do properties.update({'headwaters.inputs': tojson(_watermark(plan.inputs))}) -%}
     {%- endif -%}
-    {%- do run_query(_create_or_replace_sql(target, _full_refresh_sql(strategy, sql, columns), properties)) -%}
+    {%- set anew = _full_refresh_sql(strategy, sql, model.config, columns) -%}
+    {%- if (strategy == 'affected_keys' or (strategy == 'change_feed' and not config.get('latest_by'))) and not plan.ranges -%}
+        {%- set keys = _as_list(config.get('unique_key')) -%}
+        {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1 limit 3') -%}
+    {%- endif -%}
+    {%- if config.get('contract').enforced -%}
+        {%- do get_assert_columns_equivalent(anew) -%}
+        {%- set anew = get_select_subquery(anew) -%}
+    {%- endif -%}
+    {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
     {%- set metrics = _history(target, 1)[0].metrics -%}
     {%- set rows = metrics.get('numOutputRows', 0) | int -%}
     {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ plan.reason, 'rows': rows}) }}
@@ -81,21 +104,8 @@
 
 
 {% macro _create_or_replace_sql(target, sql, properties) %}
-    {%- set assignments = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value)) -%}
-    {%- endfor -%}
-    {%- set clustering = _as_list(config.get('cluster_by')) -%}
     {{ return(
-        'create or replace table ' ~ target ~ ' using delta\n'
-        ~ partition_cols(label='partitioned by')
-        ~ ('\ncluster by (' ~ _quoted(clustering) | join(', ') ~ ')' if clustering else '')
-        ~ location_clause() ~ comment_clause()
-        ~ '\ntblproperties (' ~ assignments | join(', ') ~ ')\nas\n' ~ sql
+        'create or replace table ' ~ target ~ ' using delta\n' ~ partition_cols(label='partitioned by') ~ clustered_cols(label='cluster by')
+        ~ location_clause() ~ comment_clause() ~ '\ntblproperties (' ~ _assignments(properties) ~ ')\nas\n' ~ sql
     ) }}
-{% endmacro %}
-
-
-{#- What a model of these strategies must be, said before anything is read. -#}
-{% macro _check_model(strategy, sql) %}
 {% endmacro %}

@@ -1,0 +1,30 @@
+{#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
+{% macro spark__tblproperties_clause() %}
+    {%- if config.get('tblproperties') -%}
+        tblproperties ({{ _assignments(config.get('tblproperties')) }})
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _assignments(properties) %}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value)) -%}
+    {%- endfor -%}
+    {{ return(assignments | join(', ')) }}
+{% endmacro %}
+
+
+{% macro spark__comment_clause() %}
+    {%- if config.persist_relation_docs() and model.description -%}
+        comment {{ string_literal(model.description) }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- `cluster_by` is Delta's liquid clustering; dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which Delta does not have. -#}
+{% macro spark__clustered_cols(label, required=false) %}
+    {%- if config.get('cluster_by') %}
+cluster by ({{ _quoted(config.get('cluster_by')) | join(', ') }})
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,103 @@
+{#- What a model that follows change feeds must be; said before anything is read. -#}
+{% macro _check_model(strategy, sql, settings) %}
+    {%- set wanted = {'change_feed': 'changes', 'affected_keys': 'affected', 'signed_sum': 'signed', 'history': 'images'}[strategy] -%}
+    {%- set inputs = _inputs_of(sql) -%}
+    {%- set kinds = inputs | map(attribute='kind') | list -%}
+    {%- set where = model.name ~ ' (' ~ model.original_file_path ~ ', incremental_strategy: ' ~ strategy ~ ')' -%}
+    {%- if settings.get('file_format') != 'delta' -%}
+        {{ exceptions.raise_compiler_error(where ~ ' has file_format: ' ~ settings.get('file_format') ~ '. Change feeds are a feature of Delta tables: file_format must be delta.') }}
+    {%- endif -%}
+    {%- if not _as_list(settings.get('unique_key')) -%}
+        {{ exceptions.raise_compiler_error(where ~ ' has no unique_key: name the column or columns that tell its rows apart.') }}
+    {%- endif -%}
+    {%- for spec in inputs if spec.kind not in [wanted, 'lookup'] -%}
+        {{ exceptions.raise_compiler_error(where ~ ' reads ' ~ spec.source ~ ' with ' ~ spec.kind ~ '(). This strategy reads what it follows with ' ~ wanted ~ '() and the rest with lookup().') }}
+    {%- endfor -%}
+    {%- if wanted not in kinds or (strategy != 'affected_keys' and kinds | select('equalto', wanted) | list | length > 1) -%}
+        {{ exceptions.raise_compiler_error(where ~ ' has ' ~ kinds | select('equalto', wanted) | list | length ~ ' inputs in ' ~ wanted ~ '(); it needs '
+            ~ ('at least one.' if strategy == 'affected_keys' else 'exactly one. Mark inputs that change rarely with lookup(), or use affected_keys for several changing inputs.')) }}
+    {%- endif -%}
+    {%- do _check_bare_inputs(where, sql, inputs, wanted) -%}
+    {%- do _check_deterministic(where, sql, settings) -%}
+    {%- if strategy == 'affected_keys' -%}
+        {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+        {%- for spec in affected -%}
+            {%- if spec.key | sort != affected[0].key | sort -%}
+                {{ exceptions.raise_compiler_error(where ~ ': its inputs name different keys, ' ~ affected[0].source ~ ' ' ~ affected[0].key | list ~ ' and ' ~ spec.source ~ ' ' ~ spec.key | list
+                    ~ '. All must lead to the same columns of the model; key={"model_column": "input_column"} where the names differ.') }}
+            {%- endif -%}
+            {%- if spec.via and spec.via not in affected | map(attribute='source') -%}
+                {{ exceptions.raise_compiler_error(where ~ ': affected(' ~ spec.source ~ ', via=' ~ spec.via ~ ') goes through a table that is not an affected() input of the model itself.') }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- elif strategy == 'signed_sum' -%}
+        {%- do _weight_column(sql) -%}
+    {%- elif strategy == 'history' and not modules.re.search('(?i)\\b_image\\b', _without_inputs(sql, inputs)) -%}
+        {{ exceptions.raise_compiler_error(where ~ ' does not select `_image`: the column of images() that says when each image became true has to be among those that the model selects.') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro _without_inputs(sql, inputs) %}
+    {%- set replacements = {} -%}
+    {%- for spec in inputs -%}{%- do replacements.update({spec.text: ' '}) -%}{%- endfor -%}
+    {{ return(_with_inputs(sql, replacements)) }}
+{% endmacro %}
+
+
+{#- An input that is not marked would be read at whatever version it has, and its changes would never be followed. -#}
+{% macro _check_bare_inputs(where, sql, inputs, wanted) %}
+    {%- set rest = _without_inputs(sql, inputs) -%}
+    {%- for id in model.depends_on.nodes -%}
+        {%- set node = graph.sources[id] if id in graph.sources else graph.nodes.get(id, {}) -%}
+        {%- set name = (node.schema ~ '.' ~ (node.identifier or node.alias)) if node.schema else none -%}
+        {%- if name and modules.re.search('(?i)(?<![\\w.`])`?' ~ modules.re.escape(node.schema) ~ '`?\\.`?' ~ modules.re.escape(node.identifier or node.alias) ~ '`?(?!\\w)', rest) -%}
+            {%- set call = "source('" ~ node.source_name ~ "', '" ~ node.name ~ "')" if node.resource_type == 'source' else "ref('" ~ node.name ~ "')" -%}
+            {{ exceptions.raise_compiler_error(
+                where ~ ' reads ' ~ call ~ ' unmarked, so its changes would be missed. Write {{ ' ~ wanted ~ '(' ~ call ~ ') }} to follow its changes, or {{ lookup('
+                ~ call ~ ') }} to read it whole and rebuild the table when it changes.'
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- What gives another answer on another day cannot be kept by following changes. -#}
+{% macro _check_deterministic(where, sql, settings) %}
+    {%- set allowed = _as_list(settings.get('allow_nondeterministic')) | map('lower') | list -%}
+    {%- set code = modules.re.sub("(?s)/\\*.*?\\*/|--[^\\n]*|'(?:[^'\\\\]|\\\\.)*'", ' ', sql) -%}
+    {%- set functions = 'now|current_timestamp|current_date|curdate|localtimestamp|current_time|unix_timestamp(?=\\s*\\(\\s*\\))|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name' -%}
+    {%- for match in modules.re.finditer('(?i)(?<![\\w.`])(?:(current_timestamp|current_date|localtimestamp|current_time)(?![\\w`])|(' ~ functions ~ ')\\s*\\()', code) -%}
+        {%- set name = (match.group(1) or match.group(2)) | lower -%}
+        {%- if name not in allowed -%}
+            {{ exceptions.raise_compiler_error(
+                where ~ ' uses ' ~ name ~ '(): what it answers changes by itself, so rows that no input touches would go stale. Take the moment from a column of the input, '
+                ~ 'or say allow_nondeterministic: [' ~ name ~ '] if rows may keep the answer of the run that wrote them.'
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- Columns that the configuration names and the model's SQL does not give; and inputs without a change feed. Asked where a table is built anew. -#}
+{% macro _check_columns(strategy, target, columns, inputs, settings) %}
+    {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+    {%- set wanted = {'unique_key': _as_list(settings.get('unique_key')), 'latest_by': _as_list(settings.get('latest_by'))} -%}
+    {%- for spec in inputs if spec.kind == 'affected' -%}
+        {%- do wanted.update({'key of affected(' ~ spec.source ~ ')': spec.key | list}) -%}
+    {%- endfor -%}
+    {%- for setting, named in wanted.items() -%}
+        {%- for column in named if column | lower not in names -%}
+            {{ exceptions.raise_compiler_error(target ~ ': ' ~ setting ~ ' names the column ' ~ column ~ ', which the model does not have. It has ' ~ columns | map(attribute='name') | join(', ') ~ '.') }}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- for spec in inputs if spec.kind != 'lookup' and spec.version is not none -%}
+        {%- set properties = _as_mapping(run_query('describe detail ' ~ spec.source).rows[0]['properties']) -%}
+        {%- if (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true' -%}
+            {{ exceptions.raise_compiler_error(
+                target ~ ' follows the changes of ' ~ spec.source ~ ', which has no change data feed. Set tblproperties delta.enableChangeDataFeed: true where it is declared, or run '
+                ~ "`alter table " ~ spec.source ~ " set tblproperties ('delta.enableChangeDataFeed' = 'true')`."
+            ) }}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}

@@ -1,0 +1,72 @@
+{#- The images of an input as rows with `_image`, a struct of `at` (when the image became true: the column `at` of images(), else the
+    commit's time), `version` (of the commit) and `deleted`. A before image says nothing that its after image does not, unless the
+    key moved: `_periods_sql` drops those that have one. Images that stand for periods of the target have version -1. -#}
+{% macro _images_sql(spec, feed) %}
+    {%- set happened = 'coalesce(' ~ adapter.quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
+    {%- set gone = "_change_type in ('delete', 'update_preimage')" -%}
+    {{ return(
+        '(select * except (_change_type, _commit_version, _commit_timestamp), named_struct('
+        ~ "'at', cast(if(" ~ gone ~ ', _commit_timestamp, ' ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', " ~ gone ~ ') as _image from ' ~ feed ~ ')'
+    ) }}
+{% endmacro %}
+
+
+{#- Every image from the first version whose changes are still known: that version's rows, and the feed after it. -#}
+{% macro _all_images(spec) %}
+    {%- set first = _first_known_commit(spec) -%}
+    {%- set snapshot = "(select *, 'insert' as _change_type, cast(" ~ first.version ~ ' as bigint) as _commit_version, timestamp_millis(' ~ first.at
+        ~ ') as _commit_timestamp from ' ~ spec.source ~ ' version as of ' ~ first.version -%}
+    {%- if first.version == spec.version -%}
+        {{ return(_images_sql(spec, snapshot ~ ')')) }}
+    {%- endif -%}
+    {{ return(_images_sql(spec, snapshot ~ ' union all select * from table_changes(' ~ string_literal(spec.source) ~ ', ' ~ (first.version + 1) ~ ', ' ~ spec.version ~ '))')) }}
+{% endmacro %}
+
+
+{% macro _first_known_commit(spec) %}
+    {%- set first = namespace(commit=none, known=true) -%}
+    {%- for commit in _history(spec.source, 100000) if commit.version <= spec.version and first.known -%}
+        {%- if first.commit is not none and _range(dict(spec, version=first.commit.version), commit).gap -%}
+            {%- set first.known = false -%}
+        {%- else -%}
+            {%- set first.commit = commit -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(first.commit) }}
+{% endmacro %}
+
+
+{#- From images to periods of validity. `sql` gives the model's columns and `_image`; the result has the model's columns,
+    valid_from, valid_to (exclusive, null while it is true) and is_current. Of two images at one moment the later commit's is true. -#}
+{% macro _periods_sql(sql, settings) %}
+    {%- set keys = _quoted(settings.get('unique_key')) | join(', ') -%}
+    {{ return(
+        'select * except (_image, _superseded, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (\n'
+        ~ 'select *, lead(_image.at) over (partition by ' ~ keys ~ ' order by _image.at, _image.version, not _image.deleted) as _until from (\n'
+        ~ 'select *, _image.deleted and _image.version >= 0 and bool_or(not _image.deleted) over (partition by ' ~ keys ~ ', _image.version) as _superseded from (\n' ~ sql ~ '\n)\n'
+        ~ ') where not _superseded\n) where not _image.deleted and (_until is null or _until > _image.at)'
+    ) }}
+{% endmacro %}
+
+
+{#- The touched keys' periods computed anew from the images that the target's periods stand for and the new ones. A period that no other
+    follows at once ended with a deletion. -#}
+{% macro _history_sql(target, sql, plan, settings) %}
+    {%- set keys = _as_list(settings.get('unique_key')) -%}
+    {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
+    {%- set range = plan.ranges[spec.source] -%}
+    {%- set feed = 'table_changes(' ~ string_literal(spec.source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ ')' -%}
+    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, feed)}) -%}
+    {%- set columns = '* except (valid_from, valid_to, is_current, _next)' -%}
+    {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false) as _image from _periods"
+        ~ ' union all select ' ~ columns ~ ", named_struct('at', valid_to, 'version', cast(-1 as bigint), 'deleted', true) as _image from _periods where valid_to is not null and not (_next <=> valid_to)" -%}
+    {{ return(
+        'with _images as (\n' ~ images ~ '\n),\n'
+        ~ '_touched as (select distinct ' ~ _quoted(keys) | join(', ') ~ ' from _images),\n'
+        ~ '_target_periods as (select _target.* from ' ~ target ~ ' as _target left semi join _touched on ' ~ equals(keys, '_target', '_touched') ~ '),\n'
+        ~ '_periods as (select *, lead(valid_from) over (partition by ' ~ _quoted(keys) | join(', ') ~ ' order by valid_from) as _next from _target_periods),\n'
+        ~ '_new as (select struct(*) as _row, * from (' ~ _periods_sql(known ~ ' union all select * except (_image), _image from _images', settings) ~ ')),\n'
+        ~ '_present as (select struct(*) as _row, * from _target_periods)\n'
+        ~ _classified_sql('_new', '_present', keys + ['valid_from'], settings)
+    ) }}
+{% endmacro %}

@@ -1,0 +1,32 @@
+{#- The rows that only the table has (`_side` table) and those that only a full refresh has. -#}
+{% macro _differences_from_full_refresh_sql(relation, sample_keys) %}
+    {%- set node = _model_of(relation) -%}
+    {%- set settings = node.config -%}
+    {%- set state = _state(relation) -%}
+    {%- if state.sql is none or state.inputs is none -%}
+        {{ exceptions.raise_compiler_error(relation ~ ' was not built by a strategy that follows change feeds: equals_full_refresh has nothing to compare it with') }}
+    {%- endif -%}
+    {%- set sql = _at_versions(state.sql, state.inputs) -%}
+    {%- set columns = adapter.get_columns_in_relation(relation) -%}
+    {%- set anew = _full_refresh_sql(settings.incremental_strategy, sql, settings, columns) -%}
+    {%- set key = 'xxhash64(' ~ _quoted(settings.unique_key) | join(', ') ~ ')' -%}
+    {%- set names = columns | map(attribute='quoted') | join(', ') -%}
+    {%- set sample = '' -%}
+    {%- if sample_keys is not none -%}
+        {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
+        {%- set sample = ' where pmod(' ~ key ~ ', ' ~ ([rows // sample_keys, 1] | max) ~ ') = 0' -%}
+    {%- endif -%}
+    {{ return(
+        'with _table as (select ' ~ names ~ ' from ' ~ relation ~ sample ~ '),\n_anew as (select ' ~ names ~ ' from (\n' ~ anew ~ '\n)' ~ sample ~ ')\n'
+        ~ "select 'table' as _side, * from (select * from _table except all select * from _anew)\nunion all\n"
+        ~ "select 'full refresh' as _side, * from (select * from _anew except all select * from _table)"
+    ) }}
+{% endmacro %}
+
+
+{% macro _model_of(relation) %}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.schema == relation.schema and node.alias == relation.identifier -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ exceptions.raise_compiler_error(relation ~ ' is not a model of this project') }}
+{% endmacro %}

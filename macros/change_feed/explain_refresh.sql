@@ -1,0 +1,23 @@
+{% macro explain_refresh(model) %}
+    {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | selectattr('name', 'equalto', model) | list -%}
+    {%- if not nodes -%}
+        {{ exceptions.raise_compiler_error("explain_refresh: there is no model '" ~ model ~ "'. Models: " ~ graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | map(attribute='name') | sort | join(', ')) }}
+    {%- endif -%}
+    {%- set node = nodes[0] -%}
+    {%- set strategy = node.config.get('incremental_strategy') -%}
+    {%- if node.config.materialized != 'incremental' or strategy not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
+        {{ exceptions.raise_compiler_error("explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model' ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
+    {%- endif -%}
+    {%- set relation = adapter.get_relation(node.database, node.schema, node.alias) -%}
+    {%- set sql = _with_one_version_each(render(node.raw_code)) -%}
+    {%- set plan = _plan(strategy, relation or node.relation_name, relation is not none and relation.is_delta, sql, node.config) -%}
+    {%- set lines = [node.schema ~ '.' ~ node.alias ~ ' (' ~ strategy ~ ', unique_key ' ~ _as_list(node.config.unique_key) | join(', ') ~ ')'] -%}
+    {%- for spec in plan.inputs -%}
+        {%- set held = (plan.holds or {}).get(spec.source) -%}
+        {%- set range = plan.ranges.get(spec.source) -%}
+        {%- set waiting = 'nothing waiting' if held and not range else (range.commits ~ ' commits, ' ~ range.rows ~ ' rows waiting' if range else 'not read yet') -%}
+        {%- do lines.append('  ' ~ spec.kind ~ ' ' ~ spec.source ~ ': holds ' ~ (held.version if held else '-') ~ ', newest ' ~ spec.version ~ ', ' ~ waiting) -%}
+    {%- endfor -%}
+    {%- do lines.append('  next run: ' ~ plan.choice ~ ', ' ~ plan.reason) -%}
+    {{ print(lines | join('\n')) }}
+{% endmacro %}
