@@ -78,6 +78,19 @@ def test_every_file_that_a_page_links_to_exists(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+def test_the_errors_of_the_readme_are_what_the_code_says() -> None:
+    sources = [*ROOT.glob("scripts/**/*.py"), *ROOT.glob("macros/**/*.sql")]
+    # A message may go on in the next literal: "a " \n "b"
+    code = re.sub(r"""["']\s*~?\s*f?["']""", "", "\n".join(path.read_text() for path in sources))
+    said = re.findall(r"^\| `(.+?)` \|", (ROOT / "README.md").read_text(), flags=re.M)
+    messages = [message for message in said if "…" in message or ":" in message]
+    assert len(messages) > 8
+    for message in messages:
+        words = message.split()
+        runs = [" ".join(words[start : start + 3]) for start in range(len(words) - 2)]
+        assert any(run in code for run in runs), f"nothing says: {message}"
+
+
 def test_the_first_model_of_the_readme_can_be_built(dbt: Dbt, schema: str, tmp_path: Path) -> None:
     for name in ("models", "macros", "seeds", "tests", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("python"))
