@@ -398,8 +398,8 @@ def transactions(config: FinanceConfig) -> Iterator[Record]:
     spoiled = sorted(_choose(faults, everything, _count(config.rows, config.malformed)))
     fault_of = {index: FAULTS[place % len(FAULTS)] for place, index in enumerate(spoiled)}
     sound = [index for index in everything if index not in fault_of]
-    # A record can only be late after one that is not: the first is left out.
-    late = _choose(faults, [i for i in sound if i], _count(config.rows, config.late))
+    # A record can only be late after one that is not: the first sound one is left out.
+    late = _choose(faults, sound[1:], _count(config.rows, config.late))
     duplicated = _choose(faults, sound, duplicates)
     corrected = _choose(faults, sound, corrections)
 
@@ -518,7 +518,7 @@ def claims(config: FinanceConfig) -> Iterator[Record]:
     spoiled = sorted(_choose(faults, everything, _count(config.claims, config.malformed)))
     fault_of = {index: FAULTS[place % len(FAULTS)] for place, index in enumerate(spoiled)}
     sound = [index for index in everything if index not in fault_of]
-    late = _choose(faults, [i for i in sound if i], _count(config.claims, config.late))
+    late = _choose(faults, sound[1:], _count(config.claims, config.late))
     duplicated = _choose(faults, sound, _count(config.claims, config.duplicates))
 
     start = _milliseconds(config.start)
