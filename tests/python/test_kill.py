@@ -22,8 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A sign that the run has come to this point, and the signal that then ends it.
 POINTS = (
     ("landing", "landing/*/*", signal.SIGKILL),
-    ("making bronze", "warehouse/bronze.db/*/_delta_log/*.json", signal.SIGKILL),
-    ("batches committed", "checkpoints/*/commits/*", signal.SIGKILL),
+    ("a batch committed", "checkpoints/*/commits/*", signal.SIGKILL),
     ("silver", "warehouse/silver.db/*/_delta_log/*.json", signal.SIGKILL),
     ("gold, by Ctrl-C", "warehouse/gold.db/*/_delta_log/*.json", signal.SIGINT),
 )
@@ -43,6 +42,8 @@ def variables(lake: Path) -> dict[str, str]:
         "DBT_TARGET_PATH": str(lake / "target"),
         "DBT_LOG_PATH": str(lake / "logs"),
         "HEADWATERS_DRIVER_MEMORY": "1500m",
+        # dbt build without its tests, which take most of its time and write nothing
+        "DBT_EXCLUDE_RESOURCE_TYPES": "test unit_test",
     }
 
 
@@ -116,12 +117,3 @@ def test_a_killed_run_is_completed_by_the_next(
     said = last.communicate(timeout=600)[0]
     assert last.returncode == 0, said
     assert contents(spark, tmp_path) == contents(spark, undisturbed)
-
-
-def test_a_second_run_finds_nothing_new(spark: Any, undisturbed: Path) -> None:
-    before = contents(spark, undisturbed)
-    again = start(undisturbed)
-    said = again.communicate(timeout=600)[0]
-    assert again.returncode == 0, said
-    assert "Nothing new" in said
-    assert contents(spark, undisturbed) == before
