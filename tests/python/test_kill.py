@@ -35,7 +35,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def variables(lake: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if key != "HEADWATERS_ENGINE"}
+    # Spark Connect, which this process speaks, marks its environment with SPARK_…
+    ours = ("SPARK_", "HEADWATERS_", "DBT_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return {
         **kept,
         "HEADWATERS_LAKE": str(lake),

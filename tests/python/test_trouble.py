@@ -25,7 +25,9 @@ SHOW = [*DBT, "show", "--inline", "select 1", "--no-populate-cache", "--profiles
 
 def environment(lake: Path) -> dict[str, str]:
     """The variables of a process of its own: its own lake, and no engine of the test session."""
-    kept = {key: value for key, value in os.environ.items() if key != "HEADWATERS_ENGINE"}
+    # Spark Connect, which this process may speak, marks its environment with SPARK_…
+    ours = ("SPARK_", "HEADWATERS_", "DBT_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return {
         **kept,
         "HEADWATERS_LAKE": str(lake),
