@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +60,17 @@ def start(lake: Path) -> subprocess.Popen[str]:
     )
 
 
+def complete(lake: Path) -> None:
+    """A run left in peace; it must succeed, and it does not outlive the test."""
+    running = start(lake)
+    try:
+        said = running.communicate(timeout=900)[0]
+    finally:
+        if running.returncode is None:
+            os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode == 0, said
+
+
 def alive(group: int) -> bool:
     try:
         os.killpg(group, 0)
@@ -73,10 +83,12 @@ def kill_at(lake: Path, sign: str, number: signal.Signals) -> str:
     """Start a run, and signal all of it as soon as the sign appears; what it said until then."""
     before = set(lake.glob(sign))
     running = start(lake)
-    while not set(lake.glob(sign)) - before:
-        assert running.poll() is None, f"ended without {sign}:\n{running.communicate()[0]}"
-        time.sleep(0.02)
-    os.killpg(running.pid, number)
+    try:
+        while not set(lake.glob(sign)) - before:
+            assert running.poll() is None, f"ended without {sign}:\n{running.communicate()[0]}"
+            time.sleep(0.02)
+    finally:
+        os.killpg(running.pid, number)
     said = running.communicate(timeout=90)[0]
     assert running.returncode != 0
     until = time.monotonic() + 60
@@ -100,13 +112,11 @@ def contents(spark: Any, lake: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of a run left in peace."""
     lake = tmp_path_factory.mktemp("undisturbed")
-    running = start(lake)
-    said = running.communicate(timeout=600)[0]
-    assert running.returncode == 0, said
-    yield lake
+    complete(lake)
+    return lake
 
 
 def test_a_killed_run_is_completed_by_the_next(
@@ -115,7 +125,5 @@ def test_a_killed_run_is_completed_by_the_next(
     for point, sign, number in POINTS:
         said = kill_at(tmp_path, sign, number)
         assert "Traceback" not in said, f"{point}: {said}"
-    last = start(tmp_path)
-    said = last.communicate(timeout=600)[0]
-    assert last.returncode == 0, said
+    complete(tmp_path)
     assert contents(spark, tmp_path) == contents(spark, undisturbed)
