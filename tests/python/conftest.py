@@ -6,6 +6,7 @@
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
 - `new_project`  makes a small dbt project with this project's macros and models of your own
+- `lake_tables` the tables of the sample data, built once for all who ask for them
 - `schema`   a schema name of the test's own; every `<schema>*` database is dropped afterwards
 
 A test that needs the embedded Spark starts it in a subprocess, with a lake of its own: a process
@@ -17,6 +18,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,3 +165,67 @@ def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def lake_tables(
+    project: Project, engine: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], list[tuple[Any, ...]]]:
+    """`lake_tables(sql)` gives rows of the sample data's tables, landed and built in two steps.
+
+    They are in the session's lake, in the schemas of their layers, so other tests take a `schema`.
+    """
+    from headwaters.land import SAMPLES
+    from headwaters.simulate import FinanceConfig
+    from headwaters.simulate import land as simulate
+
+    landing = project.lake / "landing"
+    files = sorted(
+        (stream, path)
+        for source, stream in SAMPLES.items()
+        for path in (ROOT / "data" / source).iterdir()
+    )
+    simulated = tmp_path_factory.mktemp("simulated")
+    for landed in simulate(FinanceConfig(), simulated):
+        files += [(landed.truth.stream, path) for path in landed.written]
+    # Halves of every stream; the NYT files are of no order, so that dates arrive late as well.
+    for half in (files[::2], files[1::2]):
+        for stream, path in half:
+            (landing / stream).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, landing / stream / path.name)
+        _run_all(project, tmp_path_factory.mktemp("dbt"))
+
+    def rows(sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in spark.sql(sql).collect()]
+
+    return rows
+
+
+def _run_all(project: Project, work: Path) -> None:
+    """Ingest what landed and run seeds and models, as `make run` does."""
+    from dbt.cli.main import dbtRunner
+
+    # A process that speaks Spark Connect says so to its children in SPARK_…
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
+        "PYTHONPATH": str(ROOT / "scripts"),
+        "HEADWATERS_DRIVER_MEMORY": "1500m",
+    }
+    ingested = subprocess.run(
+        [sys.executable, "-c", "from headwaters.cli import main; main()", "ingest", "--once"],
+        cwd=ROOT,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ingested.returncode == 0, ingested.stdout + ingested.stderr
+    result = dbtRunner().invoke(
+        [
+            *("--quiet", "build", "--resource-type", "seed", "--resource-type", "model"),
+            *("--target", "engine", "--project-dir", str(ROOT)),
+            *("--profiles-dir", str(ROOT / "profiles")),
+            *("--target-path", str(work), "--log-path", str(work)),
+        ]
+    )
+    assert result.success, result.exception

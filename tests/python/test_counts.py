@@ -7,12 +7,7 @@ incrementally when they are compared: finance in plain Python, the rest in DuckD
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -22,10 +17,7 @@ import duckdb
 import pytest
 import yaml
 
-from headwaters.land import SAMPLES
-from headwaters.project import Project
 from headwaters.simulate import FinanceConfig
-from headwaters.simulate import land as simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 Row = tuple[Any, ...]
@@ -38,70 +30,6 @@ def raw(sql: str) -> list[Row]:
     """Rows that DuckDB computes from the files."""
     with duckdb.connect() as connection:
         return connection.execute(sql).fetchall()
-
-
-# --- the tables of the lake -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def lake_tables(
-    project: Project, engine: Any, spark: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
-    """`lake_tables(sql)` gives rows of the sample data's tables, landed and built in two steps."""
-    landing = project.lake / "landing"
-    files = sorted(
-        (stream, path)
-        for source, stream in SAMPLES.items()
-        for path in (ROOT / "data" / source).iterdir()
-    )
-    simulated = tmp_path_factory.mktemp("simulated")
-    for landed in simulate(FinanceConfig(), simulated):
-        files += [(landed.truth.stream, path) for path in landed.written]
-    # Halves of every stream; the NYT files are of no order, so that dates arrive late as well.
-    for half in (files[::2], files[1::2]):
-        for stream, path in half:
-            (landing / stream).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, landing / stream / path.name)
-        run_all(project, tmp_path_factory.mktemp("dbt"))
-
-    def rows(sql: str) -> list[Row]:
-        return [tuple(row) for row in spark.sql(sql).collect()]
-
-    yield rows
-    for database in ("bronze", "silver", "gold", "reference"):
-        spark.sql(f"drop database if exists {database} cascade")
-    for folder in ("landing", "checkpoints"):
-        shutil.rmtree(project.lake / folder, ignore_errors=True)
-
-
-def run_all(project: Project, work: Path) -> None:
-    """Ingest what landed and run seeds and models, as `make run` does."""
-    from dbt.cli.main import dbtRunner
-
-    # A process that speaks Spark Connect says so to its children in SPARK_…
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
-        "PYTHONPATH": str(ROOT / "scripts"),
-        "HEADWATERS_DRIVER_MEMORY": "1500m",
-    }
-    ingested = subprocess.run(
-        [sys.executable, "-c", "from headwaters.cli import main; main()", "ingest", "--once"],
-        cwd=ROOT,
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert ingested.returncode == 0, ingested.stdout + ingested.stderr
-    result = dbtRunner().invoke(
-        [
-            *("--quiet", "build", "--resource-type", "seed", "--resource-type", "model"),
-            *("--target", "engine", "--project-dir", str(ROOT)),
-            *("--profiles-dir", str(ROOT / "profiles")),
-            *("--target-path", str(work), "--log-path", str(work)),
-        ]
-    )
-    assert result.success, result.exception
 
 
 def described(layer: str) -> dict[str, dict[str, str]]:
