@@ -24,7 +24,7 @@ def signed(relation: Any) -> str:
     return str(relation)
 
 
-def images(relation: Any) -> str:
+def images(relation: Any, at: str | None = None) -> str:
     """An input is the relation that it marks."""
     return str(relation)
 

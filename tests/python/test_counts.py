@@ -453,3 +453,20 @@ def test_claims_loss_ratio(lake_tables: Any) -> None:
         """
     )
     assert sorted(found) == sorted(expected)
+
+
+def test_insurance_claim_status_history(lake_tables: Any) -> None:
+    current = "select claim_id, status from gold.insurance_claim_status_history where is_current"
+    assert sorted(lake_tables(current)) == sorted(
+        (row["claim_id"], row["status"]) for row in claims()
+    )
+    # Claims of the first step whose later records came with the second have two periods, end to end.
+    ended = """
+        select count(*), count_if(next.claim_id is not null)
+        from gold.insurance_claim_status_history as period
+        left join gold.insurance_claim_status_history as next
+            on period.claim_id = next.claim_id and period.valid_to = next.valid_from
+        where not period.is_current
+    """
+    ((periods, followed),) = lake_tables(ended)
+    assert periods == followed > 0

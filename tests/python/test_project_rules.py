@@ -5,6 +5,7 @@ What sqlfluff can say about SQL is in .sqlfluff; these are the rules that need t
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -265,6 +266,19 @@ def test_dbt_warns_of_nothing(parsed: tuple[Manifest, list[str]]) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_project(parsed: tuple[Manifest, list[str]], rule: Any) -> None:
     assert list(rule(parsed[0])) == []
+
+
+def test_the_lint_calls_macros_as_they_are(parsed: tuple[Manifest, list[str]]) -> None:
+    """conf/lint_macros has stand-ins with the same arguments, or the lint would pass what fails."""
+    functions = [
+        node
+        for node in ast.parse((ROOT / "conf/lint_macros/__init__.py").read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    macros = {macro["name"]: macro for macro in parsed[0].public_macros}
+    assert {f.name: [a.arg for a in f.args.args] for f in functions} == {
+        f.name: [a["name"] for a in macros[f.name]["arguments"]] for f in functions
+    }
 
 
 BAD = {
