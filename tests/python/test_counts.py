@@ -460,7 +460,7 @@ def test_insurance_claim_status_history(lake_tables: Any) -> None:
     assert sorted(lake_tables(current)) == sorted(
         (row["claim_id"], row["status"]) for row in claims()
     )
-    # Claims of the first step whose later records came with the second have two periods, end to end.
+    # A claim of the first step that moved on with the second has two periods, end to end.
     ended = """
         select count(*), count_if(next.claim_id is not null)
         from gold.insurance_claim_status_history as period
