@@ -36,7 +36,18 @@
 {#- The bronze table and the quarantine of a streamed source: name, columns and properties as SQL. -#}
 {% macro _stream_tables(source) %}
     {%- set stream = source.config.meta.stream -%}
-    {%- set lineage = ['`_source_file` string', '`_ingested_at` timestamp', '`_batch_id` bigint'] -%}
+    {%- set origin = {
+        'files': ['`_source_file` string'],
+        'kafka': [
+            '`_topic` string',
+            '`_partition` int',
+            '`_offset` bigint',
+            '`_timestamp` timestamp',
+            '`_key` binary',
+            '`_headers` array<struct<key:string,value:binary>>',
+        ],
+    } -%}
+    {%- set lineage = origin[stream['from']] + ['`_ingested_at` timestamp', '`_batch_id` bigint'] -%}
     {%- set columns = [] -%}
     {%- for column in source.columns.values() -%}
         {%- do columns.append('`' ~ column.name ~ '` ' ~ column.data_type) -%}

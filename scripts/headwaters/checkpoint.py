@@ -20,19 +20,27 @@ from urllib.parse import unquote
 from headwaters.contract import Contract
 from headwaters.errors import WorkError
 
+Offsets = dict[str, dict[int, int]]  # topic → partition → offset
+
 
 @dataclass(frozen=True)
 class Pending:
-    """What a stream has not yet taken: files, their bytes, and whether a batch was cut short."""
+    """What a stream has not yet taken, and whether a batch was cut short."""
 
-    files: int
-    size: int
+    number: int
+    unit: str  # files or records
+    size: int | None  # bytes
     unfinished: bool
 
     @property
     def nothing(self) -> bool:
         """Whether a run would find nothing to do."""
-        return not self.files and not self.unfinished
+        return not self.number and not self.unfinished
+
+    def __str__(self) -> str:
+        """As people read it: `3 files, 1.2 MB`."""
+        size = "" if self.size is None or not self.number else f", {self.size / 1e6:,.1f} MB"
+        return f"{self.number:,} {self.unit}{size}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,26 @@ class Checkpoint:
         """The files under `folder` that no batch has taken yet."""
         seen = self.seen()
         new = [f for f in landed(folder, pattern) if unquote(f.as_uri()) not in seen]
-        return Pending(len(new), sum(f.stat().st_size for f in new), self.unfinished)
+        size = sum(file.stat().st_size for file in new)
+        return Pending(len(new), "files", size, self.unfinished)
+
+    def offsets(self, batch: int) -> Offsets:
+        """Where a batch of a Kafka stream ends; nothing before the first batch."""
+        file = self.path / "offsets" / str(batch)
+        if not file.exists():
+            return {}
+        ends = json.loads(file.read_text().splitlines()[2])
+        return {topic: {int(p): end for p, end in parts.items()} for topic, parts in ends.items()}
+
+    def behind(self, ends: dict[str, dict[int, tuple[int, int]]]) -> Pending:
+        """The records of a Kafka stream that no batch has taken, given each partition's range."""
+        taken = self.offsets(self.committed)
+        number = sum(
+            max(0, high - max(low, taken.get(topic, {}).get(partition, 0)))
+            for topic, partitions in ends.items()
+            for partition, (low, high) in partitions.items()
+        )
+        return Pending(number, "records", None, self.unfinished)
 
     def contract(self) -> Contract | None:
         """The contract that the last planned batch was begun with."""

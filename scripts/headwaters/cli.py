@@ -12,6 +12,8 @@ from headwaters.errors import UserError, WorkError
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
 app.add_typer(engine_app, name="engine")
+kafka_app = typer.Typer(no_args_is_help=True, help="A Kafka broker of one's own.")
+app.add_typer(kafka_app, name="kafka")
 simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look real.")
 app.add_typer(simulate_app, name="simulate")
 
@@ -26,6 +28,11 @@ def main() -> None:
     except WorkError as error:
         typer.echo(f"headwaters: {error}", err=True)
         raise SystemExit(1) from None
+
+
+def _words(options: list[str] | None) -> list[str]:
+    """`--select a --select "b c"` → a, b, c: dbt's habit and the shell's are both understood."""
+    return [word for option in options or () for word in option.split()]
 
 
 @app.callback()
@@ -73,7 +80,7 @@ def ingest(
     from headwaters.ingest import ingest as run
     from headwaters.project import Project
 
-    raise typer.Exit(run(Project.find(), select or (), exclude or (), once))
+    raise typer.Exit(run(Project.find(), _words(select), _words(exclude), once))
 
 
 @app.command()
@@ -122,6 +129,40 @@ def engine_status() -> None:
     raise typer.Exit(0 if found else 1)
 
 
+@kafka_app.command("start")
+def kafka_start(
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 [default: any]")] = None,
+) -> None:
+    """Start this lake's Kafka broker, and wait until it listens."""
+    from headwaters import kafka
+    from headwaters.project import Project
+
+    typer.echo(f"Kafka at {kafka.start(Project.find(), port).servers}")
+
+
+@kafka_app.command("stop")
+def kafka_stop() -> None:
+    """Stop this lake's Kafka broker; its data is kept."""
+    from headwaters import kafka
+    from headwaters.project import Project
+
+    stopped = kafka.stop(Project.find().lake)
+    typer.echo("Kafka stopped" if stopped else "no Kafka broker runs here")
+
+
+@kafka_app.command("status")
+def kafka_status() -> None:
+    """Say where this lake's Kafka broker listens; exit code 1 when none runs."""
+    from headwaters import kafka
+    from headwaters.project import Project
+
+    found = kafka.find(Project.find().lake)
+    typer.echo(
+        f"Kafka at {found.servers}, process {found.pid}" if found else "no Kafka broker runs here"
+    )
+    raise typer.Exit(0 if found else 1)
+
+
 @simulate_app.command("finance")
 def simulate_finance(
     rows: Annotated[int, typer.Option(help="Transaction records in all.")] = 20_000,
@@ -146,6 +187,9 @@ def simulate_finance(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the streams' folders [default: lake/landing].")
     ] = None,
+    to_kafka: Annotated[
+        bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
+    ] = False,
 ) -> None:
     """Financial transactions and insurance claims as JSON lines, the same for the same options."""
     from headwaters.project import Project
@@ -163,6 +207,12 @@ def simulate_finance(
         malformed=malformed,
         flagged_from=None if flagged_from == "off" else moment(flagged_from, "--flagged-from"),
     )
+    if to_kafka:
+        from headwaters import kafka
+
+        for topic, sent in kafka.send_finance(config, kafka.servers(Project.find().lake)).items():
+            typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
+        return
     for landed in land(config, out or Project.find().lake / "landing", files):
         for line in summary(landed):
             typer.echo(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,16 @@ from headwaters.errors import UserError
 
 FILES_LINEAGE = (
     ("_source_file", "string"),
+    ("_ingested_at", "timestamp"),
+    ("_batch_id", "bigint"),
+)
+KAFKA_LINEAGE = (
+    ("_topic", "string"),
+    ("_partition", "int"),
+    ("_offset", "bigint"),
+    ("_timestamp", "timestamp"),
+    ("_key", "binary"),
+    ("_headers", "array<struct<key:string,value:binary>>"),
     ("_ingested_at", "timestamp"),
     ("_batch_id", "bigint"),
 )
@@ -39,7 +50,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: object) -> float:
-    """A length of time such as `500ms`, `30s`, `5m` or `1h`, in seconds."""
+    """A length of time such as `500ms`, `30s`, `5m` or `1h`, in seconds; a number is seconds."""
+    if isinstance(text, int | float) and not isinstance(text, bool) and text >= 0:
+        return float(text)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)\s*", str(text))
     if not match:
         raise ValueError("is not a length of time: write 500ms, 30s, 5m or 1h")
@@ -58,19 +71,56 @@ class Batch(_Part):
 
     max_files: int | None = Field(default=None, gt=0)
     max_bytes: str | None = Field(default=None, pattern=r"^\d+(b|k|m|g)?$")
+    max_records: int | None = Field(default=None, gt=0)
+    min_records: int | None = Field(default=None, gt=0)
+    max_delay: Duration | None = None
+
+
+class StartAt(_Part):
+    """A starting point of a topic that is neither its beginning nor its end."""
+
+    offsets: dict[str, dict[str, int]] | None = None
+    timestamp: datetime | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> StartAt:
+        if (self.offsets is None) == (self.timestamp is None):
+            raise ValueError("name either offsets or a timestamp")
+        return self
 
 
 class Stream(_Part):
-    """`config.meta.stream`: where the records come from and how they are treated."""
+    """`config.meta.stream`: where the records come from and how they are treated.
 
-    source: Literal["files"] = Field(alias="from")
-    path: str
+    `path` belongs to files; `topics`, `servers`, `client`, `start` and `data_loss` to Kafka. Both
+    may be declared, and `from` says which one is read.
+    """
+
+    source: Literal["files", "kafka"] = Field(alias="from")
+    path: str | None = None
+    topics: tuple[str, ...] = ()
+    servers: str | None = None
+    client: dict[str, str] = {}
+    start: Literal["earliest", "latest"] | StartAt = "earliest"
+    data_loss: Literal["fail", "skip"] = "fail"
     format: Literal["json", "csv", "parquet"]
     options: dict[str, str] = {}
     batch: Batch = Batch()
-    trigger: Literal["available_now"] = "available_now"
+    trigger: Literal["available_now"] | Duration = "available_now"
     schema_policy: Literal["fail", "rescue"] = Field(default="rescue", alias="schema")
     bad_records: Literal["quarantine", "fail"] = "quarantine"
+
+    @model_validator(mode="after")
+    def _source_is_named(self) -> Stream:
+        if self.source == "files" and self.path is None:
+            raise ValueError("path is missing: the folder, relative to the lake")
+        if self.source == "kafka" and not self.topics:
+            raise ValueError("topics is missing: the topics to read, as a list")
+        if self.source == "kafka" and self.format != "json":
+            raise ValueError(
+                f"format: {self.format} is a format of files; Kafka's records are json"
+            )
+        return self
 
     @model_validator(mode="after")
     def _options_of_the_format(self) -> Stream:
@@ -149,7 +199,12 @@ class Contract(_Part):
     @property
     def lineage(self) -> tuple[tuple[str, str], ...]:
         """The columns that say where a record came from."""
-        return FILES_LINEAGE
+        return KAFKA_LINEAGE if self.stream.source == "kafka" else FILES_LINEAGE
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        """The columns of the lineage that the source itself delivers."""
+        return tuple(name for name, _ in self.lineage if name not in ("_ingested_at", "_batch_id"))
 
     def bronze_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the bronze table, in order."""
@@ -187,7 +242,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     ]
     if not columns:
         raise UserError(f"{where}: no columns: a stream needs its columns with their data_type")
-    reserved = {name for name, _ in (*FILES_LINEAGE, RESCUED)}
+    reserved = {name for name, _ in (*FILES_LINEAGE, *KAFKA_LINEAGE, RESCUED)}
     for column in columns:
         if column["name"] in reserved:
             raise UserError(

@@ -188,6 +188,22 @@ def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool
     return True
 
 
+def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
+
+    Raises WorkError when one cannot be fetched, or is not the locked one.
+    """
+    part = into.with_name(f"{into.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    _fetch(module, pyspark, java, part)
+    if problem := _compare(part, read_hashes(hashes), module.name, hashes.name):
+        shutil.rmtree(part)
+        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    part.replace(into)
+
+
 def read_hashes(path: Path) -> dict[str, str]:
     """`{file name: SHA-256}` of a file in the format of sha256sum."""
     pairs = (line.split() for line in path.read_text().splitlines() if line.strip())
@@ -224,22 +240,29 @@ def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
         )
 
 
-def _ivy_cache() -> Path:
+def cache_folder() -> Path:
+    """Where what was fetched is kept for every checkout of this user."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "headwaters" / "ivy"
+    return Path(base) / "headwaters"
 
 
-def _compare(folder: Path, locked: dict[str, str]) -> str:
+def _ivy_cache() -> Path:
+    return cache_folder() / "ivy"
+
+
+def _compare(
+    folder: Path, locked: dict[str, str], module: str = "jars.xml", hashes: str = "jars.sha256"
+) -> str:
     """What is wrong with the fetched jars, or ''."""
     names = {path.name for path in folder.glob("*")}
     if names != set(locked):
         differ = ", ".join(sorted(names ^ set(locked)))
-        return f"conf/jars.xml and conf/jars.sha256 do not name the same jars ({differ})"
+        return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
     for name, expected in locked.items():
         with (folder / name).open("rb") as file:
             actual = hashlib.file_digest(file, "sha256").hexdigest()
         if actual != expected:
-            return f"{name} has SHA-256 {actual}, but conf/jars.sha256 says {expected}"
+            return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
     return ""
 
 

@@ -9,6 +9,7 @@ wrote before.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -40,7 +41,6 @@ class Stream:
     checkpoint: Checkpoint
     bronze: Path
     quarantine: Path
-    folder: Path
     lake: Path
     batches: int = 0
     rows: int = 0
@@ -60,9 +60,20 @@ class Stream:
             checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name),
             bronze=bronze / contract.table,
             quarantine=bronze / f"{contract.table}_quarantine",
-            folder=project.lake / contract.stream.path,
             lake=project.lake,
         )
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of a files stream land."""
+        return self.lake / str(self.contract.stream.path)
+
+    @property
+    def servers(self) -> str:
+        """The brokers of a Kafka stream."""
+        from headwaters import kafka
+
+        return self.contract.stream.servers or kafka.servers(self.lake)
 
     @property
     def idle(self) -> bool:
@@ -93,7 +104,7 @@ def run(project: Project, contracts: Sequence[Contract], spark: Any = None) -> i
 
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
-        _look(stream)
+        look(stream)
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
         for stream in streams:
             held.enter_context(stream.checkpoint.held())
@@ -134,10 +145,21 @@ def start_spark(project: Project) -> Any:
     return builder.getOrCreate()
 
 
-def _look(stream: Stream) -> None:
+def look(stream: Stream) -> None:
+    """See what a stream has not yet read, from its checkpoint and its source; costs no Spark.
+
+    Raises UserError for a folder that is not there, WorkError for a broker or topic.
+    """
+    declared = stream.contract.stream
+    if declared.source == "kafka":
+        from headwaters import kafka
+
+        ends = kafka.ranges(stream.servers, declared.topics, declared.client)
+        stream.pending = stream.checkpoint.behind(ends)
+        return
     if not stream.folder.is_dir():
         raise UserError(
-            f"{stream.contract.file}: {stream.contract.name} reads {stream.contract.stream.path}, "
+            f"{stream.contract.file}: {stream.contract.name} reads {declared.path}, "
             f"but there is no folder {stream.folder}: land files there, or change 'path'"
         )
     stream.pending = stream.checkpoint.pending(stream.folder)
@@ -174,6 +196,13 @@ def _prepare(spark: Any, stream: Stream) -> None:
     from headwaters.tables import make_table, state
 
     contract = stream.contract
+    before = stream.checkpoint.contract()
+    if before is not None and before.stream.source != contract.stream.source:
+        raise WorkError(
+            f"bronze.{contract.table} has been read from {before.stream.source} so far, and "
+            f"{contract.file} now says {contract.stream.source}: use a lake of its own "
+            f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start anew"
+        )
     _check_expressions(spark, contract)
     make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
     make_table(
@@ -254,6 +283,8 @@ def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
     from headwaters.records import CORRUPT, read_schema
 
     declared = contract.stream
+    if declared.source == "kafka":
+        return _read_kafka(spark, stream, contract)
     # Spark forgets files that are a week older than the newest one; a late file must not be lost.
     options = {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
     if declared.batch.max_files:
@@ -278,6 +309,38 @@ def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
         raw = reader.options(**declared.options).schema(schema).parquet(folder)
         columns = [F.col(f"`{name}`") for name in raw.columns]
     return raw.select(*columns, _source_file(stream.lake).alias("_source_file"))
+
+
+def _read_kafka(spark: Any, stream: Stream, contract: Contract) -> Any:
+    from pyspark.sql import functions as F
+
+    declared = contract.stream
+    options = {
+        "kafka.bootstrap.servers": stream.servers,
+        "subscribe": ",".join(declared.topics),
+        "includeHeaders": "true",
+        "failOnDataLoss": str(declared.data_loss == "fail").lower(),
+        **{f"kafka.{key}": value for key, value in declared.client.items()},
+    }
+    if isinstance(declared.start, str):
+        options["startingOffsets"] = declared.start
+    elif declared.start.offsets is not None:
+        options["startingOffsets"] = json.dumps(declared.start.offsets)
+    elif declared.start.timestamp is not None:
+        moment = declared.start.timestamp
+        options["startingTimestamp"] = str(int(moment.timestamp() * 1000))
+        options["startingOffsetsByTimestampStrategy"] = "latest"
+    batch = declared.batch
+    if batch.max_records:
+        options["maxOffsetsPerTrigger"] = str(batch.max_records)
+    if batch.min_records:
+        options["minOffsetsPerTrigger"] = str(batch.min_records)
+        options["maxTriggerDelay"] = f"{int(batch.max_delay or 30)}s"
+    raw = spark.readStream.format("kafka").options(**options).load()
+    return raw.select(
+        F.col("value").cast("string").alias("value"),
+        *[F.col(name.removeprefix("_")).alias(name) for name in contract.origin],
+    )
 
 
 def _source_file(lake: Path) -> Any:
@@ -362,10 +425,14 @@ class Writer:
             refused = "_bad is not null"
         elif self.contract.stream.schema_policy == "fail":
             refused = "_bad.reason = 'schema'"
-        if refused and (row := parsed.where(refused).select("_source_file", "_bad").head()):
+        if refused and (row := parsed.where(refused).head()):
             bad = row["_bad"]
             what = f"{bad['field']} {bad['message']}" if bad["field"] else bad["message"]
-            raise WorkError(f"{row['_source_file']}: a record {what}; nothing of its batch is kept")
+            if self.contract.stream.source == "kafka":
+                where = f"{row['_topic']}, partition {row['_partition']}, offset {row['_offset']}"
+            else:
+                where = row["_source_file"]
+            raise WorkError(f"{where}: a record {what}; nothing of its batch is kept")
 
 
 class Stopping:
@@ -405,5 +472,10 @@ def _one_line(stream: Stream, error: BaseException) -> str:
     while java is not None and java.getCause() is not None:
         java = java.getCause()
     text = " ".join(str(error if java is None else java.getMessage()).split())
+    if "failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text:
+        text = (
+            "records were deleted from the topic (by its retention, or with the topic) before they "
+            "were read; with `data_loss: skip` the stream goes on after them. " + text
+        )
     shown = text if len(text) <= 400 else text[:400] + "…"
     return f"{shown or type(error).__name__} (more in {stream.lake / 'logs' / 'spark.log'})"

@@ -50,7 +50,7 @@ def _invoke(root: Path, arguments: Sequence[str], manifest: Any = None) -> Any:
     from dbt.cli.main import dbtRunner
 
     folders = ["--project-dir", str(root), "--profiles-dir", str(root)]
-    result = dbtRunner(manifest=manifest).invoke([*arguments, "--quiet", *folders])
+    result = dbtRunner(manifest=manifest).invoke([*arguments, "--log-level", "none", *folders])
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
         raise UserError(f"dbt cannot read the project: {reason}")

@@ -30,8 +30,8 @@ def read_schema(contract: Contract) -> str:
 def parse(contract: Contract, raw: DataFrame) -> DataFrame:
     """Columns of the contract, `_bad`, `_raw` and `_rescued` for each record that came in.
 
-    `raw` has, besides the lineage's `_source_file`: for JSON `value` (the record's text), for CSV
-    the typed columns, for Parquet the columns as the files have them.
+    `raw` has, besides the lineage that the source delivers: for JSON `value` (the record's text),
+    for CSV the typed columns, for Parquet the columns as the files have them.
     """
     names = [column.name for column in contract.read_columns]
     if contract.stream.format == "json":
@@ -43,7 +43,7 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
                 {**contract.stream.options, "columnNameOfCorruptRecord": CORRUPT},
             ).alias("_row"),
         ).select(
-            "_source_file",
+            *contract.origin,
             F.col("value").alias("_raw"),
             *[F.col(f"_row.`{name}`").alias(name) for name in names],
             F.col(f"_row.{CORRUPT}").alias(CORRUPT),
@@ -52,10 +52,10 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
     elif contract.stream.format == "csv":
         typed = raw.select("*", F.col(CORRUPT).alias("_raw"))
     else:
-        unknown = [F.col(f"`{c}`") for c in raw.columns if c not in {*names, "_source_file"}]
+        unknown = [F.col(f"`{c}`") for c in raw.columns if c not in {*names, *contract.origin}]
         given = [F.col(f"`{name}`") for name in names if name in raw.columns]
         typed = raw.select(
-            "_source_file",
+            *contract.origin,
             *[_cast(column, raw) for column in contract.read_columns],
             F.to_json(F.struct(*given, *unknown)).alias("_raw"),
             (F.to_json(F.struct(*unknown)) if unknown else _null()).alias("_unknown"),
@@ -66,7 +66,7 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
         typed = typed.withColumn(column.name, value)
     return typed.select(
         *[F.col(f"`{column.name}`") for column in contract.columns],
-        "_source_file",
+        *contract.origin,
         F.col("_raw").cast("binary").alias("_raw"),
         _rescued(contract).alias("_rescued"),
         _bad(contract).alias("_bad"),
@@ -88,8 +88,7 @@ def bad_rows(
     contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
 ) -> DataFrame:
     """The rows of quarantine in a parsed batch; `counts` as in `good_rows`."""
-    kept = [name for name, _ in contract.lineage if name in parsed.columns]
-    rows = _parsed_once(parsed.select("_raw", "_bad", *kept), counts)
+    rows = _parsed_once(parsed.select("_raw", "_bad", *contract.origin), counts)
     rows = rows.where("_bad is not null").select(
         "*",
         "_bad.*",
@@ -191,6 +190,8 @@ def _bad(contract: Contract) -> Column:
     else:
         problems.append(F.when(F.col(CORRUPT).isNotNull(), _misfit(contract)))
     if form == "json":
+        empty = _problem("malformed", _null(), F.lit("is empty"))
+        problems.append(F.when(F.col("_keys").isNull(), empty))
         trailing = _problem("malformed", _null(), F.lit("more than one JSON object in a record"))
         problems.append(F.when(_goes_on_after_the_record(), trailing))
     if form == "json" and contract.stream.schema_policy == "fail":

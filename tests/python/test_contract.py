@@ -87,7 +87,8 @@ def test_another_contract_has_another_version() -> None:
         (
             changed(*STREAM, "fromat", to="json"),
             "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
-            "(allowed: from, path, format, options, batch, trigger, schema, bad_records)",
+            "(allowed: from, path, topics, servers, client, start, data_loss, format, options, "
+            "batch, trigger, schema, bad_records)",
         ),
         (
             changed(*STREAM, "format", to="jsn"),
@@ -96,12 +97,21 @@ def test_another_contract_has_another_version() -> None:
         ),
         (
             changed(*STREAM, to={"from": "files", "format": "json"}),
-            "config.meta.stream.path is missing",
+            "config.meta.stream: path is missing: the folder, relative to the lake",
+        ),
+        (
+            changed(*STREAM, to={"from": "kafka", "format": "json"}),
+            "config.meta.stream: topics is missing: the topics to read, as a list",
+        ),
+        (
+            changed(*STREAM, "start", to="erliest"),
+            "config.meta.stream.start",
         ),
         (
             changed(*STREAM, "batch", to={"max_file": 3}),
             "config.meta.stream.batch: 'max_file' is not a key here, did you mean 'max_files'? "
-            "(allowed: max_files, max_bytes)",
+            "(allowed: max_files, max_bytes, "
+            "max_records, min_records, max_delay)",
         ),
         (
             changed(*STREAM, "options", to={"timestmpFormat": "yyyy"}),
@@ -151,7 +161,7 @@ def test_lengths_of_time(text: str, value: float) -> None:
     assert seconds(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "5", "5 minutes", "-1s", "s"])
+@pytest.mark.parametrize("text", ["", "5", True, "5 minutes", "-1s", "s"])
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write 500ms, 30s, 5m or 1h"):
         seconds(text)

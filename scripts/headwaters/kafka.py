@@ -1,0 +1,294 @@
+"""A Kafka broker of one's own, for development and tests: the real one, in KRaft mode, from jars.
+
+`<lake>/kafka/broker.json` says where it listens and which process it is; its data lies beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwaters.environment import cache_folder, fetch_locked, find_java
+from headwaters.errors import UserError, WorkError
+from headwaters.project import Project
+
+if TYPE_CHECKING:
+    from headwaters.simulate import FinanceConfig
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running broker: its process and the port on 127.0.0.1 where it listens."""
+
+    pid: int
+    port: int
+
+    @property
+    def servers(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"127.0.0.1:{self.port}"
+
+
+def find(lake: Path) -> Broker | None:
+    """The broker that runs on this lake, or None."""
+    broker = _last(lake)
+    return broker if broker and _listens(broker.port) and _alive(broker.pid) else None
+
+
+def servers(lake: Path) -> str:
+    """The brokers to talk to: KAFKA_BOOTSTRAP_SERVERS, or else this lake's own broker.
+
+    Raises UserError when there is neither.
+    """
+    if named := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        return named
+    if broker := find(lake):
+        return broker.servers
+    raise UserError(
+        "no Kafka broker: run `headwaters kafka start`, or set KAFKA_BOOTSTRAP_SERVERS to yours"
+    )
+
+
+def ranges(
+    servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """The first and the next offset of every partition of some topics.
+
+    Raises WorkError when the broker does not answer, or has no such topic.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    settings = {"bootstrap.servers": servers, "group.id": "headwaters", **(client or {})}
+    consumer = Consumer({**settings, "log_level": 0}, logger=_silent())
+    try:
+        known = consumer.list_topics(timeout=10).topics
+        if missing := [topic for topic in topics if topic not in known]:
+            raise WorkError(f"the Kafka broker {servers} has no topic {', '.join(missing)}")
+        return {
+            topic: {
+                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
+                for partition in sorted(known[topic].partitions)
+            }
+            for topic in topics
+        }
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+    finally:
+        consumer.close()
+
+
+def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
+    """Make a topic, unless it is there."""
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    if topic not in admin.list_topics(timeout=10).topics:
+        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result()
+
+
+def send(servers: str, topic: str, records: Iterable[tuple[str | None, str | bytes]]) -> int:
+    """Send keys and values, in order; returns how many. Raises WorkError when one is not taken."""
+    from confluent_kafka import KafkaError, Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "message.max.bytes": 16_000_000,
+            "log_level": 0,
+        }
+    )
+    failed: list[str] = []
+
+    def sent(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error.str())
+
+    number = 0
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, on_delivery=sent)
+                break
+            except BufferError:
+                producer.poll(0.5)
+        producer.poll(0)
+        number += 1
+    if producer.flush(60) or failed:
+        raise WorkError(f"{topic}: the broker did not take all records: {(failed or ['?'])[0]}")
+    return number
+
+
+def send_finance(config: FinanceConfig, servers: str) -> dict[str, int]:
+    """Send the simulated finance streams to the topics of their names; returns the numbers sent.
+
+    A topic that holds exactly these many records already is left alone.
+    """
+    from headwaters.simulate import STREAMS
+
+    numbers = {}
+    for topic, make in STREAMS.items():
+        records = [(record.key, record.value) for record in make(config)]
+        make_topic(servers, topic)
+        held = sum(high - low for low, high in ranges(servers, [topic])[topic].values())
+        numbers[topic] = 0 if held == len(records) else send(servers, topic, records)
+    return numbers
+
+
+def _silent() -> logging.Logger:
+    logger = logging.getLogger("headwaters.kafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+def start(project: Project, port: int | None = None, patience: float = 60.0) -> Broker:
+    """Start the broker of this lake and wait until it listens; one that runs is returned as it is.
+
+    A broker that is started again keeps its port and its data. Raises WorkError when its jars
+    cannot be had, or when it ends while it starts.
+    """
+    if running := find(project.lake):
+        return running
+    jars = _jars(project)
+    folder = project.lake / "kafka"
+    folder.mkdir(parents=True, exist_ok=True)
+    before = _last(project.lake)
+    chosen = _free_port(port if port is not None else before.port if before else 0)
+    settings = folder / "server.properties"
+    settings.write_text(_properties(folder / "data", chosen, _free_port(0)))
+    log = folder / "broker.log"
+    java = [str(find_java().path), "-Xmx384m", "-cp", f"{jars}/*"]
+    with log.open("wb") as output:
+        if not (folder / "data" / "meta.properties").exists():
+            _format(java, settings, output, log)
+        process = subprocess.Popen(
+            [*java, "kafka.Kafka", str(settings)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    until = time.monotonic() + patience
+    while not _listens(chosen):
+        if process.poll() is not None:
+            raise WorkError(f"the Kafka broker ended while it started (see {log})")
+        if time.monotonic() > until:
+            process.kill()
+            raise WorkError(f"the Kafka broker does not listen after {patience:.0f} s (see {log})")
+        time.sleep(0.1)
+    broker = Broker(process.pid, chosen)
+    draft = folder / "broker.draft"
+    draft.write_text(json.dumps(asdict(broker)))
+    draft.replace(folder / "broker.json")
+    return broker
+
+
+def stop(lake: Path, patience: float = 20.0) -> Broker | None:
+    """Stop the broker of this lake and wait until it is gone; None if none runs. Data is kept."""
+    broker = find(lake)
+    if broker is None:
+        return None
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(broker.pid, number)
+        until = time.monotonic() + patience
+        while _alive(broker.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+    return broker
+
+
+def _format(java: list[str], settings: Path, output: object, log: Path) -> None:
+    data = settings.parent / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    identity = uuid.uuid5(uuid.NAMESPACE_URL, str(data)).hex[:22]
+    command = [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
+    done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)  # type: ignore[call-overload]
+    if done.returncode:
+        raise WorkError(f"the Kafka broker's folder {data} could not be made (see {log})")
+
+
+def _properties(data: Path, port: int, controller: int) -> str:
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "log.dirs": data,
+        "num.partitions": 3,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        # records of up to 16 MB, so that a large one is no special case in development
+        "message.max.bytes": 16_000_000,
+        "log.retention.check.interval.ms": 1000,
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def _jars(project: Project) -> Path:
+    """The broker's jars, fetched once for all checkouts; not on Spark's class path."""
+    import pyspark
+
+    module, hashes = (project.root / "conf" / f"kafka-broker.{kind}" for kind in ("xml", "sha256"))
+    digest = hashlib.sha256(module.read_bytes() + hashes.read_bytes()).hexdigest()[:12]
+    folder = cache_folder() / f"kafka-broker-{digest}"
+    if not folder.is_dir():
+        home = Path(pyspark.__file__).parent
+        fetch_locked(module, hashes, home, find_java(), folder)
+    return folder
+
+
+def _last(lake: Path) -> Broker | None:
+    try:
+        return Broker(**json.loads((lake / "kafka" / "broker.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _free_port(port: int) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            if port:
+                raise UserError(f"port {port} is taken: choose another --port") from None
+            raise
+        chosen: int = probe.getsockname()[1]
+        return chosen
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):  # it may be the child of another process
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
