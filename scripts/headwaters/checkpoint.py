@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import unquote
@@ -78,8 +79,8 @@ class Checkpoint:
         """Whether a batch was planned and cut short: it will be run again, with the same input."""
         return self.planned > self.committed
 
-    def seen(self) -> set[str]:
-        """The files that batches have taken, as unquoted URIs."""
+    def seen(self, until: int | None = None) -> set[str]:
+        """The files that batches have taken, up to one if it is given, as unquoted URIs."""
         log = self.path / "sources" / "0"
         batches = _batches(log)
         compacts = [int(f.stem) for f in _visible(log) if f.name.endswith(".compact")]
@@ -87,7 +88,12 @@ class Checkpoint:
         parts = [log / f"{start}.compact"] if compacts else []
         parts += [log / str(batch) for batch in sorted(batches) if batch > start]
         lines = (line for part in parts for line in part.read_text().splitlines()[1:])
-        return {unquote(json.loads(line)["path"]) for line in lines if line}
+        entries = (json.loads(line) for line in lines if line)
+        return {
+            unquote(entry["path"])
+            for entry in entries
+            if until is None or entry["batchId"] <= until
+        }
 
     def pending(self, folder: Path, pattern: str | None = None) -> Pending:
         """The files under `folder` that no batch has taken yet."""
@@ -104,6 +110,14 @@ class Checkpoint:
         ends = json.loads(file.read_text().splitlines()[2])
         return {topic: {int(p): end for p, end in parts.items()} for topic, parts in ends.items()}
 
+    def start(self) -> Offsets:
+        """Where the first batch of a Kafka stream began."""
+        file = self.path / "sources" / "0" / "0"
+        if not file.exists():
+            return {}
+        begun = json.loads(file.read_text().splitlines()[1])
+        return {topic: {int(p): at for p, at in parts.items()} for topic, parts in begun.items()}
+
     def behind(self, ends: dict[str, dict[int, tuple[int, int]]]) -> Pending:
         """The records of a Kafka stream that no batch has taken, given each partition's range."""
         taken = self.offsets(self.committed)
@@ -118,6 +132,26 @@ class Checkpoint:
         """The contract that the last planned batch was begun with."""
         file = self.path / "contract.json"
         return Contract.model_validate_json(file.read_bytes()) if file.exists() else None
+
+    @property
+    def error(self) -> str | None:
+        """Why the stream last failed; None after a run that did not."""
+        file = self.path / "error.txt"
+        return file.read_text().strip() if file.exists() else None
+
+    def keep_error(self, error: str | None) -> None:
+        """Remember why the stream failed, or that it did not."""
+        file = self.path / "error.txt"
+        if error is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(error + "\n")
+
+    @property
+    def committed_at(self) -> datetime | None:
+        """When the last batch was done."""
+        file = self.path / "commits" / str(self.committed)
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
 
     def keep_contract(self, contract: Contract) -> None:
         """Write the contract down before a batch is planned with it."""

@@ -64,23 +64,92 @@ def land() -> None:
     simulate_finance()
 
 
+Select = Annotated[
+    list[str] | None, typer.Option("--select", "-s", help="Streams, in dbt's selection syntax.")
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Streams to leave out, in the same syntax.")
+]
+
+
 @app.command()
 def ingest(
-    select: Annotated[
-        list[str] | None, typer.Option("--select", "-s", help="Streams, in dbt's selection syntax.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Streams to leave out, in the same syntax.")
-    ] = None,
+    select: Select = None,
+    exclude: Exclude = None,
     once: Annotated[
         bool, typer.Option("--once", help="Read what is there and end, whatever the triggers say.")
     ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="Run on, with a batch every 10s, 1m …, until stopped.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve Prometheus metrics on this port of 127.0.0.1.")
+    ] = None,
 ) -> None:
     """Read streams into bronze tables; what does not fit goes to quarantine."""
+    from headwaters.contract import seconds
     from headwaters.ingest import ingest as run
     from headwaters.project import Project
 
-    raise typer.Exit(run(Project.find(), _words(select), _words(exclude), once))
+    try:
+        period = None if every is None else seconds(every)
+    except ValueError as error:
+        raise UserError(f"--every {every} {error}") from None
+    if once and every:
+        raise UserError("--once ends and --every runs on: choose one")
+    chosen = _words(select), _words(exclude)
+    raise typer.Exit(run(Project.find(), *chosen, once, period, metrics_port))
+
+
+@app.command()
+def streams(select: Select = None, exclude: Exclude = None) -> None:
+    """Show each stream: what it has read, what is left, its last error. Starts no Spark."""
+    from headwaters.manifest import load_contracts
+    from headwaters.project import Project
+    from headwaters.status import show, status
+
+    project = Project.find()
+    contracts = load_contracts(project.root, _words(select), _words(exclude))
+    show([status(project, contract) for contract in contracts])
+
+
+@app.command()
+def audit(select: Select = None, exclude: Exclude = None) -> None:
+    """Prove, record by record, that input = bronze + quarantine; exit code 1 when it is not."""
+    from headwaters.audit import audit as run
+    from headwaters.audit import summarise
+    from headwaters.manifest import load_contracts
+    from headwaters.project import Project
+
+    project = Project.find()
+    found = run(project, load_contracts(project.root, _words(select), _words(exclude)))
+    for name, balances in found.items():
+        for line in summarise(name, balances):
+            typer.echo(line)
+    right = all(balance.right for balances in found.values() for balance in balances)
+    raise typer.Exit(0 if right else 1)
+
+
+@app.command()
+def replay(
+    select: Select = None,
+    exclude: Exclude = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Move the records; without it they are only counted.")
+    ] = False,
+) -> None:
+    """Move what a mended contract now accepts from quarantine to bronze."""
+    from headwaters.manifest import load_contracts
+    from headwaters.project import Project
+    from headwaters.replay import replay as run
+
+    project = Project.find()
+    contracts = load_contracts(project.root, _words(select), _words(exclude))
+    for name, done in run(project, contracts, dry_run=not apply).items():
+        moved = "moved to bronze" if apply else "would move to bronze (--apply moves them)"
+        stays = ", ".join(f"{reason} {count:,}" for reason, count in done.refused.most_common())
+        rest = f"; {done.refused.total():,} stay ({stays})" if stays else ""
+        typer.echo(f"{name}: {done.accepted:,} {moved}{rest}")
 
 
 @app.command()

@@ -50,6 +50,9 @@ class Stream:
     error: str | None = None
     cause: Exception | None = None
     query: Any = None
+    trigger: str | float = "available_now"
+    failures: int = 0
+    retry_at: float = 0.0
 
     @classmethod
     def of(cls, project: Project, contract: Contract) -> Stream:
@@ -62,6 +65,11 @@ class Stream:
             quarantine=bronze / f"{contract.table}_quarantine",
             lake=project.lake,
         )
+
+    @property
+    def endless(self) -> bool:
+        """Whether the stream runs on when nothing is left to read."""
+        return self.trigger != "available_now"
 
     @property
     def folder(self) -> Path:
@@ -84,18 +92,37 @@ class Stream:
 
 
 def ingest(
-    project: Project, select: Sequence[str] = (), exclude: Sequence[str] = (), once: bool = False
+    project: Project,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    once: bool = False,
+    every: float | None = None,
+    metrics_port: int | None = None,
 ) -> int:
-    """Run the selected streams until nothing is left to read; returns the exit code (see `run`).
+    """Run the selected streams; returns the exit code (see `run`).
+
+    A stream whose trigger is `available_now` ends when nothing is left to read; one with a length
+    of time runs on. `once` makes all of them end, `every` (seconds) makes all of them run on.
 
     Raises UserError, before anything starts, for a contract or a folder that is not right.
     """
     os.chdir(project.root)
-    return run(project, load_contracts(project.root, select, exclude))
+    contracts = load_contracts(project.root, select, exclude)
+    trigger = "available_now" if once else every
+    return run(project, contracts, trigger=trigger, metrics_port=metrics_port)
 
 
-def run(project: Project, contracts: Sequence[Contract], spark: Any = None) -> int:
-    """Run streams; returns 0, 1 when one of them failed, 130 or 143 when a signal ended them early.
+def run(
+    project: Project,
+    contracts: Sequence[Contract],
+    spark: Any = None,
+    trigger: str | float | None = None,
+    metrics_port: int | None = None,
+) -> int:
+    """Run streams; returns 0, 1 when one of them failed, 130 or 143 when a signal cut them short.
+
+    A stream that runs on is restarted when it fails, after 1, 2, 4 … 60 seconds, and ends well
+    when a signal asks for it. `trigger` stands above what the contracts say.
 
     Uses `spark` when it is given and leaves it running. Otherwise Spark is started, unless no
     stream has anything to do, and stopped.
@@ -104,21 +131,27 @@ def run(project: Project, contracts: Sequence[Contract], spark: Any = None) -> i
 
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
+        stream.trigger = trigger or stream.contract.stream.trigger
+    for stream in streams:
         look(stream)
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
         for stream in streams:
             held.enter_context(stream.checkpoint.held())
-        busy = [stream for stream in streams if not stream.idle]
+        busy = [stream for stream in streams if stream.endless or not stream.idle]
         if busy:
             display.say("starting Spark")
             with contextlib.ExitStack() as started:
+                if metrics_port is not None:
+                    from headwaters.metrics import serve
+
+                    started.enter_context(serve(streams, metrics_port))
                 if spark is None:
                     spark = start_spark(project)
                     started.callback(spark.stop)
                 stopping.take_signals()
                 _run(spark, busy, stopping, display)
     display.summary(streams)
-    if stopping.signal:
+    if stopping.signal and not all(stream.endless for stream in busy):
         return 128 + stopping.signal
     return 1 if any(stream.error for stream in streams) else 0
 
@@ -167,28 +200,70 @@ def look(stream: Stream) -> None:
 
 def _run(spark: Any, streams: Sequence[Stream], stopping: Stopping, display: Any) -> None:
     for stream in streams:
-        try:
-            _prepare(spark, stream)
-            _finish_cut_short(spark, stream, stopping)
-            stream.checkpoint.keep_contract(stream.contract)
-            stream.query = _start(spark, stream, stream.contract, stopping)
-        except (UserError, WorkError) as error:
-            stream.error = str(error)
-        except Exception as error:
-            stream.error = _one_line(stream, error)
-    active = [stream for stream in streams if stream.query]
-    while any(stream.query.isActive for stream in active):
-        if stopping.signal:
-            for stream in active:
-                # a batch in flight ends first; the next one stops the query by itself
-                if not stream.query.status["isTriggerActive"]:
-                    stream.query.stop()
+        _begin(spark, stream, stopping)
+    look_at = time.monotonic() + LOOK_EVERY
+    while any(_working(stream, stopping) for stream in streams):
+        for stream in streams:
+            if stream.query is None:
+                if stream.endless and not stopping.signal and time.monotonic() >= stream.retry_at:
+                    _begin(spark, stream, stopping)
+            elif not stream.query.isActive:
+                _ended(stream)
+            elif stopping.signal and not stream.query.status["isTriggerActive"]:
+                # a batch in flight ends first; the next one would stop the query by itself
+                stream.query.stop()
+        if time.monotonic() >= look_at:
+            look_at = time.monotonic() + LOOK_EVERY
+            for stream in streams:
+                with contextlib.suppress(UserError, WorkError, OSError):
+                    look(stream)
         display.refresh()
         time.sleep(0.1)
-    for stream in active:
-        failure = stream.query.exception()
-        if failure and not isinstance(stream.cause, _StopAsked):
-            stream.error = _one_line(stream, stream.cause or failure)
+
+
+LOOK_EVERY = 15.0  # seconds, for the backlog
+
+
+def _working(stream: Stream, stopping: Stopping) -> bool:
+    """Whether a stream runs, or will be started again."""
+    return stream.query is not None or (stream.endless and not stopping.signal)
+
+
+def _begin(spark: Any, stream: Stream, stopping: Stopping) -> None:
+    try:
+        _prepare(spark, stream)
+        _finish_cut_short(spark, stream, stopping)
+        stream.checkpoint.keep_contract(stream.contract)
+        stream.query = _start(spark, stream, stream.contract, stopping)
+    except Exception as error:
+        _failed(stream, error)
+
+
+def _ended(stream: Stream) -> None:
+    failure = stream.query.exception()
+    stream.query = None
+    if failure and not isinstance(stream.cause, _StopAsked):
+        _failed(stream, stream.cause or failure)
+    elif stream.error is None:
+        stream.checkpoint.keep_error(None)
+
+
+def _failed(stream: Stream, error: Exception) -> None:
+    stream.error = _one_line(stream, error)
+    stream.cause = None
+    stream.checkpoint.keep_error(stream.error)
+    stream.retry_at = time.monotonic() + min(2.0**stream.failures, 60.0)
+    stream.failures += 1
+    _log(stream, failed=stream.error)
+
+
+def _log(stream: Stream, **facts: Any) -> None:
+    """One line of JSON for each batch and each failure, in `<lake>/logs/ingest.jsonl`."""
+    line = {"at": datetime.now(UTC).isoformat(), "stream": stream.contract.name, **facts}
+    file = stream.lake / "logs" / "ingest.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as log:
+        log.write(json.dumps(line) + "\n")
 
 
 def _prepare(spark: Any, stream: Stream) -> None:
@@ -272,8 +347,11 @@ def _start(
         .foreachBatch(writer.write)
     )
     # `once` runs a batch that was cut short and no other
-    trigger = {"once": True} if finish else {"availableNow": True}
-    return query.trigger(**trigger).start()
+    if finish:
+        return query.trigger(once=True).start()
+    if not stream.endless:
+        return query.trigger(availableNow=True).start()
+    return query.trigger(processingTime=f"{stream.trigger} seconds").start()
 
 
 def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
@@ -382,6 +460,7 @@ class Writer:
             raise _StopAsked
         started = time.monotonic()
         at = datetime.now(UTC)
+        rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
         parsed = parse(self.contract, batch)
         self._refuse_bad(parsed)
         # Only the first batch of a run can be one that was written before.
@@ -406,8 +485,17 @@ class Writer:
                 self._append(bad, self.stream.quarantine, number)
             finally:
                 bad.unpersist()
+        took = time.monotonic() - started
         self.stream.batches += 1
-        self.stream.seconds += time.monotonic() - started
+        self.stream.seconds += took
+        self.stream.failures, self.stream.error = 0, None
+        _log(
+            self.stream,
+            batch=number,
+            rows=self.stream.rows - rows_before,
+            quarantined=dict(self.stream.bad - bad_before),
+            seconds=round(took, 3),
+        )
 
     def _append(self, rows: Any, table: Path, number: int) -> None:
         (

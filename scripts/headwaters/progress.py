@@ -50,12 +50,12 @@ class Display:
         """Show what the streams have done so far."""
         self.progress.update(self.opening, visible=False)
         for stream in self.streams:
-            if stream.query is None:
-                continue
             name = stream.contract.name
+            if stream.query is None and name not in self.tasks:
+                continue
             if name not in self.tasks:
                 self.tasks[name] = self.progress.add_task(name, total=None, rows="")
-            finished = not stream.query.isActive
+            finished = stream.query is None or not stream.query.isActive
             self.progress.update(
                 self.tasks[name],
                 rows=f"{stream.rows:,} rows" if stream.batches else "",

@@ -27,6 +27,20 @@ def read_schema(contract: Contract) -> str:
     return ", ".join([*columns, f"`{CORRUPT}` string"])
 
 
+def parse_text(contract: Contract, raw: DataFrame) -> DataFrame:
+    """As `parse`, for quarantined records of any format: `raw` has their text as `value`.
+
+    A record of a Parquet file was kept as JSON.
+    """
+    if contract.stream.format != "csv":
+        stream = contract.stream.model_copy(update={"format": "json"})
+        return parse(contract.model_copy(update={"stream": stream}), raw)
+    options = {k: v for k, v in contract.stream.options.items() if k != "header"}
+    options["columnNameOfCorruptRecord"] = CORRUPT
+    row = F.from_csv("value", read_schema(contract), options).alias("_row")
+    return parse(contract, raw.select("*", row).select("*", "_row.*").drop("_row"))
+
+
 def parse(contract: Contract, raw: DataFrame) -> DataFrame:
     """Columns of the contract, `_bad`, `_raw` and `_rescued` for each record that came in.
 
@@ -34,6 +48,8 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
     for CSV the typed columns, for Parquet the columns as the files have them.
     """
     names = [column.name for column in contract.read_columns]
+    # a replay brings the batch along
+    origin = [*contract.origin, *(["_batch_id"] if "_batch_id" in raw.columns else [])]
     if contract.stream.format == "json":
         typed = raw.select(
             "*",
@@ -43,14 +59,16 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
                 {**contract.stream.options, "columnNameOfCorruptRecord": CORRUPT},
             ).alias("_row"),
         ).select(
-            *contract.origin,
+            *origin,
             F.col("value").alias("_raw"),
             *[F.col(f"_row.`{name}`").alias(name) for name in names],
             F.col(f"_row.{CORRUPT}").alias(CORRUPT),
             F.json_object_keys("value").alias("_keys"),
         )
     elif contract.stream.format == "csv":
-        typed = raw.select("*", F.col(CORRUPT).alias("_raw"))
+        typed = raw.select(
+            "*", (F.col("value") if "value" in raw.columns else F.col(CORRUPT)).alias("_raw")
+        )
     else:
         unknown = [F.col(f"`{c}`") for c in raw.columns if c not in {*names, *contract.origin}]
         given = [F.col(f"`{name}`") for name in names if name in raw.columns]
@@ -66,7 +84,7 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
         typed = typed.withColumn(column.name, value)
     return typed.select(
         *[F.col(f"`{column.name}`") for column in contract.columns],
-        *contract.origin,
+        *origin,
         F.col("_raw").cast("binary").alias("_raw"),
         _rescued(contract).alias("_rescued"),
         _bad(contract).alias("_bad"),

@@ -3,6 +3,8 @@
 - `lake`     the session's temporary lake folder (HEADWATERS_LAKE points to it)
 - `engine`   the running engine (`engine.address`), one JVM for all tests
 - `spark`    a Spark Connect session on it
+- `ingester`  an embedded Spark in a process of its own, for ingestion, on a lake of the test's
+- `broker`   a real Kafka broker's address
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
 - `new_project`  makes a small dbt project with this project's macros and models of your own
@@ -26,8 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ingestion import Ingester, start_worker
 
 from headwaters import engine as engines
+from headwaters import kafka
 from headwaters.project import Project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +86,30 @@ def spark(engine: engines.Engine) -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.remote(engine.address).getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A process with one embedded Spark, for ingestion: see ingest_worker.py."""
+    with start_worker(tmp_path_factory.mktemp("worker")) as process:
+        yield process
+
+
+@pytest.fixture
+def ingester(worker: subprocess.Popen[str], tmp_path: Path) -> Ingester:
+    """The worker, on a lake of the test's own: a blank and an umlaut, as in a home folder."""
+    return Ingester(worker, tmp_path / "the läke")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Kafka broker; its `bootstrap.servers`."""
+    with pytest.MonkeyPatch.context() as patch:
+        lake = tmp_path_factory.mktemp("broker")
+        patch.setenv("HEADWATERS_LAKE", str(lake))
+        running = kafka.start(Project(ROOT))
+    yield running.servers
+    kafka.stop(lake)
 
 
 @pytest.fixture

@@ -11,14 +11,18 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from headwaters import ingest
+from headwaters.audit import audit, summarise
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
+from headwaters.replay import replay
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,6 +53,36 @@ def run(spark: Any, lake: str, nodes: list[dict[str, Any]], die_before: str | No
         ingest.Writer._append = append  # type: ignore[method-assign]
 
 
+def kill_at(point: str, batch: int, after: float | None) -> None:
+    """SIGKILL this process and its Spark, at a named point of the nth batch or after some seconds.
+
+    Points: `bronze` and `quarantine`, before their commits; `checkpoint`, after both and before
+    the batch is committed to the checkpoint.
+    """
+    write, append = ingest.Writer.write, ingest.Writer._append
+    written = [0]
+
+    def die() -> None:
+        os.killpg(0, signal.SIGKILL)
+
+    def dying_append(self: Any, rows: Any, table: Path, number: int) -> None:
+        at = "quarantine" if table.name.endswith("_quarantine") else "bronze"
+        if at == point and written[0] >= batch:
+            die()
+        append(self, rows, table, number)
+
+    def dying_write(self: Any, frame: Any, number: int) -> None:
+        write(self, frame, number)
+        written[0] += 1
+        if point == "checkpoint" and written[0] > batch:
+            die()
+
+    ingest.Writer._append = dying_append  # type: ignore[method-assign]
+    ingest.Writer.write = dying_write  # type: ignore[method-assign, assignment]
+    if after is not None:
+        threading.Timer(after, die).start()
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -59,7 +93,19 @@ def main() -> None:
         if "sql" in request:
             rows = spark.sql(request["sql"]).collect()
             answer: Any = [row.asDict(recursive=True) for row in rows]
+        elif "audit" in request:
+            os.environ["HEADWATERS_LAKE"] = request["lake"]
+            contracts = [parse_contract(node) for node in request["audit"]]
+            found = audit(Project(ROOT), contracts, spark)
+            answer = [line for name, b in found.items() for line in summarise(name, b)]
+        elif "replay" in request:
+            os.environ["HEADWATERS_LAKE"] = request["lake"]
+            contracts = [parse_contract(node) for node in request["replay"]]
+            done = replay(Project(ROOT), contracts, request["dry_run"], spark)
+            answer = {name: [d.accepted, d.refused] for name, d in done.items()}
         else:
+            if "kill" in request:
+                kill_at(**request["kill"])
             answer = run(spark, request["lake"], request["nodes"], request.get("die_before"))
         print(json.dumps(answer, default=_plain), file=answers, flush=True)
     spark.stop()

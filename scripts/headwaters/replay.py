@@ -1,0 +1,119 @@
+"""`headwaters replay`: what a mended contract now accepts moves from quarantine to bronze, once.
+
+Two commits, to bronze and then to quarantine, with a note in the checkpoint around them: it names
+the version of quarantine that is replayed and the contract. A replay that was cut short is done
+again from that note; bronze knows the version by `txnAppId` and `txnVersion`, and takes it once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from headwaters.contract import Contract
+from headwaters.errors import WorkError
+from headwaters.ingest import Stream, start_spark
+from headwaters.project import Project
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay moved, and what stays in quarantine."""
+
+    accepted: int
+    refused: Counter[str]
+
+
+def replay(
+    project: Project, contracts: Sequence[Contract], dry_run: bool = True, spark: Any = None
+) -> dict[str, Replayed]:
+    """Replay the quarantine of each stream, by name; `dry_run` only counts.
+
+    Raises WorkError when a stream is being ingested, or a batch of it was cut short.
+    """
+    given = spark
+    spark = given or start_spark(project)
+    try:
+        done = {}
+        for contract in contracts:
+            stream = Stream.of(project, contract)
+            with stream.checkpoint.held():
+                done[contract.name] = _replay(spark, stream, dry_run)
+        return done
+    finally:
+        if given is None:
+            spark.stop()
+
+
+def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
+    from delta.tables import DeltaTable
+    from pyspark.sql import functions as F
+
+    from headwaters.tables import make_table
+
+    if stream.checkpoint.unfinished:
+        raise WorkError(
+            f"{stream.contract.name}: a batch was cut short: run headwaters ingest first"
+        )
+    if not (stream.quarantine / "_delta_log").is_dir():
+        return Replayed(0, Counter())
+    note = stream.checkpoint.path / "replay.json"
+    quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
+    version = quarantine.history(1).collect()[0]["version"]
+    contract = stream.contract
+    if note.exists():
+        begun = json.loads(note.read_text())
+        version, contract = begun["version"], Contract.model_validate(begun["contract"])
+    rows = spark.read.format("delta").option("versionAsOf", version).load(str(stream.quarantine))
+    counted = _parsed(contract, rows).groupBy("_bad.reason", "_bad.field").count().collect()
+    refused: Counter[str] = Counter()
+    accepted = 0
+    for row in counted:
+        if row["reason"] is None:
+            accepted = row["count"]
+        else:
+            refused[" ".join(filter(None, (row["reason"], row["field"])))] = row["count"]
+    if dry_run or not accepted:
+        return Replayed(accepted, refused)
+    noted = {"version": version, "contract": contract.model_dump(mode="json", by_alias=True)}
+    draft = note.with_name(".replay.json.new")
+    draft.write_text(json.dumps(noted))
+    draft.replace(note)
+    make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
+    good = _parsed(contract, rows).where("_bad is null")
+    at = datetime.now(UTC)
+    bronze = good.withColumn("_ingested_at", F.lit(at)).select(
+        *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
+    )
+    (
+        bronze.write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"{stream.checkpoint.app_id}:replay")
+        .option("txnVersion", version)
+        .save(str(stream.bronze))
+    )
+    keys = ["_raw", *contract.origin, "_batch_id"]
+    columns = {"_raw": "record"}
+    same = " and ".join(f"q.`{columns.get(key, key)}` <=> s.`{key}`" for key in keys)
+    (
+        quarantine.alias("q")
+        .merge(good.select(*keys).distinct().alias("s"), same)
+        .whenMatchedDelete()
+        .execute()
+    )
+    note.unlink()
+    return Replayed(accepted, refused)
+
+
+def _parsed(contract: Contract, rows: Any) -> Any:
+    """Quarantined records, parsed by a contract as if they had just come in."""
+    from pyspark.sql import functions as F
+
+    from headwaters.records import parse_text
+
+    text = F.col("record").cast("string").alias("value")
+    return parse_text(contract, rows.select(text, *contract.origin, "_batch_id"))

@@ -1,0 +1,94 @@
+"""`headwaters streams`: every stream's state, from disk and its source, while nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from headwaters.contract import Contract
+from headwaters.delta_log import snapshot
+from headwaters.errors import UserError, WorkError
+from headwaters.ingest import Stream, look
+from headwaters.project import Project
+
+
+@dataclass(frozen=True)
+class Status:
+    """One stream: its source, what it has written, what is left to read, and its last error."""
+
+    name: str
+    source: str
+    batches: int
+    last: datetime | None
+    rows: int | None
+    quarantined: int | None
+    behind: str
+    error: str | None
+
+
+def status(project: Project, contract: Contract) -> Status:
+    """The state of one stream. A source that does not answer is shown as its error."""
+    stream = Stream.of(project, contract)
+    try:
+        look(stream)
+        behind = str(stream.pending)
+        if stream.checkpoint.unfinished:
+            behind += ", a batch cut short"
+        error = stream.checkpoint.error
+    except (UserError, WorkError) as problem:
+        behind, error = "unknown", str(problem)
+    bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
+    declared = contract.stream
+    return Status(
+        name=contract.name,
+        source=f"files {declared.path}"
+        if declared.source == "files"
+        else " ".join(declared.topics),
+        batches=stream.checkpoint.committed + 1,
+        last=stream.checkpoint.committed_at,
+        rows=bronze.rows if bronze else 0,
+        quarantined=quarantine.rows if quarantine else 0,
+        behind=behind,
+        error=error,
+    )
+
+
+def show(states: Sequence[Status], console: Console | None = None) -> None:
+    """Print the streams as a table, and their errors below it."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("stream", "source"):
+        table.add_column(title)
+    for title in ("batches", "rows", "quarantined"):
+        table.add_column(title, justify="right")
+    for title in ("behind", "last batch"):
+        table.add_column(title)
+    for state in states:
+        table.add_row(
+            state.name,
+            state.source,
+            f"{state.batches:,}",
+            "?" if state.rows is None else f"{state.rows:,}",
+            "?" if state.quarantined is None else f"{state.quarantined:,}",
+            state.behind,
+            ago(state.last, datetime.now(UTC)),
+        )
+    console = console or Console()
+    console.print(table)
+    for state in states:
+        if state.error:
+            console.print(f"{state.name}: {state.error}", markup=False, soft_wrap=True)
+
+
+def ago(then: datetime | None, now: datetime) -> str:
+    """How long ago, in the largest unit that fits."""
+    if then is None:
+        return "never"
+    seconds = max(0, int((now - then).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

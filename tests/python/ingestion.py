@@ -1,0 +1,111 @@
+"""What the tests of ingestion share: a worker process with Spark, and sources to give it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+Node = dict[str, Any]
+
+
+@contextmanager
+def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
+    """A worker in a process group of its own, so that it can be killed together with its Spark."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "scripts"),
+        "HEADWATERS_LAKE": str(lake),
+        "HEADWATERS_DRIVER_MEMORY": os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m"),
+    }
+    script = Path(__file__).with_name("ingest_worker.py")
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+        process.wait(120)
+
+
+@dataclass
+class Ingester:
+    """The worker process: see ingest_worker.py."""
+
+    process: subprocess.Popen[str]
+    lake: Path
+
+    def ask(self, **request: Any) -> Any:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def run(self, *nodes: Node, code: int = 0, **more: Any) -> list[str]:
+        """Run streams on this lake; returns the lines that were printed."""
+        answer = self.ask(lake=str(self.lake), nodes=nodes, **more)
+        assert answer["code"] == code, answer
+        return [re.sub(r" in [\d.]+ s$", "", line) for line in answer["lines"]]
+
+    def land(self, name: str, *records: str | bytes, stream: str = "orders") -> Path:
+        """A file of a stream, one record a line."""
+        file = self.lake / "landing" / stream / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [r if isinstance(r, bytes) else r.encode() for r in records]
+        file.write_bytes(b"".join(line + b"\n" for line in lines))
+        return file
+
+    def rows(self, table: str, columns: str = "*", order: str | None = None) -> list[list[Any]]:
+        """A table's rows, ordered."""
+        path = self.lake / "warehouse" / "bronze.db" / table
+        ordered = order or columns
+        rows = self.ask(sql=f"select {columns} from delta.`{path}` order by {ordered}")
+        return [list(row.values()) for row in rows]
+
+    def quarantine(self, stream: str = "orders") -> list[list[Any]]:
+        columns = "reason, field, message, record"
+        return self.rows(f"{stream}_quarantine", columns, "record, reason")
+
+
+def node(
+    columns: dict[str, str],
+    stream: dict[str, Any] | None = None,
+    name: str = "orders",
+    rules: dict[str, list[dict[str, str]]] | None = None,
+    expressions: dict[str, str] | None = None,
+) -> Node:
+    """A source of dbt's manifest."""
+    return {
+        "original_file_path": f"models/bronze/{name}.yml",
+        "source_name": "bronze",
+        "name": name,
+        "identifier": name,
+        "config": {
+            "meta": {
+                "stream": {"from": "files", "path": f"landing/{name}", "format": "json"}
+                | (stream or {})
+            }
+        },
+        "columns": {
+            column: {
+                "name": column,
+                "data_type": kind,
+                "constraints": (rules or {}).get(column, []),
+                "config": {"meta": {"expression": (expressions or {}).get(column)}},
+            }
+            for column, kind in columns.items()
+        },
+    }
