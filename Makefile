@@ -65,6 +65,10 @@ dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample
 pytest: setup-dev  ## the promises in Python, on one shared Spark
 	@$(BIN)/python -m pytest -q
 
+.PHONY: soak
+soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for fewer)
+	@PYTHONPATH=scripts $(BIN)/python tests/python/soak.py $(or $(KILLS),1000)
+
 .PHONY: bench
 bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
 	@$(BIN)/python -m benchmarks

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,43 @@ def node(
             for column, kind in columns.items()
         },
     }
+
+
+def topic_stream(broker: str, topic: str, batch: int = 100_000, **rules: Any) -> Node:
+    """A stream `orders` that reads a topic."""
+    return node(
+        {"id": "string", "amount": "decimal(8, 2)"},
+        {
+            "from": "kafka",
+            "path": None,
+            "topics": [topic],
+            "servers": broker,
+            "batch": {"max_records": batch},
+        },
+        rules=rules,
+    )
+
+
+def numbered(number: int) -> tuple[str, str]:
+    """Key and value of a record; every tenth is malformed."""
+    amount: Any = "FIVE HUNDRED" if number % 10 == 9 else number / 4
+    return f"k{number % 7}", json.dumps({"id": f"r{number}", "amount": amount})
+
+
+def audit(ingester: Ingester, declared: Node) -> list[str]:
+    """The lines of `headwaters audit`."""
+    lines: list[str] = ingester.ask(lake=str(ingester.lake), audit=[declared])
+    return lines
+
+
+def kill(lake: Path, declared: Node, scratch: Path, how: dict[str, Any]) -> None:
+    """Run the stream in a process that is killed, with its Spark, as `how` says."""
+    with start_worker(scratch) as process:
+        assert process.stdin and process.stdout
+        request = {"lake": str(lake), "nodes": [declared], "kill": how}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        process.stdout.readline()  # nothing comes from a process that was killed
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)

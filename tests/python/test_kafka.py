@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ingestion import Ingester, Node, node, start_worker
+from ingestion import Ingester, audit, kill, node, numbered, topic_stream
 
 from headwaters import kafka
 from headwaters.errors import WorkError
@@ -21,31 +19,6 @@ def topic(broker: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"t_{uuid.uuid4().hex[:8]}"
     kafka.make_topic(broker, name, 3)
     return name
-
-
-def stream(broker: str, topic: str, batch: int = 100_000, **rules: Any) -> Node:
-    return node(
-        {"id": "string", "amount": "decimal(8, 2)"},
-        {
-            "from": "kafka",
-            "path": None,
-            "topics": [topic],
-            "servers": broker,
-            "batch": {"max_records": batch},
-        },
-        rules=rules,
-    )
-
-
-def record(number: int) -> tuple[str, str]:
-    """Every tenth is malformed."""
-    amount: Any = "FIVE HUNDRED" if number % 10 == 9 else number / 4
-    return f"k{number % 7}", json.dumps({"id": f"r{number}", "amount": amount})
-
-
-def audit(ingester: Ingester, declared: Node) -> list[str]:
-    lines: list[str] = ingester.ask(lake=str(ingester.lake), audit=[declared])
-    return lines
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
@@ -60,7 +33,7 @@ def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_on
     producer.produce(topic, '{"id": "b", "amount": 123456789.5}', None, 2)
     producer.produce(topic, '{"id": "c", "amount": "x"}', None, 2)
     producer.flush()
-    declared = stream(broker, topic)
+    declared = topic_stream(broker, topic)
     ingester.run(declared)
     lineage = (
         "id, amount, _topic, _partition, _offset, cast(_key as string) k, "
@@ -103,9 +76,9 @@ def test_a_topic_that_grows_and_gets_another_partition_is_read_once(
 ) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-    declared = stream(broker, topic, batch=40)
+    declared = topic_stream(broker, topic, batch=40)
     assert ingester.run(declared) == ["orders  0 rows"]  # an empty topic is no failure
-    kafka.send(broker, topic, (record(n) for n in range(100)))
+    kafka.send(broker, topic, (numbered(n) for n in range(100)))
     ingester.run(declared)
     for made in (
         AdminClient({"bootstrap.servers": broker})
@@ -113,7 +86,7 @@ def test_a_topic_that_grows_and_gets_another_partition_is_read_once(
         .values()
     ):
         made.result()
-    kafka.send(broker, topic, (record(n) for n in range(100, 200)))
+    kafka.send(broker, topic, (numbered(n) for n in range(100, 200)))
     ingester.run(declared)
     assert audit(ingester, declared) == ["orders: 200 read = 180 bronze + 20 quarantined: right"]
     ids = [row[0] for row in ingester.rows("orders", "id")]
@@ -125,7 +98,7 @@ def test_a_broker_or_topic_that_is_not_there_is_named(
 ) -> None:
     with pytest.raises(WorkError, match=f"the Kafka broker {broker} has no topic nowhere"):
         kafka.ranges(broker, ["nowhere"])
-    (line,) = ingester.run(stream("127.0.0.1:1", topic), code=1)
+    (line,) = ingester.run(topic_stream("127.0.0.1:1", topic), code=1)
     assert line.startswith("the Kafka broker 127.0.0.1:1 does not answer: ")
 
 
@@ -136,26 +109,12 @@ KILLS: list[dict[str, Any]] = [
 ]
 
 
-def kill(ingester: Ingester, declared: Node, scratch: Path, how: dict[str, Any]) -> None:
-    """Run the stream in a process that is killed, with its Spark, as `how` says."""
-    with start_worker(scratch) as process:
-        assert process.stdin and process.stdout
-        request = {"lake": str(ingester.lake), "nodes": [declared], "kill": how}
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        process.stdout.readline()
-        try:
-            process.wait(1 if how["after"] is None else 60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
 def test_nothing_is_lost_and_nothing_is_twice_after_kills(
     ingester: Ingester, broker: str, topic: str, tmp_path: Path
 ) -> None:
-    declared = stream(broker, topic, batch=50)
-    kafka.send(broker, topic, (record(n) for n in range(400)))
+    declared = topic_stream(broker, topic, batch=50)
+    kafka.send(broker, topic, (numbered(n) for n in range(400)))
     for how in KILLS:
-        kill(ingester, declared, tmp_path / "scratch", how)
+        kill(ingester.lake, declared, tmp_path / "scratch", how)
     ingester.run(declared)
     assert audit(ingester, declared) == ["orders: 400 read = 360 bronze + 40 quarantined: right"]
