@@ -80,11 +80,8 @@ def test_a_topic_that_grows_and_gets_another_partition_is_read_once(
     assert ingester.run(declared) == ["orders  0 rows"]  # an empty topic is no failure
     kafka.send(broker, topic, (numbered(n) for n in range(100)))
     ingester.run(declared)
-    for made in (
-        AdminClient({"bootstrap.servers": broker})
-        .create_partitions([NewPartitions(topic, 5)])
-        .values()
-    ):
+    admin = AdminClient({"bootstrap.servers": broker})
+    for made in admin.create_partitions([NewPartitions(topic, 5)]).values():
         made.result()
     kafka.send(broker, topic, (numbered(n) for n in range(100, 200)))
     ingester.run(declared)
