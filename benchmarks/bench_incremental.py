@@ -1,0 +1,184 @@
+"""Incremental runs: following changes, and what people do without
+
+A table of ROWS rows (10 million; SCALE=10 for 100 million) feeds a linear model of one row a key.
+A share of the rows changes, spread over all keys or among the most recent ones, and each variant
+brings the model's table up to date. `replace` computes it anew, `look-back merge` is dbt-spark's
+merge of the last days, `hand merge` is the smallest MERGE that one could write by hand, exactly the
+changed rows with literal bounds, and `headwaters` is `dbt run`. Before each variant the table is
+restored to what it was. SHARES and PLACES choose cells: `SHARES=0.001 PLACES=recent make bench`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.runner import ROOT, Bench, Clock, clock
+from headwaters import engine
+from headwaters.project import Project
+
+ROWS = int(os.environ.get("ROWS", "10000000")) * int(os.environ.get("SCALE", "1"))
+SHARES = [float(share) for share in os.environ.get("SHARES", "0.0001 0.001 0.01 0.1 0.5").split()]
+PLACES = os.environ.get("PLACES", "recent spread").split()
+DAYS = 1000
+
+SOURCE = "bench.orders"
+TARGET = "silver.orders_dim"
+COLUMNS = (
+    "order_id, customer_id, order_date, upper(status) as status, amount * 1.2 as amount, comment"
+)
+MODEL = f"""{{{{ config(
+    incremental_strategy='change_feed', unique_key='order_id', cluster_by=['order_date'],
+) }}}}
+select {COLUMNS} from {{{{ changes(source('bench', 'orders')) }}}}
+"""
+
+
+def run(bench: Bench) -> None:
+    """One engine for all cells; the table moves on from cell to cell."""
+    os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
+    os.environ["HEADWATERS_SCHEMA"] = "main"
+    os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", "8g")
+    project = _project(bench.work / "project")
+    served = engine.start(Project(ROOT), port=0)
+    os.environ["HEADWATERS_ENGINE"] = served.address
+    try:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.remote(served.address).getOrCreate()
+        cells = Cells(bench, spark, project, served.pid)
+        cells.prepare()
+        for place in PLACES:
+            for share in SHARES:
+                cells.measure(place, share)
+        spark.stop()
+    finally:
+        engine.stop(Project(ROOT))
+
+
+class Cells:
+    """The source, the model's table, and the variants."""
+
+    def __init__(self, bench: Bench, spark: Any, project: Path, pid: int) -> None:
+        self.bench, self.spark, self.project, self.pid = bench, spark, project, pid
+        self.round = 0
+
+    def prepare(self) -> None:
+        """Write the source, and let the model be built."""
+        self.sql("create schema if not exists bench")
+        self.sql(
+            f"create or replace table {SOURCE} using delta tblproperties ("
+            "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true') as "
+            "select id as order_id, cast(pmod(xxhash64(id), 100000) as int) as customer_id, "
+            f"date_add(date'2024-01-01', cast(id * {DAYS} / {ROWS} as int)) as order_date, "
+            "element_at(array('open', 'paid', 'shipped', 'returned'), 1 + cast(id % 4 as int))"
+            " as status, "
+            "cast(pmod(xxhash64(id, 7), 1000000) / 100 as decimal(18, 2)) as amount, "
+            "concat('order ', md5(cast(id as string))) as comment "
+            f"from range(0, {ROWS}, 1, 10)"
+        )
+        self.dbt("--full-refresh")
+
+    def measure(self, place: str, share: float) -> None:
+        """One cell: change the source, then every variant."""
+        self.round += 1
+        before = self.version(SOURCE)
+        step = round(1 / share)
+        changed = (
+            f"order_id >= {ROWS - int(ROWS * share)}"
+            if place == "recent"
+            else f"order_id % {step} = {self.round % step}"
+        )
+        self.sql(f"update {SOURCE} set amount = amount + {self.round} where {changed}")
+        after = self.version(SOURCE)
+        state = self.version(TARGET)
+        exact = (
+            f"(select {COLUMNS} from table_changes('{SOURCE}', {before + 1}, {after})"
+            " where _change_type = 'update_postimage')"
+        )
+        least, greatest, first, last = self.sql(
+            f"select min(order_id), max(order_id), min(order_date), max(order_date) from {exact}"
+        )[0]
+        merge = "when matched then update set * when not matched then insert *"
+        hand = (
+            f"merge into {TARGET} as t using {exact} as s on t.order_id = s.order_id"
+            f" and t.order_id between {least} and {greatest}"
+            f" and t.order_date between date'{first}' and date'{last}' {merge}"
+        )
+        days = DAYS // 20 if place == "recent" else DAYS
+        look_back = (
+            f"merge into {TARGET} as t using (select {COLUMNS} from {SOURCE} where order_date >="
+            f" date_add(date'2024-01-01', {DAYS - days})) as s on t.order_id = s.order_id {merge}"
+        )
+        replace = (
+            "create or replace table bench.replaced using delta tblproperties ("
+            "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')"
+            f" as select {COLUMNS} from {SOURCE}"
+        )
+        variants: list[tuple[str, str, Callable[[], Any]]] = [
+            ("replace", "bench.replaced", lambda: self.sql(replace)),
+            ("look-back merge", TARGET, lambda: self.sql(look_back)),
+            ("hand merge", TARGET, lambda: self.sql(hand)),
+            ("headwaters", TARGET, self.dbt),
+        ]
+        case = f"{place}, {share:.2%}"
+        for name, table, work in variants:
+            if table == TARGET and self.version(TARGET) != state:
+                self.sql(f"restore table {TARGET} to version as of {state}")
+            start = self.version(table)
+            took: Clock = clock(work, [self.pid])
+            written = self.bytes_since(table, start)
+            self.bench.record(
+                case, name, took.wall, took.cpu, rows=ROWS, share=share, bytes_written=written
+            )
+        wrong = self.sql(
+            f"select count(*) from (select * from {TARGET} except all"
+            f" select {COLUMNS} from {SOURCE})"
+        )
+        assert wrong[0][0] == 0, f"{case}: {wrong[0][0]} rows differ from a full refresh"
+
+    def sql(self, statement: str) -> list[Any]:
+        """The rows of a statement, run by the engine."""
+        rows: list[Any] = self.spark.sql(statement).collect()
+        return rows
+
+    def version(self, table: str) -> int:
+        """The table's newest version; -1 where there is none."""
+        if not self.spark.catalog.tableExists(table):
+            return -1
+        return int(self.sql(f"describe history {table} limit 1")[0]["version"])
+
+    def bytes_since(self, table: str, version: int) -> int:
+        """The bytes that the commits after a version wrote, by their own metrics."""
+        total = 0
+        for commit in self.sql(f"describe history {table}"):
+            if commit["version"] > version:
+                metrics = commit["operationMetrics"] or {}
+                total += int(
+                    metrics.get("numOutputBytes") or metrics.get("numTargetBytesAdded") or 0
+                )
+        return total
+
+    def dbt(self, *arguments: str) -> None:
+        """`dbt run` of the model, in this process against the engine."""
+        from dbt.cli.main import dbtRunner
+
+        folders = ["--project-dir", str(self.project), "--profiles-dir", str(ROOT / "profiles")]
+        outcome = dbtRunner().invoke(["--quiet", "run", *arguments, "--target", "engine", *folders])
+        assert outcome.success, outcome.exception
+        result: Any = outcome.result
+        print("  " + "; ".join(str(done.message) for done in result.results if done.message))
+
+
+def _project(folder: Path) -> Path:
+    (folder / "models" / "silver").mkdir(parents=True)
+    (folder / "macros").symlink_to(ROOT / "macros")
+    shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
+    (folder / "models" / "silver" / "orders_dim.sql").write_text(MODEL)
+    (folder / "models" / "sources.yml").write_text(
+        "sources: [{name: bench, tables: [{name: orders}]}]\n"
+    )
+    return folder
