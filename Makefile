@@ -73,6 +73,9 @@ soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for
 bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
+bench-%: setup-dev  ## one of them: bench-dbt_start, bench-file_ingestion, bench-incremental
+	@$(BIN)/python -m benchmarks $*
+
 .PHONY: clean
 clean:  ## remove everything that was made: environment, lake, target, logs
 	@[ ! -x $(BIN)/headwaters ] || $(BIN)/headwaters engine stop

@@ -10,6 +10,7 @@
     {%- if not _as_list(settings.get('unique_key')) -%}
         {{ exceptions.raise_compiler_error(where ~ ' has no unique_key: name the column or columns that tell its rows apart.') }}
     {%- endif -%}
+    {%- do _check_settings(where, strategy, settings) -%}
     {%- for spec in inputs if spec.kind not in [wanted, 'lookup'] -%}
         {{ exceptions.raise_compiler_error(where ~ ' reads ' ~ spec.source ~ ' with ' ~ spec.kind ~ '(). This strategy reads what it follows with ' ~ wanted ~ '() and the rest with lookup().') }}
     {%- endfor -%}
@@ -35,6 +36,21 @@
     {%- elif strategy == 'history' and not modules.re.search('(?i)\\b_image\\b', _without_inputs(sql, inputs)) -%}
         {{ exceptions.raise_compiler_error(where ~ ' does not select `_image`: the column of images() that says when each image became true has to be among those that the model selects.') }}
     {%- endif -%}
+{% endmacro %}
+
+
+{% macro _check_settings(where, strategy, settings) %}
+    {%- for setting, allowed in {'on_gap': ['rebuild', 'fail'], 'on_lookup_change': ['rebuild', 'ignore']}.items() -%}
+        {%- if settings.get(setting, allowed[0]) not in allowed -%}
+            {{ exceptions.raise_compiler_error(where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(' and ') ~ '.') }}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if settings.get('replace_above') is not none and (settings.get('replace_above') is not number or settings.get('replace_above') < 0) -%}
+        {{ exceptions.raise_compiler_error(where ~ ' has replace_above: ' ~ settings.get('replace_above') ~ '. It is a share of the rows, 0.3 for 30 %.') }}
+    {%- endif -%}
+    {%- for setting, strategies in {'latest_by': 'change_feed', 'derived': 'signed_sum'}.items() if settings.get(setting) and strategy != strategies -%}
+        {{ exceptions.raise_compiler_error(where ~ ' has ' ~ setting ~ ', which belongs to ' ~ strategies ~ ' and would do nothing here.') }}
+    {%- endfor -%}
 {% endmacro %}
 
 

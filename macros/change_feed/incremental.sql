@@ -1,5 +1,5 @@
 {#- Replaces dbt-spark's incremental materialization. The four strategies that follow an input's change data feed are run here, in the
-    order of docs/flow/incremental.md; the others are dbt-spark's, mended, in stock_strategies.sql. -#}
+    order of docs/flow/incremental.md; the others are dbt-spark's, mended, in _stock_strategies.sql. -#}
 {% materialization incremental, adapter='spark', supported_languages=['sql', 'python'] %}
     {%- set strategy = config.get('incremental_strategy') or 'append' -%}
     {%- if strategy not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
