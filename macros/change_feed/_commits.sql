@@ -64,16 +64,23 @@
     Returns rows (changed, an upper bound), commits (that changed rows), inserts_only, columns_added, and gap: why the range cannot
     be read, or none. -#}
 {% macro _range(spec, from) %}
+    {#- commits may have come since the version was pinned: ask for some more than the range -#}
+    {%- set commits = _history(spec.source, spec.version - from.version + 20) if from.version <= spec.version else [] -%}
+    {{ return(_range_of(spec, from, commits)) }}
+{% endmacro %}
+
+
+{#- The same from commits that are already known, newest first. -#}
+{% macro _range_of(spec, from, commits) %}
     {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
     {%- set span = spec.source ~ ' from version ' ~ from.version ~ ' to ' ~ spec.version -%}
     {%- if from.version > spec.version -%}
         {%- do result.update({'gap': spec.source ~ ' is at version ' ~ spec.version ~ ', behind the ' ~ from.version ~ ' that was read last: it was restored elsewhere or made anew'}) -%}
         {{ return(result) }}
     {%- endif -%}
-    {#- commits may have come since the version was pinned: ask for some more than the range -#}
     {%- set base = namespace(found=false) -%}
     {%- set vacuums = [] -%}
-    {%- for commit in _history(spec.source, spec.version - from.version + 20) -%}
+    {%- for commit in commits -%}
         {%- if commit.version == from.version -%}
             {%- set base.found = (commit.at == from.at) -%}
             {%- if not base.found -%}
@@ -82,8 +89,7 @@
         {%- elif from.version < commit.version <= spec.version -%}
             {%- set effect = _commit_effect(commit) -%}
             {%- if commit.operation == 'VACUUM START' -%}
-                {%- set retention = commit.parameters.get('specifiedRetentionMillis') or commit.parameters.get('defaultRetentionMillis') or 604800000 -%}
-                {%- do vacuums.append(commit.at - (retention | int)) -%}
+                {%- do vacuums.append(_vacuumed_before(commit)) -%}
             {%- endif -%}
             {%- if effect.rows > 0 -%}
                 {%- do result.update({
@@ -112,4 +118,10 @@
         {%- do result.update({'gap': 'the history of ' ~ span ~ ' is no longer kept'}) -%}
     {%- endif -%}
     {{ return(result) }}
+{% endmacro %}
+
+
+{#- The moment up to which a VACUUM removed files that were no longer part of the table, in milliseconds since 1970. -#}
+{% macro _vacuumed_before(commit) %}
+    {{ return(commit.at - ((commit.parameters.get('specifiedRetentionMillis') or commit.parameters.get('defaultRetentionMillis') or 604800000) | int)) }}
 {% endmacro %}

@@ -1,12 +1,13 @@
 {#- The images of an input as rows with `_image`, a struct of `at` (when the image became true: the column `at` of images(), else the
-    commit's time), `version` (of the commit) and `deleted`. A before image says nothing that its after image does not, unless the
-    key moved: `_periods_sql` drops those that have one. Images that stand for periods of the target have version -1. -#}
+    commit's time), `version` (of the commit) and `deleted`. Images that cancel out within one commit say nothing: a rebuild of the input
+    shows every row as gone and come. A before image says nothing that its after image does not, unless the key moved: `_periods_sql`
+    drops those that have one. Images that stand for periods of the target have version -1. -#}
 {% macro _images_sql(spec, feed) %}
     {%- set happened = 'coalesce(' ~ adapter.quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
-    {%- set gone = "_change_type in ('delete', 'update_preimage')" -%}
     {{ return(
-        '(select * except (_change_type, _commit_version, _commit_timestamp), named_struct('
-        ~ "'at', cast(if(" ~ gone ~ ', _commit_timestamp, ' ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', " ~ gone ~ ') as _image from ' ~ feed ~ ')'
+        '(select * except (_commit_version, _commit_timestamp, _net), named_struct('
+        ~ "'at', cast(if(_net < 0, _commit_timestamp, " ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', _net < 0) as _image"
+        ~ ' from (select * except (_change_type), sum(' ~ _image_weight() ~ ') as _net from ' ~ feed ~ ' group by all) where _net <> 0)'
     ) }}
 {% endmacro %}
 
@@ -23,10 +24,15 @@
 {% endmacro %}
 
 
+{#- The oldest commit from which on the feed can tell everything. -#}
 {% macro _first_known_commit(spec) %}
-    {%- set first = namespace(commit=none, known=true) -%}
-    {%- for commit in _history(spec.source, 100000) if commit.version <= spec.version and first.known -%}
-        {%- if first.commit is not none and _range(dict(spec, version=first.commit.version), commit).gap -%}
+    {%- set commits = _history(spec.source, 100000) -%}
+    {%- set first = namespace(commit=none, known=true, horizon=0) -%}
+    {%- for commit in commits if commit.operation == 'VACUUM START' -%}
+        {%- set first.horizon = [first.horizon, _vacuumed_before(commit)] | max -%}
+    {%- endfor -%}
+    {%- for commit in commits if commit.version <= spec.version and first.known -%}
+        {%- if first.commit is not none and (commit.at < first.horizon or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
             {%- set first.known = false -%}
         {%- else -%}
             {%- set first.commit = commit -%}

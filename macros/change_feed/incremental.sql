@@ -45,11 +45,12 @@
     {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
     {%- set touched = _touched_sql(strategy, sql, plan, settings) -%}
     {%- set bounds = _touched_bounds(strategy, touched, plan, settings) if touched else [] -%}
-    {%- set stage = _stage_relation(target) -%}
-    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
+    {#- before the stage: a commit of a killed run that is still on its way fails on this one -#}
     {%- if strategy == 'signed_sum' or (strategy == 'change_feed' and not settings.get('latest_by')) -%}
         {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
     {%- endif -%}
+    {%- set stage = _stage_relation(target) -%}
+    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
     {%- set applied = _apply_stage(target, stage, _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []), settings,
         check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.columns_differ -%}
