@@ -76,6 +76,11 @@ bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in do
 bench-%: setup-dev  ## one of them: bench-dbt_start, bench-file_ingestion, bench-incremental
 	@$(BIN)/python -m benchmarks $*
 
+.PHONY: soak-incremental
+soak-incremental: setup-dev  ## random histories, stops and kills of incremental runs; hours, resumable
+	@PYTHONPATH=scripts:tests/python $(BIN)/python -m incremental.soak
+	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q tests/python/incremental/test_aliases.py
+
 .PHONY: clean
 clean:  ## remove everything that was made: environment, lake, target, logs
 	@[ ! -x $(BIN)/headwaters ] || $(BIN)/headwaters engine stop

@@ -20,6 +20,9 @@
         {{ return(dict(plan, reason='the SQL of the model is not what built the table')) }}
     {%- endif -%}
     {%- set holds = _recovered_inputs(relation, state) -%}
+    {%- if holds is none -%}
+        {{ return(dict(plan, reason='a restore by time hides which versions of its inputs the table holds')) }}
+    {%- endif -%}
     {%- do plan.update({'holds': holds, 'recovered': state.pending is not none}) -%}
     {%- set changed_rows = namespace(total=0) -%}
     {%- for spec in inputs if spec.source not in plan.ranges -%}

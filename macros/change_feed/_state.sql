@@ -29,18 +29,22 @@
 
 {#- A run that adds to its target writes down first what it is about to add. If it was killed after its commit and before its
     watermark, the target's history shows a commit that changed rows after that note: then what it holds is what was pending.
-    Returns the inputs that the target really holds. -#}
+    A RESTORE takes the reader to the commit that it went back to. Returns the inputs that the target really holds; none where a
+    RESTORE by time hides it. -#}
 {% macro _recovered_inputs(relation, state) %}
     {%- if not state.pending -%}
         {{ return(state.inputs) }}
     {%- endif -%}
-    {%- set found = namespace(rows_changed=false, noted=false) -%}
-    {%- for commit in _history(relation, 100) if not found.noted -%}
+    {%- set found = namespace(rows_changed=false, noted=false, newest=none, hidden=false) -%}
+    {%- for commit in _history(relation, 100) if not found.noted and (found.newest is none or commit.version <= found.newest) -%}
         {%- if commit.operation == 'SET TBLPROPERTIES' and 'headwaters.pending' in (commit.parameters | string) -%}
             {%- set found.noted = true -%}
+        {%- elif commit.operation == 'RESTORE' -%}
+            {%- set found.newest = commit.parameters.get('version') | int(-1) -%}
+            {%- set found.hidden = found.newest < 0 -%}
         {%- elif _commit_effect(commit).rows > 0 or commit.operation in ['MERGE', 'WRITE'] -%}
             {%- set found.rows_changed = true -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(state.pending if found.rows_changed else state.inputs) }}
+    {{ return(none if found.hidden else state.pending if found.rows_changed else state.inputs) }}
 {% endmacro %}

@@ -1,0 +1,35 @@
+"""A world for the tests of the incremental engine: see world.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from incremental.world import World
+
+
+@pytest.fixture(scope="session")
+def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The models of `project/` over inputs of their own."""
+    made = World(spark, "world", tmp_path_factory.mktemp("incremental") / "project")
+    yield made
+    for schema in (made.schema, made.inputs):
+        spark.sql(f"drop schema if exists {schema} cascade")
+
+
+@pytest.fixture
+def world(worlds: World) -> World:
+    """The world as the test before left it, its tables as they should be."""
+    if not worlds.sound:
+        worlds.reset()
+    return worlds
+
+
+@pytest.fixture
+def fresh_world(worlds: World) -> World:
+    """The world with the first rows of its inputs, and nothing else done to them."""
+    if not worlds.sound or len(worlds.story) > 1:
+        worlds.reset()
+    return worlds

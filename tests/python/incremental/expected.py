@@ -1,0 +1,54 @@
+"""What the models of the test project hold: plain SQL over their inputs, for another engine.
+
+DuckDB answers it, so that nothing is shared with what is tested. Columns are in the order of the
+models' tables.
+"""
+
+from __future__ import annotations
+
+_LATEST = """
+    select id, moment, val, note from (
+        select *, row_number() over (
+            partition by id
+            order by moment desc nulls last, val desc nulls last, note desc nulls last
+        ) as place
+        from events where val is not null
+    ) where place = 1
+"""
+
+_LINEAR = """
+    select id, grp, val * 2 as twice, (select rate from rates where rates.grp = items.grp) as rate
+    from items where val < 50
+"""
+
+EXPECTED = {
+    "linear": _LINEAR,
+    "computed_key": "select upper(grp), id * 10, val from items where val is not null",
+    "every_column": "select * from items",
+    "latest": _LATEST,
+    "totals": "select grp, val > 20, count(*), sum(val), max(val) from items group by 1, 2",
+    "people_totals": """
+        select grp, name, count(id), sum(val) from items join people using (grp) group by 1, 2
+    """,
+    "named": """
+        select id, val, (select name from people where people.grp = items.grp) from items
+    """,
+    "ranked": """
+        select id, row_number() over place, val, val - lag(val) over place
+        from events window place as (
+            partition by id order by moment nulls first, val nulls first, note nulls first
+        )
+    """,
+    "sums": """
+        select id, events, total, quarters, total / events from (
+            select id, count(*) as events, coalesce(sum(val), 0) as total,
+                coalesce(sum(cast(val / 4 as decimal(9, 2))), 0) as quarters
+            from events where coalesce(moment, 0) >= 0 group by id
+        )
+    """,
+    "chained_totals": f"select grp, count(*), sum(twice) from ({_LINEAR}) group by grp",
+    "chained_sums": f"select moment, count(*), sum(val) from ({_LATEST}) group by moment",
+    "chained_copy": """
+        select grp, val > 20, sum(val) from items group by 1, 2 having count(*) > 1
+    """,
+}

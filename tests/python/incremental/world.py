@@ -1,0 +1,232 @@
+"""Inputs, dbt in this process, whole-table comparison, and statements that fail on demand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from incremental.expected import EXPECTED
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+# Each input: its columns and its first rows.
+INPUTS: dict[str, tuple[str, str]] = {
+    "items": (
+        "id int, grp string, val int",
+        "(1, 'a', 10), (2, 'a', 30), (3, 'b', 60), (4, null, 5), (null, 'b', 7)",
+    ),
+    "events": (
+        "id int, moment int, val int, note string",
+        "(1, 1, 10, 'x'), (1, 2, 11, 'x'), (2, 1, 5, null), (2, 1, 5, null), (3, 1, null, 'y')",
+    ),
+    "people": ("grp string, name string", "('a', 'Ann'), ('b', 'Bob')"),
+    "rates": ("grp string, rate decimal(5, 2)", "('a', 1.5), ('b', 2.5)"),
+}
+
+# Whether a statement is to fail: (model, number of the statement in the model from 1, its SQL).
+Stop = Callable[[str, int, str], bool]
+
+
+class World:
+    """One schema of models over inputs of their own.
+
+    `spark` is the session that changes and reads; dbt runs in this process on the same engine.
+    """
+
+    def __init__(self, spark: Any, schema: str, folder: Path) -> None:
+        self.spark = spark
+        self.schema = schema
+        self.inputs = f"{schema}_inputs"
+        self.folder = folder
+        self.statements: dict[str, list[str]] = {}
+        self.story: list[str] = []
+        self.sound = False  # whether the last thing done was a check that passed
+        self._new_columns = 0
+        self._manifest: Any = None
+        if not folder.exists():
+            shutil.copytree(HERE / "project", folder)
+            (folder / "macros").symlink_to(ROOT / "macros")
+        spark.sql(f"create schema if not exists {self.inputs}")
+
+    def sql(self, statement: str) -> list[Any]:
+        """Run a statement in which `{inputs}` and `{schema}` stand for the world's schemas."""
+        rows: list[Any] = self.spark.sql(
+            statement.replace("{inputs}", self.inputs).replace("{schema}", self.schema)
+        ).collect()
+        return rows
+
+    def reset(self) -> None:
+        """Every input as it was at first, as new tables; the models are built anew."""
+        self.story = []
+        for name, (columns, rows) in INPUTS.items():
+            self.sql(f"drop table if exists {{inputs}}.{name}")
+            self.sql(
+                f"create table {{inputs}}.{name} ({columns}) using delta"
+                " tblproperties ('delta.enableChangeDataFeed' = 'true')"
+            )
+            self.sql(f"insert into {{inputs}}.{name} values {rows}")
+        self.run("--full-refresh")
+        self.check()
+
+    def change(self, statement: str) -> None:
+        """A statement of a history: part of the story that a failure tells.
+
+        `{newest-N}` stands for the version N before the newest of the table that it names, and
+        `{new}` for a column name that was never used.
+        """
+        for back in re.findall(r"{newest-(\d+)}", statement):
+            schema, table = re.findall(r"{(inputs|schema)}\.(\w+)", statement)[0]
+            oldest = 1 if schema == "inputs" else 0
+            version = max(self.version(f"{{{schema}}}.{table}") - int(back), oldest)
+            statement = statement.replace(f"{{newest-{back}}}", str(version))
+        if "{new}" in statement:
+            self._new_columns += 1
+            statement = statement.replace("{new}", f"new_{self._new_columns}")
+        self.story.append(statement)
+        self.sound = False
+        self.sql(statement)
+
+    def version(self, table: str) -> int:
+        """The newest version of a table."""
+        return int(self.sql(f"describe history {table} limit 1")[0]["version"])
+
+    def run(self, *arguments: str, stop: Stop | None = None, expect: bool | None = True) -> Any:
+        """`dbt run`; `expect` is whether it is to succeed, None takes either.
+
+        Leaves the statements of each model in `statements`. The statement that `stop` names fails
+        in place of being run, and so does every later one of that model: as if dbt had been killed.
+        """
+        from dbt.cli.main import dbtRunner
+
+        self.story.append(f"dbt run {' '.join(arguments)}".rstrip())
+        messages: list[str] = []
+
+        def listen(event: Any) -> None:
+            if event.info.level in ("warn", "error"):
+                messages.append(event.info.msg)
+
+        with self.environment(), self._statements(stop):
+            if self._manifest is None:
+                parsed = dbtRunner().invoke(["parse", *self.options()])
+                assert parsed.success, parsed.exception
+                self._manifest = parsed.result
+            result = dbtRunner(manifest=self._manifest, callbacks=[listen]).invoke(
+                ["run", *self.options(), *arguments]
+            )
+        if expect is not None and result.success is not expect:
+            raise AssertionError(
+                "\n".join([f"dbt: {result.exception or ''}", *messages, *self.story])
+            )
+        result.messages = messages  # type: ignore[attr-defined]
+        return result
+
+    def answers(self, result: Any) -> dict[str, str]:
+        """What each model said, by its name."""
+        return {answer.node.name: str(answer.message) for answer in result.result.results}
+
+    def check(self, *models: str) -> None:
+        """Every table equals the plain SQL of its model over the inputs as they are now."""
+        chosen = models or tuple(EXPECTED)
+        wrong: list[str] = []
+        self.sound = False
+        with duckdb.connect() as plain:
+            plain.execute("create schema model")
+            self._copy(
+                plain,
+                {name: f"{self.inputs}.{name}" for name in INPUTS}
+                | {f"model.{name}": f"{self.schema}.{name}" for name in chosen},
+            )
+            for name in chosen:
+                got, want = f"from model.{name}", EXPECTED[name]
+                many = plain.execute(f"{got} except all ({want}) order by all").fetchall()
+                few = plain.execute(f"({want}) except all {got} order by all").fetchall()
+                if many or few:
+                    wrong += [name, f"    too many: {many}", f"    missing:  {few}"]
+        if wrong:
+            raise AssertionError("\n".join([*wrong, "the history:", *self.story]))
+        self.sound = not models
+
+    def _copy(self, plain: duckdb.DuckDBPyConnection, tables: dict[str, str]) -> None:
+        """Tables of the lake as tables of DuckDB, read in one statement and carried as text."""
+        parts = []
+        for name, table in tables.items():
+            fields = self.spark.table(table).schema.fields
+            columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+            plain.execute(f"create table {name} ({columns})")
+            texts = ", ".join(f"cast({field.name} as string)" for field in fields)
+            parts.append(f"select '{name}', array({texts}) from {table}")
+        for name, values in self.sql(" union all ".join(parts)):
+            places = ", ".join("?" * len(values))
+            plain.execute(f"insert into {name} values ({places})", list(values))
+
+    def left_behind(self) -> list[str]:
+        """Tables in the schema of the models that are not models."""
+        tables = {row["tableName"] for row in self.sql("show tables in {schema}")}
+        return sorted(tables - set(EXPECTED))
+
+    def options(self) -> list[str]:
+        """What every dbt command of this world is told."""
+        return [
+            *("--quiet", "--no-use-colors", "--target", "engine"),
+            *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
+        ]
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """The environment in which dbt finds this world's schema and folders."""
+        wanted = {
+            "HEADWATERS_SCHEMA": self.schema,
+            "DBT_TARGET_PATH": str(self.folder / "target"),
+            "DBT_LOG_PATH": str(self.folder / "logs"),
+        }
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+    @contextmanager
+    def _statements(self, stop: Stop | None) -> Iterator[None]:
+        """Note every statement of every model, and fail those that `stop` names."""
+        from dbt.adapters.spark.connections import SparkConnectionManager
+        from dbt_common.events.contextvars import get_node_info
+        from dbt_common.exceptions import DbtRuntimeError
+
+        seen: dict[str, list[str]] = defaultdict(list)
+        stopped: set[str] = set()
+        lock = threading.Lock()
+        execute = SparkConnectionManager.execute
+
+        def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
+            model = get_node_info().get("node_name")
+            if model is not None:
+                with lock:
+                    if model in stopped:
+                        raise DbtRuntimeError("stopped by the test")
+                    seen[model].append(sql)
+                    if stop is not None and stop(model, len(seen[model]), sql):
+                        stopped.add(model)
+                        raise DbtRuntimeError("stopped by the test")
+            return execute(manager, sql, *arguments, **options)
+
+        SparkConnectionManager.execute = noting  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            SparkConnectionManager.execute = execute  # type: ignore[method-assign]
+            self.statements = dict(seen)
