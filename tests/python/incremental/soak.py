@@ -1,8 +1,9 @@
-"""Hundreds of histories, stops and kills: `make soak-incremental`. Writes docs/soak-incremental.md when it ends.
+"""Hundreds of histories, stops and kills: `make soak-incremental`.
 
 A trial is its kind and its seed, so `python -m incremental.soak --kind stop --first 17 --count 1`
-repeats one. Results are kept in `<lake>/soak-incremental.jsonl`; trials that are there are not run again, so a
-soak that was stopped goes on where it was. The engine runs on a lake of its own, in `<lake>/soak-incremental`.
+repeats one. Results are kept in `<lake>/soak-incremental.jsonl`; trials that are there are not run
+again, so a soak that was stopped goes on where it was. The engine runs on a lake of its own, in
+`<lake>/soak-incremental`. docs/soak-incremental.md is written at the end.
 
 - `history`  four rounds of random statements, a run and a comparison after each
 - `stop`     the same statements; a run that stops before its n-th statement in every model; then
@@ -190,10 +191,9 @@ def summary(results: list[dict[str, str]]) -> str:
     lines = [
         "# Soak: histories, stops and kills",
         "",
-        "Written by `make soak-incremental` (tests/python/incremental/soak.py). Each trial begins with",
-        "the same small inputs, changes them at random, runs dbt over models of every strategy, and",
-        "compares every table, row for row, with plain SQL that DuckDB answers over the same",
-        "inputs. A trial is repeated with",
+        "Written by `make soak-incremental`. Each trial begins with the same small inputs, changes",
+        "them at random, runs dbt over models of every strategy, and compares every table, row for",
+        "row, with plain SQL that DuckDB answers over the same inputs. A trial is repeated with",
         "`python -m incremental.soak --kind KIND --first SEED --count 1`.",
         "",
         f"Last run: {time.strftime('%Y-%m-%d')}, Python {platform.python_version()},"

@@ -1,0 +1,65 @@
+describe history world_inputs.items limit 1;
+
+describe history world_inputs.rates limit 1;
+
+describe detail world.linear;
+
+describe history world_inputs.items limit 23;
+
+create table world.linear__stage using parquet as
+with _appeared as (select struct(*) as _row, `id` from (
+with items as (
+    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from table_changes('world_inputs.items', 2, 4) group by all) lateral view explode(array_repeat(0, cast(greatest(_net, 0) as int))) _copies as _copy)
+),
+rates as (
+    select * from /* lookup {"at": 0, "kind": "lookup", "source": "world_inputs.rates", "version": 1} */ world_inputs.rates version as of 1
+),
+final as (
+    select
+        items.id,
+        items.grp,
+        items.val * 2 as twice,
+        rates.rate
+    from items
+    left join rates
+        on items.grp = rates.grp
+    where items.val < 50
+)
+select * from final
+)),
+_disappeared as (select struct(*) as _row, `id` from (
+with items as (
+    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from table_changes('world_inputs.items', 2, 4) group by all) lateral view explode(array_repeat(0, cast(greatest(-_net, 0) as int))) _copies as _copy)
+),
+rates as (
+    select * from /* lookup {"at": 0, "kind": "lookup", "source": "world_inputs.rates", "version": 1} */ world_inputs.rates version as of 1
+),
+final as (
+    select
+        items.id,
+        items.grp,
+        items.val * 2 as twice,
+        rates.rate
+    from items
+    left join rates
+        on items.grp = rates.grp
+    where items.val < 50
+)
+select * from final
+))
+select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
+from _appeared as _new full outer join _disappeared as _old on _new.`id` <=> _old.`id`
+where not (_new._row <=> _old._row);
+
+alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}');
+
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.linear__stage;
+
+merge into world.linear as t using world.linear__stage as s
+on t.`id` = s.`id` and t.`id` between 1 and 9
+when matched then update set *
+when not matched and s._operation = 'insert' then insert *;
+
+alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = 'null');
+
+drop table if exists world.linear__stage;

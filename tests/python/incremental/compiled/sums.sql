@@ -1,0 +1,42 @@
+describe history world_inputs.events limit 1;
+
+describe detail world.sums;
+
+describe history world_inputs.events limit 21;
+
+describe extended world.sums;
+
+create table world.sums__stage using parquet as
+select *, total / events as `average` from (
+select _delta.`id`, cast(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) as bigint) as `events`, cast(coalesce(_target.`total`, 0) + coalesce(_delta.`total`, 0) as bigint) as `total`, cast(coalesce(_target.`quarters`, 0) + coalesce(_delta.`quarters`, 0) as decimal(30,2)) as `quarters`, if(_target._here is null, 'insert', if(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) = 0, 'delete', 'update')) as _operation
+from (
+with events as (
+    select * from (select * except (_change_type, _commit_version, _commit_timestamp), case when _change_type in ('insert', 'update_postimage') then 1 else -1 end as _weight from table_changes('world_inputs.events', 2, 2))
+),
+final as (
+    select
+        id,
+        sum(_weight) as events,
+        sum(val * _weight) as total,
+        sum(cast(val / 4 as decimal(9, 2)) * _weight) as quarters
+    from events
+    where moment >= 0 or moment is null
+    group by id
+)
+select * from final
+) as _delta left join (select *, true as _here from world.sums) as _target on _delta.`id` <=> _target.`id`
+where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or coalesce(_delta.`quarters`, 0) <> 0
+);
+
+alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.events": {"version": 2, "at": 0}}');
+
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
+
+merge into world.sums as t using world.sums__stage as s
+on t.`id` = s.`id` and t.`id` between 1 and 7
+when matched then update set *
+when not matched and s._operation = 'insert' then insert *;
+
+alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
+
+drop table if exists world.sums__stage;
