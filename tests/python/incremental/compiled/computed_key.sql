@@ -4,6 +4,8 @@ describe detail world.computed_key;
 
 describe history world_inputs.items limit 23;
 
+alter table world.computed_key set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}}');
+
 create table world.computed_key__stage using parquet as
 with _appeared as (select struct(*) as _row, `upper_grp`, `tens` from (
 with items as (
@@ -36,8 +38,6 @@ select * from final
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from _appeared as _new full outer join _disappeared as _old on _new.`upper_grp` <=> _old.`upper_grp` and _new.`tens` <=> _old.`tens`
 where not (_new._row <=> _old._row);
-
-alter table world.computed_key set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}}');
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`upper_grp`, `tens`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.computed_key limit 1)) as target_type, cast(min(`upper_grp`) as string) as least_1, cast(max(`upper_grp`) as string) as greatest_1, count_if(`upper_grp` is null) as nulls_1, typeof(any_value(`upper_grp`)) as type_1, cast(min(`tens`) as string) as least_2, cast(max(`tens`) as string) as greatest_2, count_if(`tens` is null) as nulls_2, typeof(any_value(`tens`)) as type_2 from world.computed_key__stage;
 

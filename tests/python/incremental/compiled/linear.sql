@@ -6,6 +6,8 @@ describe detail world.linear;
 
 describe history world_inputs.items limit 23;
 
+alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}');
+
 create table world.linear__stage using parquet as
 with _appeared as (select struct(*) as _row, `id` from (
 with items as (
@@ -50,8 +52,6 @@ select * from final
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from _appeared as _new full outer join _disappeared as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row);
-
-alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}');
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.linear__stage;
 

@@ -6,6 +6,8 @@ describe history world_inputs.events limit 21;
 
 describe extended world.sums;
 
+alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.events": {"version": 2, "at": 0}}');
+
 create table world.sums__stage using parquet as
 select *, total / events as `average` from (
 select _delta.`id`, cast(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) as bigint) as `events`, cast(coalesce(_target.`total`, 0) + coalesce(_delta.`total`, 0) as bigint) as `total`, cast(coalesce(_target.`quarters`, 0) + coalesce(_delta.`quarters`, 0) as decimal(30,2)) as `quarters`, if(_target._here is null, 'insert', if(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) = 0, 'delete', 'update')) as _operation
@@ -27,8 +29,6 @@ select * from final
 ) as _delta left join (select *, true as _here from world.sums) as _target on _delta.`id` <=> _target.`id`
 where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or coalesce(_delta.`quarters`, 0) <> 0
 );
-
-alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.events": {"version": 2, "at": 0}}');
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
 
