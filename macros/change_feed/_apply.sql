@@ -7,9 +7,9 @@
     {%- endif -%}
     {%- if look.rows > look.distinct -%}
         {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1 limit 3') -%}
-    {%- elif look.rows == look.inserted and check_target -%}
+    {%- elif look.inserted and check_target -%}
         {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys, 't') | join(', ') ~ ' from ' ~ target ~ ' as t left semi join ' ~ stage
-            ~ ' as s on ' ~ equals(keys, 't', 's') ~ ' where ' ~ look.within ~ ' limit 3') -%}
+            ~ " as s on s._operation = 'insert' and "  ~ equals(keys, 't', 's') ~ ' where ' ~ look.within_keys ~ ' limit 3') -%}
     {%- endif -%}
     {%- if look.rows > 0 -%}
         {%- do run_query(_insert_sql(target, stage, settings) if look.rows == look.inserted else _merge_sql(target, stage, keys, look)) -%}
@@ -50,7 +50,7 @@
     {{ return({
         'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int,
         'distinct': row['distinct_keys'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
-        'within': _within_bounds(bounds, 't', names), 'stage_type': row['stage_type'], 'target_type': row['target_type'],
+        'within': _within_bounds(bounds, 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'), 'stage_type': row['stage_type'], 'target_type': row['target_type'],
     }) }}
 {% endmacro %}
 
