@@ -21,8 +21,10 @@ Node = dict[str, Any]
 @contextmanager
 def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
     """A worker in a process group of its own, so that it can be killed together with its Spark."""
+    # A process that speaks Spark Connect says so to its children in SPARK_…
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment = {
-        **os.environ,
+        **kept,
         "PYTHONPATH": str(ROOT / "scripts"),
         "HEADWATERS_LAKE": str(lake),
         "HEADWATERS_DRIVER_MEMORY": os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m"),

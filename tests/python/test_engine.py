@@ -33,7 +33,7 @@ def test_a_failed_model_says_one_line_and_names_the_log(
 ) -> None:
     folder = new_project({"models/silver/a.sql": "select missing from (select 1 as id)"})
     result = dbt("run", project_dir=folder, schema=schema, expect=False)
-    message = result.result.results[0].message
+    [message] = [done.message for done in result.result.results if done.node.name == "a"]
     assert "missing" in message
     assert message.endswith("logs/spark.log)")
     assert "Project" not in message and "org.apache" not in message
