@@ -41,6 +41,8 @@ where not (_new._row <=> _old._row);
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`upper_grp`, `tens`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.computed_key limit 1)) as target_type, cast(min(`upper_grp`) as string) as least_1, cast(max(`upper_grp`) as string) as greatest_1, count_if(`upper_grp` is null) as nulls_1, typeof(any_value(`upper_grp`)) as type_1, cast(min(`tens`) as string) as least_2, cast(max(`tens`) as string) as greatest_2, count_if(`tens` is null) as nulls_2, typeof(any_value(`tens`)) as type_2 from world.computed_key__stage;
 
+select t.`upper_grp`, t.`tens` from world.computed_key as t left semi join world.computed_key__stage as s on s._operation = 'insert' and t.`upper_grp` <=> s.`upper_grp` and t.`tens` <=> s.`tens` where t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90 limit 3;
+
 merge into world.computed_key as t using world.computed_key__stage as s
 on t.`upper_grp` = s.`upper_grp` and t.`tens` = s.`tens` and t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90
 when matched and s._operation = 'delete' then delete

@@ -55,6 +55,8 @@ where not (_new._row <=> _old._row);
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.linear__stage;
 
+select t.`id` from world.linear as t left semi join world.linear__stage as s on s._operation = 'insert' and t.`id` <=> s.`id` where t.`id` between 1 and 9 limit 3;
+
 merge into world.linear as t using world.linear__stage as s
 on t.`id` = s.`id` and t.`id` between 1 and 9
 when matched then update set *

@@ -1,6 +1,8 @@
 """`make run`, killed at any point: the next one completes, with the tables that it should have.
 
 One lake is killed at one point after another, since each next run meets what the last one left.
+Five whole runs take too long for `make pytest`, so this is run by hand:
+`.venv/bin/python -m pytest tests/python/kill_make_run.py`.
 """
 
 from __future__ import annotations
