@@ -69,17 +69,32 @@ def ranges(
 
     Raises WorkError when the broker does not answer, or has no such topic.
     """
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     settings = {"bootstrap.servers": servers, "group.id": "headwaters", **(client or {})}
     consumer = Consumer({**settings, "log_level": 0}, logger=_silent())
+    electing = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+    def offsets(topic: str, partition: int) -> tuple[int, int]:
+        # A partition that was made just now has no leader for a moment.
+        until = time.monotonic() + 10
+        while True:
+            try:
+                found = consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
+            except KafkaException as error:
+                if error.args[0].code() not in electing or time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+            else:
+                return int(found[0]), int(found[1])
+
     try:
         known = consumer.list_topics(timeout=10).topics
         if missing := [topic for topic in topics if topic not in known]:
             raise WorkError(f"the Kafka broker {servers} has no topic {', '.join(missing)}")
         return {
             topic: {
-                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
+                partition: offsets(topic, partition)
                 for partition in sorted(known[topic].partitions)
             }
             for topic in topics

@@ -71,25 +71,6 @@ def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_on
     assert audit(ingester, declared) == ["orders: 5 read = 3 bronze + 2 quarantined: right"]
 
 
-def test_a_topic_that_grows_and_gets_another_partition_is_read_once(
-    ingester: Ingester, broker: str, topic: str
-) -> None:
-    from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
-
-    declared = topic_stream(broker, topic, batch=40)
-    assert ingester.run(declared) == ["orders  0 rows"]  # an empty topic is no failure
-    kafka.send(broker, topic, (numbered(n) for n in range(100)))
-    ingester.run(declared)
-    admin = AdminClient({"bootstrap.servers": broker})
-    for made in admin.create_partitions([NewPartitions(topic, 5)]).values():
-        made.result()
-    kafka.send(broker, topic, (numbered(n) for n in range(100, 200)))
-    ingester.run(declared)
-    assert audit(ingester, declared) == ["orders: 200 read = 180 bronze + 20 quarantined: right"]
-    ids = [row[0] for row in ingester.rows("orders", "id")]
-    assert ids == sorted(f"r{n}" for n in range(200) if n % 10 != 9)
-
-
 def test_a_broker_or_topic_that_is_not_there_is_named(
     ingester: Ingester, broker: str, topic: str
 ) -> None:
