@@ -1,18 +1,22 @@
 """Incremental runs: following changes, and what people do without
 
 A table of ROWS rows (10 million; SCALE=10 for 100 million) feeds a linear model of one row a key.
-A share of the rows changes, spread over all keys or among the most recent ones, and each variant
-brings the model's table up to date. `replace` computes it anew, `look-back merge` is dbt-spark's
-merge of the last days, `hand merge` is the smallest MERGE that one could write by hand, exactly the
-changed rows with literal bounds, and `headwaters` is `dbt run`. Before each variant the table is
-restored to what it was. SHARES and PLACES choose cells: `SHARES=0.001 PLACES=recent make bench`.
+A share of the rows changes, among the most recent ones or spread over all keys, or new rows come,
+and each variant brings the model's table up to date. `replace` computes it anew; `look-back merge`
+is dbt-spark's merge of the last days; `by hand` is the smallest statement that one could write:
+exactly the changed rows in one MERGE with literal bounds, new rows in one INSERT; `headwaters` is
+`dbt run`, and `the other way` is what its planner did not choose. dbt has parsed the project
+before. Before each variant the table is restored to what it was. At the end, small batches in a
+row: the last tenth of them against the first. `SHARES=0.001 PLACES=recent BATCHES=0 make
+bench-incremental` chooses cells.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,8 @@ from headwaters.project import Project
 
 ROWS = int(os.environ.get("ROWS", "10000000")) * int(os.environ.get("SCALE", "1"))
 SHARES = [float(share) for share in os.environ.get("SHARES", "0.0001 0.001 0.01 0.1 0.5").split()]
-PLACES = os.environ.get("PLACES", "recent spread").split()
+PLACES = os.environ.get("PLACES", "recent spread new").split()
+BATCHES = int(os.environ.get("BATCHES", "200"))
 DAYS = 1000
 
 SOURCE = "bench.orders"
@@ -32,6 +37,7 @@ COLUMNS = (
 )
 MODEL = f"""{{{{ config(
     incremental_strategy='change_feed', unique_key='order_id', cluster_by=['order_date'],
+    replace_above=var('replace_above', none),
 ) }}}}
 select {COLUMNS} from {{{{ changes(source('bench', 'orders')) }}}}
 """
@@ -54,6 +60,7 @@ def run(bench: Bench) -> None:
         for place in PLACES:
             for share in SHARES:
                 cells.measure(place, share)
+        cells.batches(BATCHES)
         spark.stop()
     finally:
         engine.stop(Project(ROOT))
@@ -65,39 +72,49 @@ class Cells:
     def __init__(self, bench: Bench, spark: Any, project: Path, pid: int) -> None:
         self.bench, self.spark, self.project, self.pid = bench, spark, project, pid
         self.round = 0
+        self.manifests: dict[str, Any] = {}
+        self.answer = ""
 
     def prepare(self) -> None:
         """Write the source, and let the model be built."""
         self.sql("create schema if not exists bench")
         self.sql(
             f"create or replace table {SOURCE} using delta tblproperties ("
-            "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true') as "
+            "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')"
+            f" as {self.orders(0, ROWS)}"
+        )
+        self.dbt("--full-refresh")
+
+    def orders(self, first: int, count: int) -> str:
+        """The query of `count` orders from the id `first` on; a day has as many as any other."""
+        self.rows = first + count
+        return (
             "select id as order_id, cast(pmod(xxhash64(id), 100000) as int) as customer_id, "
             f"date_add(date'2024-01-01', cast(id * {DAYS} / {ROWS} as int)) as order_date, "
             "element_at(array('open', 'paid', 'shipped', 'returned'), 1 + cast(id % 4 as int))"
             " as status, "
             "cast(pmod(xxhash64(id, 7), 1000000) / 100 as decimal(18, 2)) as amount, "
             "concat('order ', md5(cast(id as string))) as comment "
-            f"from range(0, {ROWS}, 1, 10)"
+            f"from range({first}, {first + count}, 1, {max(count // 1_000_000, 1)})"
         )
-        self.dbt("--full-refresh")
 
     def measure(self, place: str, share: float) -> None:
         """One cell: change the source, then every variant."""
         self.round += 1
         before = self.version(SOURCE)
         step = round(1 / share)
-        changed = (
-            f"order_id >= {ROWS - int(ROWS * share)}"
-            if place == "recent"
-            else f"order_id % {step} = {self.round % step}"
-        )
-        self.sql(f"update {SOURCE} set amount = amount + {self.round} where {changed}")
+        if place == "new":
+            self.sql(f"insert into {SOURCE} {self.orders(self.rows, round(self.rows * share))}")
+        else:
+            recent = f"order_id >= {self.rows - round(self.rows * share)}"
+            spread = f"order_id % {step} = {self.round % step}"
+            where = recent if place == "recent" else spread
+            self.sql(f"update {SOURCE} set amount = amount + {self.round} where {where}")
         after = self.version(SOURCE)
         state = self.version(TARGET)
         exact = (
             f"(select {COLUMNS} from table_changes('{SOURCE}', {before + 1}, {after})"
-            " where _change_type = 'update_postimage')"
+            " where _change_type in ('insert', 'update_postimage'))"
         )
         least, greatest, first, last = self.sql(
             f"select min(order_id), max(order_id), min(order_date), max(order_date) from {exact}"
@@ -118,21 +135,32 @@ class Cells:
             "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')"
             f" as select {COLUMNS} from {SOURCE}"
         )
+        if place == "new":
+            hand = f"insert into {TARGET} select * from {exact}"
         variants: list[tuple[str, str, Callable[[], Any]]] = [
             ("replace", "bench.replaced", lambda: self.sql(replace)),
             ("look-back merge", TARGET, lambda: self.sql(look_back)),
-            ("hand merge", TARGET, lambda: self.sql(hand)),
+            ("by hand", TARGET, lambda: self.sql(hand)),
             ("headwaters", TARGET, self.dbt),
+            ("the other way", TARGET, self.dbt_otherwise),
         ]
         case = f"{place}, {share:.2%}"
         for name, table, work in variants:
             if table == TARGET and self.version(TARGET) != state:
                 self.sql(f"restore table {TARGET} to version as of {state}")
             start = self.version(table)
-            took: Clock = clock(work, [self.pid])
+            with statements_of_dbt() as statements:
+                took: Clock = clock(work, [self.pid])
             written = self.bytes_since(table, start)
             self.bench.record(
-                case, name, took.wall, took.cpu, rows=ROWS, share=share, bytes_written=written
+                case,
+                name,
+                took.wall,
+                took.cpu,
+                rows=ROWS,
+                share=share,
+                bytes_written=written,
+                statements=len(statements) or 1,
             )
         wrong = self.sql(
             f"select count(*) from (select * from {TARGET} except all"
@@ -162,15 +190,67 @@ class Cells:
                 )
         return total
 
-    def dbt(self, *arguments: str) -> None:
-        """`dbt run` of the model, in this process against the engine."""
+    def dbt(self, *arguments: str, options: str = "{}") -> None:
+        """`dbt run` of the model, in this process against the engine; `options` are its vars."""
         from dbt.cli.main import dbtRunner
 
         folders = ["--project-dir", str(self.project), "--profiles-dir", str(ROOT / "profiles")]
-        outcome = dbtRunner().invoke(["--quiet", "run", *arguments, "--target", "engine", *folders])
+        common = ["--target", "engine", "--vars", options, *folders]
+        if options not in self.manifests:
+            self.manifests[options] = dbtRunner().invoke(["--quiet", "parse", *common]).result
+        outcome = dbtRunner(manifest=self.manifests[options]).invoke(
+            ["--quiet", "run", *arguments, *common]
+        )
         assert outcome.success, outcome.exception
         result: Any = outcome.result
-        print("  " + "; ".join(str(done.message) for done in result.results if done.message))
+        self.answer = str(result.results[0].message)
+        print(f"  {self.answer}", flush=True)
+
+    def dbt_otherwise(self) -> None:
+        """`dbt run` that does what the planner did not choose for the same change."""
+        if self.answer.startswith("replace"):
+            self.dbt(options="{replace_above: 1000000}")
+        else:
+            self.dbt("--full-refresh")
+
+    def batches(self, count: int) -> None:
+        """Small batches in a row: each changes 100 rows and runs dbt."""
+        clocks = []
+        for number in range(count):
+            some = f"pmod(xxhash64(order_id, {number}), {ROWS}) < 100"
+            self.sql(f"update {SOURCE} set amount = amount + 1 where {some}")
+            clocks.append(clock(self.dbt, [self.pid]))
+        tenth = count // 10
+        for name, chosen in (("first tenth", clocks[:tenth]), ("last tenth", clocks[-tenth:])):
+            if chosen:
+                self.bench.record(
+                    f"{count} batches of 100 rows",
+                    name,
+                    sum(took.wall for took in chosen),
+                    sum(took.cpu for took in chosen),
+                    rows=ROWS,
+                )
+
+
+@contextmanager
+def statements_of_dbt() -> Iterator[list[str]]:
+    """Every statement that dbt sends to Spark for a model."""
+    from dbt.adapters.spark.connections import SparkConnectionManager
+    from dbt_common.events.contextvars import get_node_info
+
+    seen: list[str] = []
+    execute = SparkConnectionManager.execute
+
+    def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
+        if get_node_info().get("node_name"):
+            seen.append(sql)
+        return execute(manager, sql, *arguments, **options)
+
+    SparkConnectionManager.execute = noting  # type: ignore[method-assign, assignment] # a patch
+    try:
+        yield seen
+    finally:
+        SparkConnectionManager.execute = execute  # type: ignore[method-assign] # a patch
 
 
 def _project(folder: Path) -> Path:

@@ -7,7 +7,8 @@ place of dbt-spark's for `method: session`, because dbt-spark's
 - builds its session anew for every statement, which costs a dozen calls each time and, on Spark
   Connect, a warning;
 - lets a second process run into the embedded metastore, and prints what Java then says;
-- passes on whole Java stack traces.
+- passes on whole Java stack traces;
+- goes on with its statements after Ctrl-C, for which dbt then prints a stack trace of its own.
 
 It can go when dbt-spark does these. See docs/decisions/0003-one-line-errors.md.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.plugins.manager import dbtPlugin
+from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import WorkError
 from headwaters.project import Project
@@ -31,11 +34,25 @@ from headwaters.project import Project
 _lock = threading.Lock()
 
 
+class Interrupted(KeyboardInterrupt, DbtRuntimeError):
+    """Ctrl-C: dbt ends its nodes as for the one, and is silent about its stack as for the other."""
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise Interrupted("stopped; the next run completes what is missing")
+
+
+def _end_on_interrupt() -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)
+
+
 class Headwaters(dbtPlugin):
     """Installs the cursor when dbt first opens a connection: `dbt parse` needs no pyspark."""
 
     def initialize(self) -> None:
         """Called by dbt once for each invocation."""
+        _end_on_interrupt()
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
             return
@@ -74,7 +91,6 @@ def _install_cursor() -> None:
 
         if session.Cursor.__name__ != "Cursor":
             return
-        from dbt_common.exceptions import DbtRuntimeError
         from pyspark.sql import SparkSession
 
         sessions: dict[str, SparkSession] = {}
@@ -99,7 +115,12 @@ def _install_cursor() -> None:
                 with _short_errors(DbtRuntimeError):
                     return super().fetchone()
 
+        def cancel(wrapper: session.SessionConnectionWrapper) -> None:
+            for spark in sessions.values():
+                spark.interruptAll()
+
         session.Cursor = HeadwatersCursor  # type: ignore[misc]
+        session.SessionConnectionWrapper.cancel = cancel  # type: ignore[method-assign, assignment]
 
 
 @contextmanager
@@ -144,6 +165,7 @@ def _session(sessions: dict[str, Any], settings: dict[str, str]) -> Any:
         sessions[remote] = builder.getOrCreate()
     except Exception as error:
         raise WorkError(f"Spark does not start: {one_line(error)}\n(more in {_log()})") from None
+    _end_on_interrupt()  # Spark took it over
     return sessions[remote]
 
 

@@ -40,6 +40,7 @@
     {%- set expressions = [
         'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
         "count_if(_operation = 'delete') as deleted", 'count(distinct struct(' ~ _quoted(keys) | join(', ') ~ ')) as distinct_keys',
+        'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes',
         'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
         'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',
     ] -%}
@@ -48,7 +49,7 @@
     {%- set names = dict(zip(before, _prune_columns(settings))) -%}
     {%- set bounds = _bounds_of(row, columns) -%}
     {{ return({
-        'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int,
+        'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
         'distinct': row['distinct_keys'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
         'within': _within_bounds(bounds, 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'), 'stage_type': row['stage_type'], 'target_type': row['target_type'],
     }) }}

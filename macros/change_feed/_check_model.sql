@@ -98,7 +98,7 @@
 {#- Columns that the configuration names and the model's SQL does not give; and inputs without a change feed. Asked where a table is built anew. -#}
 {% macro _check_columns(strategy, target, columns, inputs, settings) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
-    {%- set wanted = {'unique_key': _as_list(settings.get('unique_key')), 'latest_by': _as_list(settings.get('latest_by'))} -%}
+    {%- set wanted = {'unique_key': _as_list(settings.get('unique_key')), 'latest_by': _as_list(settings.get('latest_by')), 'prune_by': _as_list(settings.get('prune_by'))} -%}
     {%- for spec in inputs if spec.kind == 'affected' -%}
         {%- do wanted.update({'key of affected(' ~ spec.source ~ ')': spec.key | list}) -%}
     {%- endfor -%}

@@ -1,9 +1,16 @@
+{#- The change data feed of a table after version `from` up to version `to`: its rows with _change_type, _commit_version and
+    _commit_timestamp. -#}
+{% macro _feed_sql(source, from, to) %}
+    {{- return('table_changes(' ~ string_literal(source) ~ ', ' ~ (from + 1) ~ ', ' ~ to ~ ')') -}}
+{% endmacro %}
+
+
 {#- The rows that appeared in an input (`sign` 1) or disappeared from it (-1) between two of its versions, as a subquery with the
     input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
     see `_recovered_inputs`. Where one commit changed rows there is nothing to sum, and where all only inserted there are no images. -#}
 {% macro _net_rows(range, source, sign) %}
-    {%- set feed = 'table_changes(' ~ string_literal(source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ ')' -%}
+    {%- set feed = _feed_sql(source, range.from, range.to) -%}
     {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
     {%- if range.inserts_only -%}
         {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ (' where false' if sign < 0 else '') ~ ')') }}
@@ -21,8 +28,8 @@
 {#- Every image of an input's change feed with its weight: what signed sums add up. -#}
 {% macro _weighed_rows(range, source) %}
     {{ return(
-        '(select * except (_change_type, _commit_version, _commit_timestamp), ' ~ _image_weight() ~ ' as _weight from table_changes('
-        ~ string_literal(source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ '))'
+        '(select * except (_change_type, _commit_version, _commit_timestamp), ' ~ _image_weight() ~ ' as _weight from '
+        ~ _feed_sql(source, range.from, range.to) ~ ')'
     ) }}
 {% endmacro %}
 
@@ -34,5 +41,5 @@
 
 {#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
 {% macro _all_rows(range, source) %}
-    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from table_changes(' ~ string_literal(source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ '))') }}
+    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from ' ~ _feed_sql(source, range.from, range.to) ~ ')') }}
 {% endmacro %}

@@ -20,7 +20,7 @@
     {%- if first.version == spec.version -%}
         {{ return(_images_sql(spec, snapshot ~ ')')) }}
     {%- endif -%}
-    {{ return(_images_sql(spec, snapshot ~ ' union all select * from table_changes(' ~ string_literal(spec.source) ~ ', ' ~ (first.version + 1) ~ ', ' ~ spec.version ~ '))')) }}
+    {{ return(_images_sql(spec, snapshot ~ ' union all select * from ' ~ _feed_sql(spec.source, first.version, spec.version) ~ ')')) }}
 {% endmacro %}
 
 
@@ -61,8 +61,7 @@
     {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
     {%- set range = plan.ranges[spec.source] -%}
-    {%- set feed = 'table_changes(' ~ string_literal(spec.source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ ')' -%}
-    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, feed)}) -%}
+    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.from, range.to))}) -%}
     {%- set columns = '* except (valid_from, valid_to, is_current, _next)' -%}
     {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false) as _image from _periods"
         ~ ' union all select ' ~ columns ~ ", named_struct('at', valid_to, 'version', cast(-1 as bigint), 'deleted', true) as _image from _periods where valid_to is not null and not (_next <=> valid_to)" -%}

@@ -14,6 +14,7 @@
         {{ return(dict(plan, reason='full refresh asked for')) }}
     {%- endif -%}
     {%- set state = _state(relation) -%}
+    {%- do plan.update({'holds': state.inputs}) -%}
     {%- if state.inputs is none -%}
         {{ return(dict(plan, reason='the table does not say which versions of its inputs it holds')) }}
     {%- elif state.sql != _without_versions(sql) -%}

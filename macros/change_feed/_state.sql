@@ -1,13 +1,11 @@
 {#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the version of each input that
-    it holds; `pending`, the versions that a run was about to bring in; `bytes`. None where there is no such table. -#}
+    it holds; `pending`, the versions that a run was about to bring in. Each is none where the table does not say. -#}
 {% macro _state(relation) %}
-    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- set properties = _as_mapping(detail['properties']) -%}
+    {%- set properties = _as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
     {{ return({
         'sql': properties.get('headwaters.sql'),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')),
         'pending': fromjson(properties.get('headwaters.pending', 'null')),
-        'bytes': detail['sizeInBytes'] | int,
     }) }}
 {% endmacro %}
 
@@ -19,6 +17,12 @@
         {%- do watermark.update({spec.source: {'version': spec.version, 'at': spec.at}}) -%}
     {%- endfor -%}
     {{ return(watermark) }}
+{% endmacro %}
+
+
+{#- Says in the target that it holds its inputs at these versions. -#}
+{% macro _set_watermark(target, inputs) %}
+    {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(_watermark(inputs)), 'headwaters.pending': 'null'})) -%}
 {% endmacro %}
 
 

@@ -13,7 +13,7 @@
     {%- if strategy == 'microbatch' and not config.get('partition_by') -%}
         {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has incremental_strategy microbatch and no partition_by: a batch replaces the partitions of its period, so partition by a column of the grain of batch_size') }}
     {%- endif -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
 

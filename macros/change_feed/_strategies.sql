@@ -44,7 +44,9 @@
         {%- elif range.inserts_only -%}
             {{ return(_newer_rows_sql(target, _latest_rows_sql(appeared, settings), settings, bounds)) }}
         {%- endif -%}
+        {#- rows that were updated or disappeared: what `prune_by` says of a key need not hold for what the target has of it -#}
         {%- set keys = _as_list(settings.get('unique_key')) -%}
+        {%- set bounds = bounds[:keys | length] -%}
         {{ return(_recomputed_sql(target, _touched_sql(strategy, sql, plan, settings), keys, _latest_rows_sql(
             'select _all.* from (' ~ sql ~ ') as _all left semi join _touched on ' ~ equals(keys, '_all', '_touched'), settings
         ), settings, bounds)) }}
@@ -137,12 +139,12 @@
     {%- if strategy == 'change_feed' and settings.get('latest_by') -%}
         {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
         {%- set range = plan.ranges[spec.source] -%}
-        {%- do touched.append('select ' ~ _quoted(settings.get('unique_key')) | join(', ') ~ ' from (\n' ~ _with_inputs(sql, {spec.text: _all_rows(range, spec.source)}) ~ '\n)') -%}
+        {%- do touched.append('select ' ~ _quoted(_touched_columns(settings)) | join(', ') ~ ' from (\n' ~ _with_inputs(sql, {spec.text: _all_rows(range, spec.source)}) ~ '\n)') -%}
     {%- elif strategy == 'affected_keys' -%}
         {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
         {%- for spec in affected if plan.ranges.get(spec.source, {}).get('rows', 0) > 0 -%}
             {%- set range = plan.ranges[spec.source] -%}
-            {%- set feed = 'table_changes(' ~ string_literal(spec.source) ~ ', ' ~ (range.from + 1) ~ ', ' ~ range.to ~ ')' -%}
+            {%- set feed = _feed_sql(spec.source, range.from, range.to) -%}
             {%- if spec.via -%}
                 {%- do touched.append('select ' ~ _key_columns(spec, '_via') ~ ' from ' ~ _via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on ' ~ equals(spec.on, '_via', '_feed')) -%}
             {%- else -%}
@@ -151,6 +153,13 @@
         {%- endfor -%}
     {%- endif -%}
     {{ return('select distinct * from (' ~ touched | join('\nunion all ') ~ ')' if touched else none) }}
+{% endmacro %}
+
+
+{#- The columns of `_touched` in a `latest_by` model: its key, and what `prune_by` says that a key determines. -#}
+{% macro _touched_columns(settings) %}
+    {%- set keys = _as_list(settings.get('unique_key')) -%}
+    {{ return(keys + (_as_list(settings.get('prune_by')) | reject('in', keys) | list)) }}
 {% endmacro %}
 
 

@@ -1,7 +1,7 @@
 {#- A run that was killed leaves its stage behind, a table named `<model>__stage_<minute>_<run>`. Those older than a day are dropped at
     the end of a run: no run takes that long, and another run's stage is younger. -#}
 {% macro drop_forgotten_stages(schemas) %}
-    {%- if execute and flags.WHICH in ['run', 'build'] -%}
+    {%- if execute and flags.WHICH in ['run', 'build', 'retry'] -%}
         {%- set yesterday = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d%H%M') -%}
         {%- for schema in schemas -%}
             {%- for row in run_query('show tables in ' ~ schema ~ " like '*__stage_*'").rows -%}

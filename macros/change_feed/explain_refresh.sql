@@ -15,7 +15,8 @@
     {%- for spec in plan.inputs -%}
         {%- set held = (plan.holds or {}).get(spec.source) -%}
         {%- set range = plan.ranges.get(spec.source) -%}
-        {%- set waiting = 'nothing waiting' if held and not range else (range.commits ~ ' commits, ' ~ range.rows ~ ' rows waiting' if range else 'not read yet') -%}
+        {%- set waiting = (range.commits ~ ' commits, ' ~ range.rows ~ ' rows waiting') if range else 'not read yet' if not held else 'nothing waiting' if held.version == spec.version
+            else (spec.version - held.version) ~ ' versions waiting' -%}
         {%- do lines.append('  ' ~ spec.kind ~ ' ' ~ spec.source ~ ': holds ' ~ (held.version if held else '-') ~ ', newest ' ~ spec.version ~ ', ' ~ waiting) -%}
     {%- endfor -%}
     {%- do lines.append('  next run: ' ~ plan.choice ~ ', ' ~ plan.reason) -%}

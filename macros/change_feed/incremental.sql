@@ -5,7 +5,7 @@
     {%- if strategy not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
         {{ return(_run_stock_strategy(strategy)) }}
     {%- endif -%}
-    {%- set target = this.incorporate(type='table') -%}
+    {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
     {%- set sql = _with_one_version_each(compiled_code) -%}
     {%- do _check_model(strategy, sql, model.config) -%}
@@ -35,7 +35,7 @@
     {%- if plan.choice == 'skip' -%}
         {#- commits that changed no rows need not be looked at again and again -#}
         {%- if plan.recovered or plan.ranges.values() | map(attribute='versions') | sum > 10 -%}
-            {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(_watermark(plan.inputs)), 'headwaters.pending': 'null'})) -%}
+            {%- do _set_watermark(target, plan.inputs) -%}
         {%- endif -%}
         {{ return({'choice': 'skip', 'message': 'no changes', 'rows': 0}) }}
     {%- elif plan.choice == 'replace' -%}
@@ -51,18 +51,25 @@
     {%- endif -%}
     {%- set stage = _stage_relation(target) -%}
     {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
+    {%- set keys = _as_list(settings.unique_key) -%}
+    {%- set is_pruned = strategy == 'change_feed' and bounds | length > keys | length and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
+    {%- if is_pruned and _is_pruned_wrongly(target, stage, keys, bounds) -%}
+        {%- do run_query('drop table if exists ' ~ stage) -%}
+        {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds[:keys | length])) -%}
+    {%- endif -%}
     {%- set applied = _apply_stage(target, stage, _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []), settings,
         check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.columns_differ -%}
         {%- do run_query('drop table if exists ' ~ stage) -%}
         {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
     {%- endif -%}
-    {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(_watermark(plan.inputs)), 'headwaters.pending': 'null'})) -%}
+    {%- do _set_watermark(target, plan.inputs) -%}
     {%- do run_query('drop table if exists ' ~ stage) -%}
     {%- set choice = 'skip' if applied.rows == 0 else 'append' if applied.rows == applied.inserted else 'merge' -%}
     {{ return({
         'choice': choice,
-        'message': 'no changes' if applied.rows == 0 else choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted',
+        'message': ('no changes' if applied.rows == 0 else choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, '
+            ~ applied.bytes | filesizeformat) ~ ', of ' ~ plan.rows ~ ' changed input rows',
         'rows': applied.rows,
     }) }}
 {% endmacro %}
@@ -70,9 +77,19 @@
 
 {#- Where in the target, and in inputs read by key, the touched keys are. -#}
 {% macro _touched_bounds(strategy, touched, plan, settings) %}
-    {%- set columns = _as_list(settings.unique_key) if strategy == 'change_feed' else (plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort -%}
+    {%- set columns = _touched_columns(settings) if strategy == 'change_feed' else (plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort -%}
     {%- set list_values = plan.rows <= 10000 -%}
     {{ return(_bounds_of(run_query('select ' ~ _bounds_expressions(columns, list_values) | join(', ') ~ ' from (\n' ~ touched ~ '\n)').rows[0], columns, list_values)) }}
+{% endmacro %}
+
+
+{#- `prune_by` promises that a key determines columns. A key of the stage that looks new, and lies in the target beyond the batch's values
+    of those columns, breaks the promise. -#}
+{% macro _is_pruned_wrongly(target, stage, keys, bounds) %}
+    {{ return(run_query(
+        'select 1 from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ equals(keys, 't', 's')
+        ~ ' where ' ~ _within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ _within_bounds(bounds[keys | length:], 't') ~ ') is not true limit 1'
+    ).rows | length > 0) }}
 {% endmacro %}
 
 
@@ -100,7 +117,7 @@
     {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
     {%- set metrics = _history(target, 1)[0].metrics -%}
     {%- set rows = metrics.get('numOutputRows', 0) | int -%}
-    {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ plan.reason, 'rows': rows}) }}
+    {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ metrics.get('numOutputBytes', 0) | int | filesizeformat ~ ', ' ~ plan.reason, 'rows': rows}) }}
 {% endmacro %}
 
 

@@ -5,10 +5,13 @@ repeats one. Results are kept in `<lake>/soak-incremental.jsonl`; trials that ar
 again, so a soak that was stopped goes on where it was. The engine runs on a lake of its own, in
 `<lake>/soak-incremental`. docs/soak-incremental.md is written at the end.
 
-- `history`  four rounds of random statements, a run and a comparison after each
-- `stop`     the same statements; a run that stops before its n-th statement in every model; then
-             the inputs go back to where they were, or on; a run and a comparison
-- `kill`     the same with SIGKILL of a dbt process at a random moment
+- `history`  two rounds of random statements, a run of all models and a comparison after each
+- `stop`     a change; a run that stops before its n-th statement in every model; then the inputs
+             go back to where they were, or on; a run and a comparison
+- `kill`     five times a change and a dbt process that meets SIGKILL at a random moment, on models
+             of every way to write; then a run and a comparison
+
+A trial goes on with the tables that the trial before left; a failure begins anew.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,11 +32,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from headwaters import engine as engines
 from headwaters.project import Project
+from incremental.expected import EXPECTED
 from incremental.histories import follow, histories
 from incremental.world import INPUTS, ROOT, World
 
 SCHEMA = "soak"
-COUNTS = {"history": 200, "stop": 100, "kill": 100}
+COUNTS = {"history": 100, "stop": 50, "kill": 20}
+KILLS = 5
+KILLED = ("linear", "latest_pruned", "people_totals", "sums", "chained_sums", "latest")
 
 
 def drawn(number: int, rounds: int) -> list[list[str]]:
@@ -58,65 +63,69 @@ def drawn(number: int, rounds: int) -> list[list[str]]:
 
 
 def history(world: World, number: int) -> str:
-    """Four rounds of statements."""
-    follow(world, drawn(number, 4))
+    """Rounds of statements; a run and a comparison after each."""
+    follow(world, drawn(number, 2))
     return ""
 
 
-def interrupted(world: World, number: int, interrupt: Callable[[random.Random], str]) -> str:
-    """A change, a run that does not end, then the inputs as before or changed again; a run."""
-    chance = random.Random(number)
-    change, again = drawn(number, 2)
-    before = {name: world.version(f"{{inputs}}.{name}") for name in INPUTS}
-    for statement in change:
-        world.change(statement)
-    how = interrupt(chance)
-    world.story.append(f"({how})")
+def go_back(world: World, chance: random.Random, versions: dict[str, int]) -> None:
+    """Half of the time the inputs become what they were at these versions."""
     if chance.random() < 0.5:
-        for name, version in before.items():
+        for name, version in versions.items():
             world.change(f"restore table {{inputs}}.{name} to version as of {version}")
-    else:
-        for statement in again:
-            world.change(statement)
+
+
+def stop(world: World, number: int) -> str:
+    """Every model stops before the same statement."""
+    chance = random.Random(number)
+    before = {name: world.version(f"{{inputs}}.{name}") for name in INPUTS}
+    for statement in drawn(number, 1)[0]:
+        world.change(statement)
+    last = chance.randint(1, 11)
+    world.run(stop=lambda model, place, sql: place == last, expect=None)
+    how = f"stopped before statement {last}"
+    world.story.append(f"({how})")
+    go_back(world, chance, before)
     world.run()
     world.check()
     return how
 
 
-def stop(world: World, number: int) -> str:
-    """Every model stops before the same statement."""
-
-    def interrupt(chance: random.Random) -> str:
-        last = chance.randint(1, 11)
-        world.run(stop=lambda model, place, sql: place == last, expect=None)
-        return f"stopped before statement {last}"
-
-    return interrupted(world, number, interrupt)
-
-
 def kill(world: World, number: int) -> str:
-    """A dbt process of its own is killed."""
+    """dbt processes are killed, one after another, between changes."""
+    chance = random.Random(number)
+    killed = 0
+    for statements in drawn(number, KILLS):
+        before = {name: world.version(f"{{inputs}}.{name}") for name in INPUTS}
+        for statement in statements:
+            world.change(statement)
+        patience = chance.uniform(4, 14)
+        killed += _kill_run(world, patience)
+        world.story.append(f"(killed after {patience:.1f} s)")
+        go_back(world, chance, before)
+    world.run("--select", *KILLED)
+    world.check(*KILLED)
+    return f"{killed} of {KILLS} killed while they ran"
 
-    def interrupt(chance: random.Random) -> str:
-        command = [sys.executable, "-m", "dbt.cli.main", "run", *world.options()]
-        with world.environment():
-            process = subprocess.Popen(
-                command,
-                cwd=world.folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        patience = chance.uniform(2, 30)
-        try:
-            process.wait(patience)
-            return f"ended within {patience:.1f} s"
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            return f"killed after {patience:.1f} s"
 
-    return interrupted(world, number, interrupt)
+def _kill_run(world: World, patience: float) -> bool:
+    """`dbt run` in a process of its own; whether it still ran when it was killed."""
+    command = [sys.executable, "-m", "dbt.cli.main", "run", *world.options(), "--select", *KILLED]
+    with world.environment():
+        process = subprocess.Popen(
+            command,
+            cwd=world.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        return True
+    return False
 
 
 TRIALS: dict[str, Callable[[World, int], str]] = {"history": history, "stop": stop, "kill": kill}
@@ -163,11 +172,16 @@ def main() -> int:
 def _try(world: World, kind: str, number: int) -> dict[str, str]:
     began = time.monotonic()
     how = failure = ""
+    first = len(world.story)
     try:
-        world.reset()
+        if not world.story:
+            world.reset()
         how = TRIALS[kind](world, number)
     except Exception as error:
         failure = f"{type(error).__name__}: {error}"
+    steps = len(world.story) - first
+    if failure:
+        world.story = []
     seconds = f"{time.monotonic() - began:.0f}"
     return {
         "kind": kind,
@@ -175,7 +189,7 @@ def _try(world: World, kind: str, number: int) -> dict[str, str]:
         "how": how,
         "failure": failure,
         "seconds": seconds,
-        "statements": str(len(world.story)),
+        "statements": str(steps),
     }
 
 
@@ -191,10 +205,11 @@ def summary(results: list[dict[str, str]]) -> str:
     lines = [
         "# Soak: histories, stops and kills",
         "",
-        "Written by `make soak-incremental`. Each trial begins with the same small inputs, changes",
-        "them at random, runs dbt over models of every strategy, and compares every table, row for",
-        "row, with plain SQL that DuckDB answers over the same inputs. A trial is repeated with",
-        "`python -m incremental.soak --kind KIND --first SEED --count 1`.",
+        "Written by `make soak-incremental`. Each trial changes small inputs at random, runs dbt",
+        f"over models of every strategy ({len(EXPECTED)}, for kills {len(KILLED)}), and compares",
+        "every table, row for row, with plain SQL that DuckDB answers over the same inputs. The",
+        "changes of a trial are repeated with `python -m incremental.soak --kind KIND --first SEED",
+        "--count 1`; the record of a failure tells all that happened to the tables before it.",
         "",
         f"Last run: {time.strftime('%Y-%m-%d')}, Python {platform.python_version()},"
         f" {os.cpu_count()} CPUs.",
@@ -211,9 +226,10 @@ def summary(results: list[dict[str, str]]) -> str:
                 f" | {seeds[0]}-{seeds[-1]} | {sum(int(r['statements']) for r in chosen)}"
                 f" | {sum(int(r['seconds']) for r in chosen) / 60:.0f} |"
             )
-    kills = Counter(r["how"].split(" ")[0] for r in results if r["kind"] == "kill" and r["how"])
+    kills = [result["how"].split(" ") for result in results if result["kind"] == "kill"]
+    met = sum(int(words[0]) for words in kills if words[0])
     if kills:
-        lines += ["", f"Of the kills, {kills['killed']} met a run that had not ended."]
+        lines += ["", f"{met} of {KILLS * len(kills)} SIGKILLs met a dbt that still ran."]
     failed = [result for result in results if result["failure"]]
     if failed:
         lines += ["", "## Failed", ""]

@@ -42,7 +42,7 @@ select inline(array(coalesce(_new._row, _old._row))), case when _old._row is nul
 from _recomputed as _new full outer join _present as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row);
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
 
 merge into world.named as t using world.named__stage as s
 on t.`id` <=> s.`id` and (t.`id` between 1 and 9 or t.`id` is null)

@@ -1,0 +1,260 @@
+"""What dbt documents works on Delta: its own incremental strategies, and commands beside `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Dbt = Callable[..., Any]
+NewProject = Callable[[dict[str, str]], Path]
+
+SOURCES = """
+sources:
+  - name: inputs
+    schema: %s_inputs
+    tables:
+      - name: rows
+        config: {event_time: day}
+"""
+
+
+class Inputs:
+    """The one table that every model here reads: id, `the-value`, day."""
+
+    def __init__(self, spark: Any, schema: str) -> None:
+        self.spark, self.schema = spark, schema
+        spark.sql(f"create schema {schema}_inputs")
+        self.become("(1, 10, date'2026-01-01'), (2, 20, date'2026-01-02'), (null, 30, null)")
+
+    def become(self, values: str) -> None:
+        """Other rows altogether, as one commit."""
+        self.spark.sql(
+            f"create or replace table {self.schema}_inputs.rows using delta"
+            " tblproperties ('delta.enableChangeDataFeed' = 'true') as"
+            f" select * from values {values} as (id, `the-value`, day)"
+        )
+
+    def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
+        """The rows of a model's table, in order."""
+        found = self.spark.sql(f"select {columns} from {self.schema}.{table} order by all")
+        return [tuple(str(value) for value in row) for row in found.collect()]
+
+
+@pytest.fixture
+def inputs(spark: Any, schema: str) -> Inputs:
+    return Inputs(spark, schema)
+
+
+def model(sql: str = "select * from {{ source('inputs', 'rows') }}", **config: Any) -> str:
+    """A model's text, incremental unless its config says otherwise."""
+    settings = {"materialized": "incremental", **config}
+    return f"{{{{ config(**{settings!r}) }}}}\n{sql}"
+
+
+def said(result: Any) -> dict[str, str]:
+    """What each node of a dbt command answered, by its name."""
+    return {answer.node.name: str(answer.message) for answer in result.result.results}
+
+
+STOCK: dict[str, dict[str, Any]] = {
+    "appended": {"incremental_strategy": "append"},
+    "merged": {"incremental_strategy": "merge", "unique_key": "id"},
+    "merged_some": {
+        "incremental_strategy": "merge",
+        "unique_key": "id",
+        "merge_exclude_columns": ["the-value"],
+    },
+    "merged_when": {
+        "incremental_strategy": "merge",
+        "unique_key": "id",
+        "matched_condition": "DBT_INTERNAL_SOURCE.`the-value` > 100",
+        "delete_condition": "DBT_INTERNAL_SOURCE.`the-value` < 0",
+        "not_matched_by_source_action": "delete",
+    },
+    "overwritten": {"incremental_strategy": "insert_overwrite"},
+    "overwritten_days": {"incremental_strategy": "insert_overwrite", "partition_by": "day"},
+    "a_view": {"materialized": "view"},
+    "a_table": {"materialized": "table"},
+}
+
+
+def test_stock_strategies_do_what_dbt_documents(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs
+) -> None:
+    project = new_project(
+        {
+            **{f"models/{name}.sql": model(**config) for name, config in STOCK.items()},
+            "models/sources.yml": SOURCES % inputs.schema,
+        }
+    )
+    first = [("1", "10", "2026-01-01"), ("2", "20", "2026-01-02"), ("None", "30", "None")]
+    dbt("run", project_dir=project, schema=inputs.schema)
+    first.sort()
+    for name in STOCK:
+        assert sorted(inputs.rows(name)) == first, name
+    # a new row, a changed one, one with a null key, one that the conditions delete; 2 is gone
+    inputs.become(
+        "(1, -1, date'2026-01-01'), (3, 40, date'2026-01-03'), (null, 300, date'2026-01-01')"
+    )
+    dbt("run", project_dir=project, schema=inputs.schema)
+    _one, two, none = first
+    one_new, three, none_new = (
+        ("1", "-1", "2026-01-01"),
+        ("3", "40", "2026-01-03"),
+        ("None", "300", "2026-01-01"),
+    )
+    batch = [one_new, three, none_new]
+    assert {name: sorted(inputs.rows(name)) for name in STOCK} == {
+        "appended": sorted([*first, *batch]),
+        "merged": sorted([two, *batch]),
+        "merged_some": sorted(
+            [("1", "10", "2026-01-01"), two, three, ("None", "30", "2026-01-01")]
+        ),
+        "merged_when": sorted([three, none_new]),
+        "overwritten": sorted(batch),
+        "overwritten_days": sorted([one_new, none_new, three, two, none]),
+        "a_view": sorted(batch),
+        "a_table": sorted(batch),
+    }
+    tables = inputs.spark.sql(f"show tables in {inputs.schema}").collect()
+    assert {row["tableName"] for row in tables} == set(STOCK), "something was left behind"
+
+
+MICROBATCH = model(
+    incremental_strategy="microbatch",
+    event_time="day",
+    begin="2026-01-01",
+    batch_size="day",
+    lookback=0,
+    partition_by="day",
+)
+
+
+def test_microbatch_replaces_the_days_that_it_is_asked_for(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs
+) -> None:
+    inputs.become("(1, 10, date'2026-01-01'), (2, 20, date'2026-01-02'), (3, 30, date'2026-01-03')")
+    project = new_project(
+        {"models/daily.sql": MICROBATCH, "models/sources.yml": SOURCES % inputs.schema}
+    )
+    days = ("--event-time-start", "2026-01-01", "--event-time-end", "2026-01-04")
+    dbt("run", *days, project_dir=project, schema=inputs.schema)
+    inputs.become("(1, 11, date'2026-01-01'), (2, 21, date'2026-01-02'), (4, 31, date'2026-01-03')")
+    days = ("--event-time-start", "2026-01-02", "--event-time-end", "2026-01-04")
+    dbt("run", *days, project_dir=project, schema=inputs.schema)
+    assert inputs.rows("daily") == [
+        ("1", "10", "2026-01-01"),
+        ("2", "21", "2026-01-02"),
+        ("4", "31", "2026-01-03"),
+    ]
+
+
+FOLLOW = {"incremental_strategy": "change_feed", "unique_key": "id"}
+FOLLOWED = "select id, `the-value` as val, day from {{ changes(source('inputs', 'rows')) }}"
+CONTRACT = """
+models:
+  - name: followed
+    config: {contract: {enforced: true}, on_schema_change: append_new_columns}
+    columns:
+      - {name: id, data_type: int, description: The key.}
+      - {name: val, data_type: int}
+      - {name: day, data_type: date}
+"""
+SNAPSHOT = """
+snapshots:
+  - name: versions
+    relation: ref('followed')
+    config: {unique_key: id, strategy: check, check_cols: [val], file_format: delta}
+"""
+
+
+def test_commands_beside_run_leave_a_followed_table_right(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs, tmp_path: Path
+) -> None:
+    """--empty, --sample, snapshot, clone, retry and hooks around a model that follows changes."""
+    schema = inputs.schema
+    hooks = {
+        "pre_hook": f"create table if not exists {schema}.hooked (word string) using delta",
+        "post_hook": f"insert into {schema}.hooked values ('after')",
+    }
+    project = new_project(
+        {
+            "models/followed.sql": model(FOLLOWED, **FOLLOW, **hooks),
+            "models/followed.yml": CONTRACT,
+            "models/sources.yml": SOURCES % inputs.schema,
+            "snapshots/versions.yml": SNAPSHOT,
+        }
+    )
+    first = [("1", "10", "2026-01-01"), ("2", "20", "2026-01-02"), ("None", "30", "None")]
+
+    def run(*arguments: str, expect: bool | None = True) -> Any:
+        return dbt(*arguments, project_dir=project, schema=schema, expect=expect)
+
+    run("run", "--empty")
+    assert inputs.rows("followed") == []
+    run("run")
+    assert sorted(inputs.rows("followed")) == first
+    run("run", "--empty")
+    assert sorted(inputs.rows("followed")) == first, "--empty emptied a table that had rows"
+    run("run", "--sample", "{'start': '2026-01-02', 'end': '2026-01-03'}")
+    assert inputs.rows("followed") == [("2", "20", "2026-01-02")]
+    run("run")
+    assert sorted(inputs.rows("followed")) == first
+    assert set(inputs.rows("hooked")) == {("after",)}
+
+    run("snapshot")
+    inputs.spark.sql(f"update {schema}_inputs.rows set `the-value` = 11 where id = 1")
+    inputs.spark.sql(f"delete from {schema}_inputs.rows where id = 2")
+    merged = said(run("run"))["followed"]
+    assert merged.startswith("merge: 0 inserted, 1 updated, 1 deleted, ")
+    assert merged.endswith(", of 2 changed input rows")
+    run("snapshot")
+    versions = inputs.rows("versions", "id, val, dbt_valid_to is null as current")
+    # dbt's snapshots ask for a key without nulls
+    assert [version for version in versions if version[0] != "None"] == [
+        ("1", "10", "False"),
+        ("1", "11", "True"),
+        ("2", "20", "True"),
+    ]
+
+    # a clone goes on from the versions that its original held, and leaves it alone
+    (tmp_path / "state").mkdir()
+    (tmp_path / "target" / "manifest.json").rename(tmp_path / "state" / "manifest.json")
+    state = ("--select", "followed", "--state", str(tmp_path / "state"))
+    dbt("clone", *state, project_dir=project, schema=f"{schema}_clone")
+    inputs.spark.sql(f"insert into {schema}_inputs.rows values (5, 50, null)")
+    ran = dbt("run", "--select", "followed", project_dir=project, schema=f"{schema}_clone")
+    assert said(ran)["followed"].startswith("append: 1 inserted")
+    assert inputs.rows("followed") == [("None", "30", "None"), ("1", "11", "2026-01-01")]
+    inputs.schema = f"{schema}_clone"
+    assert inputs.rows("followed") == [
+        ("None", "30", "None"),
+        ("1", "11", "2026-01-01"),
+        ("5", "50", "None"),
+    ]
+
+
+COUNTS = "select id, count(*) as n from {{ affected(ref('later'), key='id') }} group by id"
+
+
+def test_retry_goes_on_where_a_run_failed(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs
+) -> None:
+    project = new_project(
+        {
+            "models/followed.sql": model(FOLLOWED, **FOLLOW),
+            "models/later.sql": "select id from {{ this.schema }}_inputs.later",
+            "models/after.sql": model(
+                COUNTS, incremental_strategy="affected_keys", unique_key="id"
+            ),
+            "models/sources.yml": SOURCES % inputs.schema,
+        }
+    )
+    dbt("run", project_dir=project, schema=inputs.schema, expect=False)
+    inputs.spark.sql(f"create table {inputs.schema}_inputs.later using delta as select 7 as id")
+    retried = dbt("retry", project_dir=project, schema=inputs.schema)
+    assert {"later", "after"} <= set(said(retried)) and "followed" not in said(retried)
+    assert inputs.rows("after") == [("7", "1")]
