@@ -11,6 +11,9 @@ place of dbt-spark's for `method: session`, because dbt-spark's
 - goes on with its statements after Ctrl-C, for which dbt then prints a stack trace of its own.
 
 It can go when dbt-spark does these. See docs/decisions/0003-one-line-errors.md.
+
+And it lets `tblproperties` of a layer, a folder and a model add up, as `meta` does: dbt would take
+the model's alone, and a model that names one property would lose its layer's change data feed.
 """
 
 from __future__ import annotations
@@ -21,11 +24,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionManager
+from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt.plugins.manager import dbtPlugin
+from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import WorkError
@@ -53,6 +59,7 @@ class Headwaters(dbtPlugin):
     def initialize(self) -> None:
         """Called by dbt once for each invocation."""
         _end_on_interrupt()
+        _add_up_table_properties()
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
             return
@@ -83,6 +90,19 @@ def one_line(error: BaseException) -> str:
     # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
     task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)
     return (task.group(1) if task else line).rstrip(";")
+
+
+@dataclass
+class _Config(SparkConfig):
+    tblproperties: dict[str, Any] | None = field(default=None, metadata=MergeBehavior.Update.meta())
+
+
+def _add_up_table_properties() -> None:
+    SparkAdapter.AdapterSpecificConfigs = _Config
+    # the same for what a model says in its SQL and in its YAML
+    names = BaseConfig.mergebehavior["update"]
+    if "tblproperties" not in names:
+        names.append("tblproperties")
 
 
 def _install_cursor() -> None:

@@ -28,7 +28,7 @@
     {%- do run_query("create table if not exists " ~ name ~ " using delta location '" ~ ns.location ~ "/" ~ table.name ~ "'") -%}
     {%- if run_query('show columns in ' ~ name).rows | length == 0 -%}
         {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ table.columns | join(', ') ~ ')') -%}
-        {%- do run_query('alter table ' ~ name ~ ' set tblproperties (' ~ table.properties | join(', ') ~ ')') -%}
+        {%- do run_query('alter table ' ~ name ~ ' set tblproperties (' ~ table.properties ~ ')') -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -55,13 +55,16 @@
     {%- if stream.get('schema', 'rescue') == 'rescue' and stream.format != 'csv' -%}
         {%- do columns.append('`_rescued` string') -%}
     {%- endif -%}
-    {%- set properties = {'delta.enableChangeDataFeed': 'true'} -%}
-    {%- set declared = dict(properties, **source.config.meta.get('tblproperties', {})) -%}
+    {%- set declared = _declared_properties(source.config) -%}
+    {%- set bronze = dict({'delta.enableChangeDataFeed': 'true'}, **declared) -%}
+    {#- a declared property may name bronze's columns; who answers for a table holds for both -#}
+    {%- set quarantine = {'delta.enableChangeDataFeed': 'true'} -%}
+    {%- for name, value in declared.items() if name.startswith('catalog.') -%}{%- do quarantine.update({name: value}) -%}{%- endfor -%}
     {{ return([
         {
             'name': source.identifier,
             'columns': columns + lineage,
-            'properties': _property_list(declared),
+            'properties': _assignments(dict(bronze, **{'headwaters.declared': bronze | sort | join(', ')})),
         },
         {
             'name': source.identifier ~ '_quarantine',
@@ -72,17 +75,7 @@
                 '`record` binary',
                 '`contract` string',
             ] + lineage,
-            'properties': _property_list(properties),
+            'properties': _assignments(quarantine),
         },
     ]) }}
-{% endmacro %}
-
-
-{% macro _property_list(properties) %}
-    {%- set items = [] -%}
-    {%- for key, value in properties.items() -%}
-        {%- set text = (value | string | lower) if value is boolean else (value | string) -%}
-        {%- do items.append("'" ~ key ~ "' = '" ~ text | replace("'", "\\'") ~ "'") -%}
-    {%- endfor -%}
-    {{ return(items) }}
 {% endmacro %}

@@ -136,7 +136,7 @@
 
 {#- The statement that replaces the table by the rows of `source`. -#}
 {% macro _seed_create(relation, source, checksum) %}
-    {%- set properties = dict(config.get('tblproperties', {}), **{'headwaters.seed.checksum': checksum}) -%}
+    {%- set properties = dict(_created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
     {%- set assignments = [] -%}
     {%- for name, value in properties.items() -%}
         {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value | string)) -%}

@@ -1,7 +1,7 @@
 {#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
 {% macro spark__tblproperties_clause() %}
-    {%- if config.get('tblproperties') -%}
-        tblproperties ({{ _assignments(config.get('tblproperties')) }})
+    {%- if _declared_properties(model.config) -%}
+        tblproperties ({{ _assignments(_created_properties(model.config)) }})
     {%- endif -%}
 {% endmacro %}
 

@@ -14,11 +14,14 @@
         {{ return(dict(plan, reason='full refresh asked for')) }}
     {%- endif -%}
     {%- set state = _state(relation) -%}
-    {%- do plan.update({'holds': state.inputs}) -%}
+    {%- do plan.update({'holds': state.inputs, 'detail': state.detail}) -%}
     {%- if state.inputs is none -%}
         {{ return(dict(plan, reason='the table does not say which versions of its inputs it holds')) }}
     {%- elif state.sql != _without_versions(sql) -%}
         {{ return(dict(plan, reason='the SQL of the model is not what built the table')) }}
+    {%- endif -%}
+    {%- if _as_names(state.detail['partitionColumns']) != _as_list(settings.get('partition_by')) and not (_as_list(settings.get('partition_by')) and _as_names(state.detail['clusteringColumns'])) -%}
+        {{ return(dict(plan, reason='the table is not partitioned as the model says')) }}
     {%- endif -%}
     {%- set holds = _recovered_inputs(relation, state) -%}
     {%- if holds is none -%}

@@ -1,11 +1,13 @@
 {#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the version of each input that
-    it holds; `pending`, the versions that a run was about to bring in. Each is none where the table does not say. -#}
+    it holds; `pending`, the versions that a run was about to bring in; each none where the table does not say; `detail`, the statement's row. -#}
 {% macro _state(relation) %}
-    {%- set properties = _as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- set properties = _as_mapping(detail['properties']) -%}
     {{ return({
         'sql': properties.get('headwaters.sql'),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')),
         'pending': fromjson(properties.get('headwaters.pending', 'null')),
+        'detail': detail,
     }) }}
 {% endmacro %}
 

@@ -27,6 +27,7 @@
         {%- call statement('main') -%}{{ create_table_as(false, target, compiled_code) }}{%- endcall -%}
         {%- do persist_constraints(target, model) -%}
     {%- else -%}
+        {%- do _mend_drift(target, run_query('describe detail ' ~ target).rows[0]) -%}
         {%- set stage = _stage_relation(target) -%}
         {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ compiled_code) -%}
         {%- do process_schema_changes(on_schema_change, stage, existing) -%}

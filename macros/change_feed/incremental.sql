@@ -14,6 +14,9 @@
 
     {%- set exists = existing is not none and existing.is_delta and not existing.is_view -%}
     {%- set plan = _plan(strategy, target, exists, sql, model.config, should_full_refresh()) -%}
+    {%- if plan.choice != 'replace' and plan.detail -%}
+        {%- do _mend_drift(target, plan.detail) -%}
+    {%- endif -%}
     {%- set result = _run_plan(strategy, target, existing, sql, plan) -%}
     {%- do store_raw_result('main', message=result.message, code=result.choice, rows_affected=result.rows) -%}
 
@@ -100,7 +103,7 @@
     {%- endif -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
     {%- do _check_columns(strategy, target, columns, plan.inputs, model.config) -%}
-    {%- set properties = dict(config.get('tblproperties', {})) -%}
+    {%- set properties = dict(_created_properties(model.config)) -%}
     {%- do properties.update({'headwaters.sql': _without_versions(sql)}) -%}
     {%- if plan.inputs and not plan.inputs | selectattr('version', 'none') | list -%}
         {%- do properties.update({'headwaters.inputs': tojson(_watermark(plan.inputs))}) -%}

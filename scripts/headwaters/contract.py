@@ -41,6 +41,8 @@ QUARANTINE_COLUMNS = (
 )
 RESCUED = ("_rescued", "string")
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
+# The names of the declared properties, so that plan_tables knows which of a table's were ours.
+DECLARED = "headwaters.declared"
 
 _SCALARS = (
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal",
@@ -217,11 +219,13 @@ class Contract(_Part):
 
     def bronze_properties(self) -> dict[str, str]:
         """Table properties of the bronze table."""
-        return dict([CHANGE_FEED]) | self.properties
+        declared = dict([CHANGE_FEED]) | self.properties
+        return declared | {DECLARED: ", ".join(sorted(declared, key=str.lower))}
 
     def quarantine_properties(self) -> dict[str, str]:
-        """Table properties of the quarantine: the declared ones may name bronze's columns."""
-        return dict([CHANGE_FEED])
+        """Table properties of the quarantine; others that are declared may name columns."""
+        owners = {key: text for key, text in self.properties.items() if key.startswith("catalog.")}
+        return dict([CHANGE_FEED]) | owners
 
 
 def parse_contract(node: Mapping[str, Any]) -> Contract:
@@ -259,10 +263,16 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             file=node["original_file_path"],
             stream=stream,
             columns=columns,  # type: ignore[arg-type]
-            properties={key: _text(value) for key, value in meta.get("tblproperties", {}).items()},
+            properties=_properties(node["config"]),
         )
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error, Contract, '')}") from None
+
+
+def _properties(config: Mapping[str, Any]) -> dict[str, str]:
+    """The declared table properties: the layer's, and those of the source; null takes one away."""
+    declared = dict(config.get("tblproperties") or {}) | config["meta"].get("tblproperties", {})
+    return {key: _text(value) for key, value in declared.items() if value is not None}
 
 
 def _text(value: object) -> str:

@@ -16,10 +16,14 @@ NODE: dict[str, Any] = {
     "name": "orders",
     "identifier": "orders",
     "config": {
+        "tblproperties": {"catalog.team_name": "orders", "delta.appendOnly": True},
         "meta": {
             "stream": {"from": "files", "path": "landing/orders", "format": "json"},
-            "tblproperties": {"delta.logRetentionDuration": "interval 7 days"},
-        }
+            "tblproperties": {
+                "delta.logRetentionDuration": "interval 7 days",
+                "delta.appendOnly": None,
+            },
+        },
     },
     "columns": {
         "id": {"name": "id", "data_type": "string", "constraints": [{"type": "not_null"}]},
@@ -70,6 +74,14 @@ def test_a_contract_says_what_both_tables_are() -> None:
     assert contract.bronze_properties() == {
         "delta.enableChangeDataFeed": "true",
         "delta.logRetentionDuration": "interval 7 days",
+        "catalog.team_name": "orders",
+        "headwaters.declared": (
+            "catalog.team_name, delta.enableChangeDataFeed, delta.logRetentionDuration"
+        ),
+    }
+    assert contract.quarantine_properties() == {
+        "delta.enableChangeDataFeed": "true",
+        "catalog.team_name": "orders",
     }
     assert [column.name for column in contract.computed_columns] == ["day"]
 

@@ -84,6 +84,21 @@ def has_an_owner(manifest: Manifest) -> Iterator[str]:
             yield f"{node['name']} has no owner: add config.meta.owner to its YAML"
 
 
+def names_who_answers_at_night(manifest: Manifest) -> Iterator[str]:
+    """Every table carries its team, how to reach it, and who may see it, as table properties."""
+    comms = "catalog.engineering.comms."
+    wanted = ["catalog.team_name", f"{comms}slack", f"{comms}email", "catalog.table.classification"]
+    for node in manifest.tables:
+        config = node["config"]
+        declared = {
+            **(config.get("tblproperties") or {}),
+            **config.get("meta", {}).get("tblproperties", {}),
+        }
+        missing = [name for name in wanted if not declared.get(name)]
+        if missing:
+            yield f"{node['name']} has no {', '.join(missing)}: declare it for its layer"
+
+
 def says_its_grain(manifest: Manifest) -> Iterator[str]:
     """A description begins with what one row is."""
     for node in manifest.tables:
@@ -213,6 +228,7 @@ def documents_its_macros(manifest: Manifest) -> Iterator[str]:
 
 RULES: list[Callable[[Manifest], Iterable[str]]] = [
     has_an_owner,
+    names_who_answers_at_night,
     says_its_grain,
     has_a_key_test,
     documents_every_column,
@@ -288,7 +304,9 @@ sources:
     tables:
       - name: raw
         description: One row per thing.
-        config: {meta: {owner: me}}
+        config:
+          tblproperties: {catalog.team_name: us, catalog.engineering.comms.slack: "#us"}
+          meta: {owner: me, tblproperties: {catalog.table.classification: public}}
         columns: [{name: id, data_type: int, description: The thing.}]
 """,
     "models/gold/good.sql": """
@@ -358,6 +376,16 @@ NO_YAML = "is described in nowhere: put it into models"
     ("rule", "broken"),
     [
         (has_an_owner, ["silver_good has no owner", "plain has no owner", "hasty has no owner"]),
+        (
+            names_who_answers_at_night,
+            [
+                "raw has no catalog.engineering.comms.email: declare it",
+                "good has no catalog.team_name, catalog.engineering.comms.slack, cat",
+                "silver_good has no catalog.team_name",
+                "plain has no catalog.team_name",
+                "hasty has no catalog.team_name",
+            ],
+        ),
         (says_its_grain, ["silver_good does not say", "plain does not say", "hasty does not say"]),
         (
             has_a_key_test,

@@ -1,0 +1,89 @@
+{#- What the project says a table is, from the config of its model, seed or source. -#}
+
+{#- A setting of ours: from the config, or from its meta, where dbt takes settings that it does not know in YAML. -#}
+{% macro _setting(config, name, default=none) %}
+    {%- set value = config.get(name) -%}
+    {{ return(value if value is not none else (config.get('meta') or {}).get(name, default)) }}
+{% endmacro %}
+
+
+{#- The declared table properties as text. Layer, folder and model are merged by dbt (scripts/dbt_headwaters.py); a null takes a
+    property of the layer away; a property_set, being a promise to other engines, comes last. -#}
+{% macro _declared_properties(config) %}
+    {%- set merged = dict(config.get('tblproperties') or {}) -%}
+    {%- do merged.update((config.get('meta') or {}).get('tblproperties') or {}) -%}
+    {%- do merged.update(_property_sets().get(_setting(config, 'property_set'), {})) -%}
+    {%- set declared = {} -%}
+    {%- for name, value in merged.items() if value is not none -%}
+        {%- do declared.update({name: (value | string | lower) if value is boolean else value | string}) -%}
+    {%- endfor -%}
+    {{ return(declared) }}
+{% endmacro %}
+
+
+{#- What a new table gets: the declared properties, and their names, so that a later run knows which of a table's properties were
+    ours to take away. -#}
+{% macro _created_properties(config) %}
+    {%- set declared = _declared_properties(config) -%}
+    {{ return(dict(declared, **{'headwaters.declared': declared | sort | join(', ')})) }}
+{% endmacro %}
+
+
+{#- Everything declared of a node of the graph that a table can be compared with. -#}
+{% macro _declared_table(node) %}
+    {%- set config = node.config -%}
+    {%- set properties = _declared_properties(config) -%}
+    {%- if node.resource_type == 'source' and _setting(config, 'stream') -%}
+        {%- set properties = dict({'delta.enableChangeDataFeed': 'true'}, **properties) -%}
+    {%- endif -%}
+    {%- set checks = {} -%}
+    {%- for constraint in node.get('constraints') or [] if constraint.type == 'check' and node.resource_type == 'model' -%}
+        {#- an unnamed constraint has the name that dbt-spark gives it -#}
+        {%- do checks.update({constraint.name or local_md5(';' ~ constraint.expression ~ ';' ~ loop.index): constraint.expression}) -%}
+    {%- endfor -%}
+    {{ return({
+        'name': node.schema ~ '.' ~ (node.identifier or node.alias),
+        'relation': api.Relation.create(schema=node.schema, identifier=node.identifier or node.alias),
+        'kind': node.resource_type,
+        'properties': properties,
+        'cluster_by': _as_list(_setting(config, 'cluster_by')),
+        'partition_by': _as_list(_setting(config, 'partition_by')),
+        'comment': node.description if (config.get('persist_docs') or {}).get('relation') else none,
+        'checks': checks,
+    }) }}
+{% endmacro %}
+
+
+{#- The nodes of the project that are tables, by name of the table: models, seeds and sources with a stream or declared properties.
+    `select`: names of tables (`gold.sessions`), of nodes (`sessions`) or of schemas (`gold`); all where it is none. -#}
+{% macro _table_nodes(select=none) %}
+    {%- set wanted = [] -%}
+    {%- for item in _as_list(select) -%}{%- do wanted.extend(item.split()) -%}{%- endfor -%}
+    {%- set found = {} -%}
+    {%- set known = [] -%}
+    {%- set hit = [] -%}
+    {%- for node in graph.nodes.values() | list + graph.sources.values() | list -%}
+        {%- if node.resource_type == 'source' or (node.resource_type in ['model', 'seed'] and node.config.materialized in ['table', 'incremental', 'seed']) -%}
+            {%- set identifier = node.identifier or node.alias -%}
+            {%- set name = node.schema ~ '.' ~ identifier -%}
+            {%- set layer = node.config.get('schema') or node.schema -%}
+            {%- do known.append(name) -%}
+            {%- for item in [name, node.name, node.schema, layer, layer ~ '.' ~ identifier] if item in wanted -%}{%- do hit.append(item) -%}{%- endfor -%}
+            {%- if not wanted or name in wanted or node.name in wanted or node.schema in wanted or layer in wanted or layer ~ '.' ~ identifier in wanted -%}
+                {%- do found.update({name: node}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for item in wanted if item not in hit -%}
+        {{ exceptions.raise_compiler_error("select: there is no table, model, source or schema '" ~ item ~ "'" ~ _or_nearest(item, known)) }}
+    {%- endfor -%}
+    {%- set sorted = {} -%}
+    {%- for name in found | sort -%}{%- do sorted.update({name: found[name]}) -%}{%- endfor -%}
+    {{ return(sorted) }}
+{% endmacro %}
+
+
+{% macro _or_nearest(given, names) %}
+    {%- set near = _nearest(given, names) -%}
+    {{ return(", did you mean '" ~ near ~ "'?" if near else '. There are ' ~ names | sort | join(', ')) }}
+{% endmacro %}

@@ -1,0 +1,66 @@
+{#- What apply_tables would do, in the style of a plan; changes nothing. One statement for each table. -#}
+{% macro plan_tables(select=none) %}
+    {%- do check_tables() -%}
+    {%- set found = _tables_that_differ(select) -%}
+    {{ print(_plan_lines(found) | join('\n')) }}
+    {{ return(found.differing) }}
+{% endmacro %}
+
+
+{#- For each table of the selection how it differs. Returns differing (name → relation, version, changes), same (a count), and absent and
+    foreign (names of what is not built, and of what is no Delta table). -#}
+{% macro _tables_that_differ(select) %}
+    {%- set found = {'differing': {}, 'same': [], 'absent': [], 'foreign': []} -%}
+    {%- for name, node in _table_nodes(select).items() -%}
+        {%- set declared = _declared_table(node) -%}
+        {%- set relation = adapter.get_relation(none, declared.relation.schema, declared.relation.identifier) -%}
+        {%- if relation is none -%}
+            {%- do found.absent.append(name) -%}
+        {%- elif not relation.is_delta -%}
+            {%- do found.foreign.append(name) -%}
+        {%- else -%}
+            {%- set detail = run_query('describe detail ' ~ _named(relation)).rows[0] -%}
+            {%- set changes = _drift(declared, detail) -%}
+            {%- if changes -%}
+                {%- do found.differing.update({name: {'relation': _named(relation), 'changes': changes, 'detail': detail, 'declared': declared}}) -%}
+            {%- else -%}
+                {%- do found.same.append(name) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{% endmacro %}
+
+
+{#- A table's name for a statement, quoted: dbt-spark leaves names as they are, so one with a semicolon in it would end the statement. -#}
+{% macro _named(relation) %}
+    {{ return(_quoted_name(relation.schema, relation.identifier)) }}
+{% endmacro %}
+
+
+{% macro _quoted_name(schema, identifier) %}
+    {{ return('`' ~ schema | replace('`', '``') ~ '`.`' ~ identifier | replace('`', '``') ~ '`') }}
+{% endmacro %}
+
+
+{% macro _plan_lines(found) %}
+    {%- set lines = [] -%}
+    {%- set shown = [] -%}
+    {%- for name, table in found.differing.items() -%}
+        {%- set changes = _drift_lines(table.changes) -%}
+        {%- if changes -%}
+            {%- do lines.append(name) -%}
+            {%- do lines.extend(changes) -%}
+            {%- do shown.extend(changes) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set unmarked = found.differing | length - (lines | length - shown | length) -%}
+    {%- if unmarked -%}
+        {%- do lines.append(unmarked ~ ' as declared, without the note of which properties are ours') -%}
+    {%- endif -%}
+    {%- if found.foreign -%}{%- do lines.append('no Delta tables, left alone: ' ~ found.foreign | join(', ')) -%}{%- endif -%}
+    {%- if found.absent -%}{%- do lines.append('not built yet: ' ~ found.absent | join(', ')) -%}{%- endif -%}
+    {%- do lines.append('plan: ' ~ shown | length ~ ' changes in ' ~ (lines | length - shown | length - (1 if unmarked else 0) - (1 if found.foreign else 0) - (1 if found.absent else 0))
+        ~ ' tables, ' ~ found.same | length ~ ' as declared') -%}
+    {{ return(lines) }}
+{% endmacro %}

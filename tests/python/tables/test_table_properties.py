@@ -1,0 +1,269 @@
+"""Tables are what the project declares: checked while it is parsed, planned, applied, undone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tables.conftest import PROJECT, Orders
+
+ROOT = Path(__file__).resolve().parents[3]
+
+MODEL = "{{ config(tblproperties={'a': 'sql', 'b': 'sql'}) }} select 1 as id"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project of one model, parsed once: the tests change its YAML, and dbt parses just that."""
+    made = tmp_path_factory.mktemp("project")
+    (made / "macros").symlink_to(ROOT / "macros")
+    (made / "dbt_project.yml").write_text(
+        PROJECT.replace("gold: {+schema: gold}", "gold: {+schema: gold, +tblproperties: {team: a}}")
+    )
+    (made / "models/gold").mkdir(parents=True)
+    (made / "models/gold/some.sql").write_text(MODEL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))  # where dbt finds its plugins
+        yield made
+
+
+def parsed(folder: Path, yaml: str) -> Any:
+    """What `dbt parse` says of the project with this YAML; needs no Spark."""
+    from dbt.cli.main import dbtRunner
+
+    (folder / "models/gold/some.yml").write_text(yaml)
+    return dbtRunner().invoke(
+        [
+            *("--quiet", "parse", "--project-dir", str(folder)),
+            *("--profiles-dir", str(ROOT / "profiles")),
+            *("--target-path", str(folder / "target"), "--log-path", str(folder / "logs")),
+        ]
+    )
+
+
+def declared(properties: str, *more: str) -> str:
+    """A model whose YAML declares these properties."""
+    config = ", ".join([f"tblproperties: {{{properties}}}", *more])
+    return f"models: [{{name: some, config: {{{config}}}}}]"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "words"),
+    [
+        (
+            declared("delta.loRgetentionDuratio: 1 day"),
+            "models/gold/some.sql: some: tblproperties: there is no property "
+            "'delta.loRgetentionDuratio', did you mean 'delta.logRetentionDuration'?",
+        ),
+        (declared("delta.xyz: 1"), "there is no property 'delta.xyz'. docs.delta.io"),
+        (declared("delta.appendOnly: maybe"), "is 'maybe', it must be true or false"),
+        (declared("delta.logRetentionDuration: 1 month"), "must be a length of time such as"),
+        (declared("delta.checkpointInterval: ten"), "must be a whole number"),
+        (declared("delta.columnMapping.mode: nme"), "must be one of none, name, id"),
+        (declared("delta.columnMapping.mode: name"), "pyarrow reads NULLs, without an error"),
+        (declared("delta.enableTypeWidening: true"), "vanishes in Trino"),
+        (declared("delta.feature.v2Checkpoint: supported"), "allow_protocol_upgrade"),
+        (declared("delta.rowTrackingSuspended: true"), "is set by Delta itself"),
+        (declared("headwaters.inputs: x"), "is not for people to set"),
+        (declared("delta.constraints.a: id > 0"), "constraint of type check"),
+        (declared("a: b", "meta: {property_set: interopp}"), "there is interop"),
+    ],
+)
+def test_a_wrong_property_is_refused_while_the_project_is_parsed(
+    folder: Path, yaml: str, words: str
+) -> None:
+    assert words in str(parsed(folder, yaml).exception)
+
+
+def test_properties_of_layer_and_model_add_up(folder: Path) -> None:
+    result = parsed(
+        folder,
+        declared(
+            "a: yaml, delta.enableDeletionVectors: null, delta.enableTypeWidening: true",
+            "meta: {allow_protocol_upgrade: true}",
+        ),
+    )
+    model = result.result.nodes["model.headwaters.some"]
+    assert model.config["tblproperties"] == {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableDeletionVectors": None,
+        "delta.enableTypeWidening": True,
+        "team": "a",
+        "a": "sql",
+        "b": "sql",
+    }
+
+
+def test_delta_knows_every_property_that_we_know(spark: Any, schema: str) -> None:
+    text = (ROOT / "macros/table_properties/_known.sql").read_text()
+    kinds = dict(re.findall(r"'(delta\.[\w.]+)': '(\w+)',", text))
+    kinds |= dict(re.findall(r"'(delta\.[\w.]+)': \['([\w.]+)'", text))
+    values = {"boolean": "false", "interval": "interval 2 days", "integer": "3", "columns": "id"}
+    special = {"delta.minWriterVersion": "7", "delta.universalFormat.enabledFormats": ""}
+    given = {
+        name: special.get(name, values.get(kind, kind))
+        for name, kind in kinds.items()
+        if kind != "server"
+    }
+    assert len(given) > 35
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
+    spark.sql(f"create schema {schema}")
+    spark.sql(f"create table {schema}.all_of_them (id int) using delta tblproperties ({listed})")
+
+
+def test_drift_is_planned_mended_by_a_run_and_undone(orders: Orders) -> None:
+    nothing = orders.operation("plan_tables", select="silver gold")
+    assert nothing == "plan: 0 changes in 0 tables, 2 as declared"
+
+    # what differs by hand, and what only looks different
+    orders.sql(
+        "alter table {silver} set tblproperties ('delta.enableDeletionVectors' = 'false',"
+        " 'delta.enableChangeDataFeed' = 'TRUE', 'theirs' = 'stays')"
+    )
+    orders.sql("alter table {silver} cluster by (customer)")
+    before = orders.versions()
+    assert orders.operation("plan_tables") == "\n".join(
+        [
+            "silver.silver_orders",
+            "  ~ delta.enableDeletionVectors: false -> true",
+            "  ~ clustered by: customer -> day",
+            "plan: 2 changes in 1 tables, 2 as declared",
+        ]
+    )
+    assert orders.versions() == before
+
+    # a run with nothing to do mends it all the same, and the next one finds nothing
+    orders.dbt("run")
+    assert orders.version(orders.silver) == before[orders.silver] + 2
+    orders.dbt("run")
+    assert orders.version(orders.silver) == before[orders.silver] + 2
+    assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
+
+    # declared anew: added, changed, taken away; applied, recorded, undone
+    orders.write(
+        "models/silver/silver_orders.yml",
+        """
+models:
+  - name: silver_orders
+    description: One row per order; it's ours.
+    constraints: [{type: check, name: sold, expression: amount > 0}]
+    config:
+      persist_docs: {relation: true}
+      tblproperties:
+        delta.logRetentionDuration: interval 720 hours
+        delta.enableDeletionVectors: null
+        note: "it's; ${x} `y`"
+""",
+    )
+    before = orders.versions()
+    printed = orders.operation("apply_tables", select="silver", reason="it's; time")
+    assert printed.splitlines()[:7] == [
+        "silver.silver_orders",
+        "  + delta.logRetentionDuration: interval 720 hours",
+        "  + note: it's; ${x} `y`",
+        "  - delta.enableDeletionVectors: true",
+        "  + constraint sold: amount > 0",
+        "  + comment: One row per order; it's ours.",
+        "plan: 5 changes in 1 tables, 0 as declared",
+    ]
+    assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
+    assert orders.sql(
+        "select state, operation, user is not null, reason, version_before, version_after"
+        " from {ops} order by state desc"
+    ) == [
+        ("started", "apply_tables", True, "it's; time", before[orders.silver], None),
+        (
+            "done",
+            "apply_tables",
+            True,
+            "it's; time",
+            before[orders.silver],
+            orders.version(orders.silver),
+        ),
+    ]
+    signed = orders.spark.sql(f"describe history {orders.silver} limit 1").collect()[0]
+    assert '"reason": "it\'s; time"' in signed["userMetadata"].replace("\\u003b", ";")
+    orders.undo(printed)
+    assert "plan: 5 changes in 1 tables" in orders.operation("plan_tables", select="silver")
+    assert orders.answers(orders.dbt("run")) == {
+        "silver_orders": "no changes",
+        "customer_totals": "no changes",
+    }
+    assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
+
+
+def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -> None:
+    rows = orders.sql("select * from {gold} order by customer")
+    before = orders.version(orders.gold)
+    model = orders.folder / "models/gold/customer_totals.sql"
+    model.write_text(model.read_text().replace(") }}\n", ", partition_by='customer') }}\n", 1))
+    assert orders.operation("plan_tables", select="customer_totals").splitlines()[1] == (
+        "  + partitioned by: customer (rewrites the table)"
+    )
+    left = orders.operation("apply_tables", select="customer_totals")
+    assert left.endswith("(rewrite: true does it): gold.customer_totals")
+    assert "say why" in orders.operation(
+        "apply_tables", expect=False, select="customer_totals", rewrite=True
+    )
+    assert orders.version(orders.gold) == before
+
+    printed = orders.operation(
+        "apply_tables", select="customer_totals", rewrite=True, reason="by customer"
+    )
+    assert partitions(orders) == ["customer"]
+    assert orders.sql("select * from {gold} order by customer") == rows
+    assert orders.sql(f"select * from {{gold}} version as of {before} order by customer") == rows
+    assert orders.answers(orders.dbt("run"))["customer_totals"] == "no changes"
+    orders.undo(printed)
+    assert partitions(orders) == []
+    assert orders.sql("select * from {gold} order by customer") == rows
+
+    # a run sees it too, and builds the table as the model says
+    said = orders.answers(orders.dbt("run"))["customer_totals"]
+    assert said.startswith("replace: 3 rows, ")
+    assert said.endswith("the table is not partitioned as the model says")
+    assert partitions(orders) == ["customer"]
+
+    # what Delta does not do is said before anything is changed
+    model = orders.folder / "models/silver/silver_orders.sql"
+    model.write_text(model.read_text().replace("cluster_by=", "partition_by="))
+    before = orders.version(orders.silver)
+    said = orders.operation(
+        "apply_tables", expect=False, select="silver_orders", rewrite=True, reason="by day"
+    )
+    assert "is clustered, and Delta does not partition a clustered table" in said
+    assert orders.version(orders.silver) == before
+
+
+def partitions(orders: Orders) -> list[str]:
+    found: list[str] = orders.spark.sql(f"describe detail {orders.gold}").collect()[0][
+        "partitionColumns"
+    ]
+    return found
+
+
+def test_retention_shorter_than_a_reader_s_interval_names_both(unbuilt: Orders) -> None:
+    unbuilt.write(
+        "models/silver/silver_orders.yml",
+        declared("delta.deletedFileRetentionDuration: interval 2 days").replace(
+            "some", "silver_orders"
+        ),
+    )
+    unbuilt.write(
+        "models/gold/customer_totals.yml",
+        "models: [{name: customer_totals, config: {meta: {runs_every: 3 days}}}]",
+    )
+    said = unbuilt.operation("plan_tables", expect=False)
+    assert "gold.customer_totals runs every 3 days" in said
+    assert "silver.silver_orders, which keeps them for interval 2 days only" in said
+    unbuilt.dbt("run", expect=False)
+    assert unbuilt.sql("show tables in {schema}_silver") == []
+
+
+@pytest.mark.parametrize("name", ["silver_order", "a'b; drop table x", "`"])
+def test_an_unknown_table_is_refused(unbuilt: Orders, name: str) -> None:
+    assert "there is no table" in unbuilt.operation("plan_tables", expect=False, select=[name])
