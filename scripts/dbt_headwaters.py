@@ -40,7 +40,7 @@ from headwaters.project import Project
 _lock = threading.Lock()
 
 
-class Interrupted(KeyboardInterrupt, DbtRuntimeError):
+class Interrupted(DbtRuntimeError, KeyboardInterrupt):
     """Ctrl-C: dbt ends its nodes as for the one, and is silent about its stack as for the other."""
 
 

@@ -1,7 +1,7 @@
 """The tables hold what the raw files say, computed a second time without Spark or dbt.
 
-The sample data lands in two steps, with a whole run after each, so that most tables were built
-incrementally when they are compared: finance in plain Python, the rest in DuckDB.
+The sample data lands in two steps, with a whole run after each (scripts/dbt-test), so that most
+tables were built incrementally when they are compared: finance in plain Python, the rest in DuckDB.
 """
 
 from __future__ import annotations

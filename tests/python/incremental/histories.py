@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from incremental.world import World
@@ -168,6 +169,26 @@ STATEMENTS: Statements = st.one_of(
 def histories(rounds: int) -> st.SearchStrategy[list[list[str]]]:
     """Some rounds of statements; dbt runs after each."""
     return st.lists(st.lists(STATEMENTS, min_size=1, max_size=5), min_size=rounds, max_size=rounds)
+
+
+def drawn(number: int, rounds: int) -> list[list[str]]:
+    """The history of a seed. Hypothesis tries the simplest of all first: it is not the one."""
+    found: list[list[list[str]]] = []
+
+    @seed(number)
+    @settings(
+        max_examples=2,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(histories(rounds))
+    def draw(history: list[list[str]]) -> None:
+        found.append(history)
+
+    draw()
+    return found[-1]
 
 
 def follow(world: World, history: list[list[str]]) -> None:

@@ -28,38 +28,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
 from headwaters import engine as engines
 from headwaters.project import Project
 from incremental.expected import EXPECTED
-from incremental.histories import follow, histories
+from incremental.histories import drawn, follow
 from incremental.world import INPUTS, ROOT, World
 
 SCHEMA = "soak"
 COUNTS = {"history": 100, "stop": 50, "kill": 20}
 KILLS = 5
 KILLED = ("linear", "latest_pruned", "people_totals", "sums", "chained_sums", "latest")
-
-
-def drawn(number: int, rounds: int) -> list[list[str]]:
-    """The history of a seed. Hypothesis tries the simplest of all first: it is not the one."""
-    found: list[list[list[str]]] = []
-
-    @seed(number)
-    @settings(
-        max_examples=2,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(histories(rounds))
-    def draw(history: list[list[str]]) -> None:
-        found.append(history)
-
-    draw()
-    return found[-1]
 
 
 def history(world: World, number: int) -> str:
