@@ -116,7 +116,10 @@ def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
             made.result()
 
 
-def send(servers: str, topic: str, records: Iterable[tuple[str | None, str | bytes]]) -> int:
+Record = tuple[str | None, str | bytes | None]  # key and value
+
+
+def send(servers: str, topic: str, records: Iterable[Record]) -> int:
     """Send keys and values, in order; returns how many. Raises WorkError when one is not taken."""
     from confluent_kafka import KafkaError, Producer
 

@@ -12,8 +12,9 @@ from rich.table import Table
 from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
 from headwaters.errors import UserError, WorkError
-from headwaters.ingest import Stream, look
+from headwaters.ingest import Stream
 from headwaters.project import Project
+from headwaters.sources import look
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def status(project: Project, contract: Contract) -> Status:
     stream = Stream.of(project, contract)
     try:
         look(stream)
-        behind = str(stream.pending)
+        behind = "unknown" if stream.pending is None else str(stream.pending)
         if stream.checkpoint.unfinished:
             behind += ", a batch cut short"
         error = stream.checkpoint.error
@@ -45,9 +46,9 @@ def status(project: Project, contract: Contract) -> Status:
     declared = contract.stream
     return Status(
         name=contract.name,
-        source=f"files {declared.path}"
-        if declared.source == "files"
-        else " ".join(declared.topics),
+        source=" ".join(declared.topics)
+        if declared.source == "kafka"
+        else f"{declared.source} {declared.path or ''}".strip(),
         batches=stream.checkpoint.committed + 1,
         last=stream.checkpoint.committed_at,
         rows=bronze.rows if bronze else 0,
