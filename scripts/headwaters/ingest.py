@@ -398,11 +398,10 @@ class Writer:
         parsed = self._parse(spark, batch, number)
         self._refuse_bad(parsed)
         parsed = left_out(spark, self.stream, self.contract, parsed, number)
-        table = state(spark, self.stream.bronze)
         # Only the first batch of a run can be one that was written before.
-        done = self.first and table.batches.get(app, -1) >= number
+        done = self.first and state(spark, self.stream.bronze).batches.get(app, -1) >= number
         if self.contract.stream.deduplicate:
-            before = self._bronze_before(spark, number, table.version, done)
+            before = self._bronze_before(spark, number, done)
             parsed = mark_repeated(self.contract, parsed, before, self.newest)
         self.first = False
         any_bad = True
@@ -437,7 +436,9 @@ class Writer:
             quarantined=dict(self.stream.bad - bad_before),
             seconds=round(took, 3),
         )
-        self._keep_up(spark)
+        self._keep_up(spark, self.stream.bronze)
+        if any_bad:
+            self._keep_up(spark, self.stream.quarantine)
 
     def _parse(self, spark: Any, batch: Any, number: int) -> Any:
         """The parsed batch; fields that are new become columns where the contract says so."""
@@ -456,13 +457,15 @@ class Writer:
             parsed = parse(self.contract, raw)
         return parsed
 
-    def _bronze_before(self, spark: Any, number: int, version: int, done: bool) -> Any:
+    def _bronze_before(self, spark: Any, number: int, done: bool) -> Any:
         """Bronze as it was when the batch was first written, and the newest event in it.
 
         A batch that runs again must find the same duplicates, though its rows are in bronze now.
         """
         from headwaters.records import newest_event
+        from headwaters.tables import state
 
+        version = state(spark, self.stream.bronze).version
         if done:
             written = commit_of(self.stream.bronze, self.stream.checkpoint.app_id, number)
             version = version if written is None else written - 1
@@ -472,19 +475,20 @@ class Writer:
             self.newest = before.agg(newest_event(self.contract)).first()[0]
         return before
 
-    def _keep_up(self, spark: Any) -> None:
-        """Compact the tables when small files have piled up: between two batches of this writer."""
+    def _keep_up(self, spark: Any, table: Path) -> None:
+        """Compact a table when small files have piled up: between two batches of its writer."""
         from headwaters.tables import compact, needs_compaction, state
 
-        for table in (self.stream.bronze, self.stream.quarantine):
-            if needs_compaction(before := state(spark, table)):
-                try:
-                    compact(spark, table)
-                except Exception as error:  # the batch is written; the next one tries again
-                    _log(self.stream, compaction_failed=_one_line(self.stream, error))
-                else:
-                    after = state(spark, table).files
-                    _log(self.stream, compacted=table.name, files=before.files, left=after)
+        before = state(spark, table)
+        if not needs_compaction(before):
+            return
+        try:
+            compact(spark, table)
+        except Exception as error:  # the batch is written; the next one tries again
+            _log(self.stream, compaction_failed=_one_line(self.stream, error))
+        else:
+            left = state(spark, table).files
+            _log(self.stream, compacted=table.name, files=before.files, left=left)
 
     def _append(self, rows: Any, table: Path, number: int) -> None:
         (

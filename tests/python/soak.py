@@ -1,9 +1,10 @@
 """`make soak`: SIGKILL ingestion again and again, then prove that nothing is lost or twice.
 
-`python tests/python/soak.py [kills]` (1,000 by default), resumable: lake, broker and what was done
-so far are in `lake/soak`. Each round sends new records to a topic and lands them in a file, runs
-both streams, and kills the process with its Spark, at a named point or after a random time; every
-25th round is audited, against the broker and the files. The summary is `docs/soak-ingestion.md`.
+`python tests/python/soak.py [kills [minutes]]` (1,000 by default, and no limit), resumable: lake,
+broker and what was done so far are in `lake/soak`. Each round sends new records to a topic and
+lands them in a file, runs both streams, and kills the process with its Spark, at a named point or
+after a random time; every 25th round is audited, against the broker and the files. The summary is
+`docs/soak-ingestion.md`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -25,8 +27,9 @@ RECORDS = 500  # a round, in the topic and in a file
 SUMMARY = ROOT / "docs" / "soak-ingestion.md"
 
 
-def main(kills: int) -> int:
+def main(kills: int, minutes: float) -> int:
     """Go on from where the last call ended; 1 when an audit finds something wrong."""
+    until = time.monotonic() + 60 * minutes
     lake = ROOT / "lake" / "soak"
     os.environ["HEADWATERS_LAKE"] = str(lake)
     broker = kafka.start(Project(ROOT)).servers
@@ -40,7 +43,7 @@ def main(kills: int) -> int:
     landing = lake / "landing" / "files"
     landing.mkdir(parents=True, exist_ok=True)
     try:
-        while (done := points.total()) < kills:
+        while (done := points.total()) < kills and time.monotonic() < until:
             random = Random(done)
             records = [numbered(n) for n in range(done * RECORDS, (done + 1) * RECORDS)]
             kafka.send(broker, TOPIC, records)
@@ -88,4 +91,5 @@ def _right(lake: Path, declared: list[Node], points: Counter[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))
+    wanted, limit = [*sys.argv[1:], *["1000", "inf"][len(sys.argv) - 1 :]]
+    sys.exit(main(int(wanted), float(limit)))
