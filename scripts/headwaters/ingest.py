@@ -47,6 +47,7 @@ class Stream:
     lake: Path
     batches: int = 0
     rows: int = 0
+    bytes: int = 0  # of bronze
     bad: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     pending: Pending | None = None
@@ -480,6 +481,8 @@ class Writer:
         from headwaters.tables import compact, needs_compaction, state
 
         before = state(spark, table)
+        if table == self.stream.bronze:
+            self.stream.bytes = before.bytes
         if not needs_compaction(before):
             return
         try:

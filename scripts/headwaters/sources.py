@@ -162,22 +162,16 @@ def _read_kafka(spark: Any, stream: Stream, contract: Contract) -> Any:
 
 
 def _kafka_start(stream: Stream) -> dict[str, str]:
-    start, begun = stream.start, stream.checkpoint.begun()
-    if "offsets" in begun:  # partitions that are not named are read from their beginning
-        declared = stream.contract.stream
+    start, declared = stream.start, stream.contract.stream
+    named = stream.checkpoint.begun().get("offsets")
+    if named is None and isinstance(start, StartAt) and start.offsets is not None:
+        named = {t: {str(p): at for p, at in parts.items()} for t, parts in start.offsets.items()}
+    if named is not None:  # Spark wants all partitions: the others are read from their beginning
         ends = kafka.ranges(stream.servers, declared.topics, declared.client)
-        return {
-            "startingOffsets": json.dumps(
-                {
-                    topic: {str(p): begun["offsets"].get(topic, {}).get(str(p), -2) for p in parts}
-                    for topic, parts in ends.items()
-                }
-            )
-        }
+        offsets = {t: {p: named.get(t, {}).get(str(p), -2) for p in ends[t]} for t in ends}
+        return {"startingOffsets": json.dumps(offsets)}
     if isinstance(start, str):
         return {"startingOffsets": start}
-    if start.offsets is not None:
-        return {"startingOffsets": json.dumps(start.offsets)}
     return {
         "startingTimestamp": str(int(_utc(start).timestamp() * 1000)),
         "startingOffsetsByTimestampStrategy": "latest",

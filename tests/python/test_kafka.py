@@ -109,6 +109,8 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
     try:
         kafka.make_topic(broker, "t", 1)
         declared = topic_stream(broker, "t")
+        batch = declared["config"]["meta"]["stream"]["batch"]
+        batch |= {"min_records": 5, "max_delay": "500ms"}
         good = 'rows_total{stream="orders"}'
         bad = 'quarantined_total{stream="orders",reason="type amount"}'
         with ingester.running(declared, every=0.3) as metrics:
@@ -158,6 +160,16 @@ def test_records_that_expired_before_they_were_read_are_an_error_unless_declared
     offsets = [row[0] for row in ingester.rows("orders", "_offset")]
     assert offsets == [*range(9), *range(15, 19), *range(20, 29)]
     assert audit(ingester, declared) == ["orders: 15 read = 13 bronze + 2 quarantined: right"]
+
+    def beginning(name: str, at: dict[str, Any]) -> Node:
+        columns, stream = {"id": "string"}, declared["config"]["meta"]["stream"]
+        return node(columns, stream | {"start": at}, name)
+
+    placed = beginning("placed", {"offsets": {topic: {partition: 25}}})
+    future = beginning("future", {"timestamp": "2999-01-01T00:00:00Z"})
+    ingester.run(placed, future)
+    assert [row[0] for row in ingester.rows("placed", "_offset")] == [*range(25, 30)]
+    assert ingester.rows("future", "id") == []
 
 
 def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topic: str) -> None:
