@@ -27,6 +27,7 @@ class Status:
     last: datetime | None
     rows: int | None
     quarantined: int | None
+    bytes: int
     behind: str
     error: str | None
 
@@ -53,6 +54,7 @@ def status(project: Project, contract: Contract) -> Status:
         last=stream.checkpoint.committed_at,
         rows=bronze.rows if bronze else 0,
         quarantined=quarantine.rows if quarantine else 0,
+        bytes=sum(table.bytes for table in (bronze, quarantine) if table),
         behind=behind,
         error=error,
     )
@@ -63,7 +65,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("stream", "source"):
         table.add_column(title)
-    for title in ("batches", "rows", "quarantined"):
+    for title in ("batches", "rows", "quarantined", "MB"):
         table.add_column(title, justify="right")
     for title in ("behind", "last batch"):
         table.add_column(title)
@@ -74,6 +76,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             f"{state.batches:,}",
             "?" if state.rows is None else f"{state.rows:,}",
             "?" if state.quarantined is None else f"{state.quarantined:,}",
+            f"{state.bytes / 1e6:,.1f}",
             state.behind,
             ago(state.last, datetime.now(UTC)),
         )
