@@ -23,7 +23,8 @@ class Result:
     """One line of `results/<bench>.jsonl`; None where a key does not apply.
 
     `rows` are the rows that the work is about, `share` the part of them that changed,
-    `bytes_written` the data files' bytes, `statements` the SQL statements sent to Spark.
+    `bytes_written` the data files' bytes, `statements` the SQL statements sent to Spark, `memory`
+    the bytes of Java's heap that are in use.
     """
 
     bench: str
@@ -35,6 +36,7 @@ class Result:
     cpu_s: float | None
     bytes_written: int | None
     statements: int | None
+    memory: int | None = None
 
 
 class Bench:
@@ -72,11 +74,23 @@ class Bench:
         share: float | None = None,
         bytes_written: int | None = None,
         statements: int | None = None,
+        memory: int | None = None,
     ) -> None:
         """Keep one measurement, and say it."""
         wall_s, cpu_s = round(wall_s, 3), None if cpu_s is None else round(cpu_s, 3)
         self.results.append(
-            Result(self.name, case, variant, rows, share, wall_s, cpu_s, bytes_written, statements)
+            Result(
+                self.name,
+                case,
+                variant,
+                rows,
+                share,
+                wall_s,
+                cpu_s,
+                bytes_written,
+                statements,
+                memory,
+            )
         )
         cpu = "" if cpu_s is None else f", {cpu_s:.1f} s CPU"
         print(f"{case} · {variant}: {wall_s:.1f} s{cpu}", flush=True)
@@ -207,8 +221,18 @@ def machine() -> str:
 
 
 def _table(found: list[Result]) -> list[str]:
-    heads = ["case", "variant", "rows", "changed", "wall", "CPU", "bytes written", "statements"]
-    lines = [f"| {' | '.join(heads)} |", "|---|---|--:|--:|--:|--:|--:|--:|"]
+    heads = [
+        "case",
+        "variant",
+        "rows",
+        "changed",
+        "wall",
+        "CPU",
+        "bytes written",
+        "statements",
+        "memory",
+    ]
+    lines = [f"| {' | '.join(heads)} |", "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
     base: dict[str, Result] = {}
     for result in found:
         first = base.setdefault(result.case, result)
@@ -221,6 +245,7 @@ def _table(found: list[Result]) -> list[str]:
             _ratio(result.cpu_s, first.cpu_s),
             _ratio(result.bytes_written, first.bytes_written),
             "" if result.statements is None else str(result.statements),
+            _ratio(result.memory, first.memory),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -46,13 +46,18 @@
             '`_key` binary',
             '`_headers` array<struct<key:string,value:binary>>',
         ],
+        'delta': [],
+        'delta_changes': ['`_source_change` string', '`_source_version` bigint', '`_source_timestamp` timestamp'],
+        'rate': ['`_offset` bigint'],
     } -%}
     {%- set lineage = origin[stream['from']] + ['`_ingested_at` timestamp', '`_batch_id` bigint'] -%}
     {%- set columns = [] -%}
     {%- for column in source.columns.values() -%}
         {%- do columns.append('`' ~ column.name ~ '` ' ~ column.data_type) -%}
     {%- endfor -%}
-    {%- if stream.get('schema', 'rescue') == 'rescue' and stream.format != 'csv' -%}
+    {#- files and Kafka have a format; the other sources deliver columns -#}
+    {%- set format = stream.get('format') if stream['from'] in ['files', 'kafka'] else none -%}
+    {%- if stream.get('schema', 'rescue') != 'fail' and format not in ['csv', 'raw'] -%}
         {%- do columns.append('`_rescued` string') -%}
     {%- endif -%}
     {%- set declared = _declared_properties(source.config) -%}

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from headwaters.contract import Contract
+from headwaters.errors import WorkError
 from headwaters.ingest import Stream, start_spark
 from headwaters.project import Project
 
@@ -53,9 +54,14 @@ def balance(spark: Any, stream: Stream) -> list[Balance]:
     """The balances of one stream: nothing before its first batch."""
     if stream.checkpoint.committed < 0:
         return []
-    if stream.contract.stream.source == "kafka":
-        return _kafka(spark, stream)
-    return _files(spark, stream)
+    accounts = {
+        "files": _files,
+        "kafka": _kafka,
+        "delta": _delta,
+        "delta_changes": _delta_changes,
+        "rate": _rate,
+    }
+    return accounts[stream.contract.stream.source](spark, stream)
 
 
 def summarise(name: str, balances: Sequence[Balance]) -> list[str]:
@@ -98,7 +104,10 @@ def _kafka(spark: Any, stream: Stream) -> list[Balance]:
     checkpoint, declared = stream.checkpoint, stream.contract.stream
     held = kafka.ranges(stream.servers, declared.topics, declared.client)
     ends = checkpoint.offsets(checkpoint.committed)
-    begun = checkpoint.start()
+    # where a stream went on after its checkpoint was lost, what it had read before counts as well
+    before = checkpoint.begun().get("first", {})
+    known = {topic: {int(p): at for p, at in parts.items()} for topic, parts in before.items()}
+    begun = checkpoint.start() | known
     spans = [
         (topic, partition, begun.get(topic, {}).get(partition, 0), end, held[topic][partition][0])
         for topic, partitions in ends.items()
@@ -168,18 +177,21 @@ def _json(offsets: dict[tuple[str, int], int], held: dict[str, dict[int, tuple[i
 def _files(spark: Any, stream: Stream) -> list[Balance]:
     from pyspark.sql import functions as F
 
-    checkpoint, declared = stream.checkpoint, stream.contract.stream
+    checkpoint, declared, form = stream.checkpoint, stream.contract.stream, stream.contract.form
     prefix = f"file://{stream.lake}/"
     taken = {path.removeprefix(prefix) for path in checkpoint.seen(checkpoint.committed)}
+    if checkpoint.begun().get("from") == "latest":
+        taken -= set(checkpoint.begun()["files"])
     present = sorted(path for path in taken if (stream.lake / path).is_file())
     read: dict[str, int] = dict.fromkeys(present, 0)
     if present:
         paths = [f"file://{stream.lake}/{path}" for path in present]
-        if declared.format == "parquet":
-            source = spark.read.option("mergeSchema", "true").parquet(*paths)
+        if form in ("columns", "raw"):
+            format_ = "binaryFile" if form == "raw" else declared.format
+            source = spark.read.format(format_).load(paths)
         else:
             source = spark.read.text(paths).where(F.trim("value") != "")
-        header = int(declared.format == "csv" and declared.options.get("header", "true") == "true")
+        header = int(form == "csv" and declared.options.get("header", "true") == "true")
         counted = source.groupBy(F.col("_metadata.file_path").alias("path")).count().collect()
         by_uri = {_uri(f"{stream.lake}/{path}"): path for path in present}
         for row in counted:
@@ -199,6 +211,90 @@ def _files(spark: Any, stream: Stream) -> list[Balance]:
         over = bronze + quarantine - read[path]
         balances.append(Balance(path, read[path], bronze, quarantine, max(-over, 0), max(over, 0)))
     return balances
+
+
+def _delta(spark: Any, stream: Stream) -> list[Balance]:
+    """All rows that the source had gained when it was last read; its rows do not say their version.
+
+    Raises WorkError where rows were changed or deleted since: what was read is then nowhere to see.
+    """
+    end = _whole_versions(stream) - 1
+    source = _source(stream)
+    history = spark.sql(f"describe history delta.`{source}`").where(f"version <= {end}")
+    changed = history.where("operation in ('UPDATE', 'DELETE', 'MERGE', 'RESTORE')").limit(1)
+    if stream.start != "earliest" or changed.count():
+        raise WorkError(
+            f"{stream.contract.name}: what was read cannot be proven: {source} was changed beyond "
+            "appends, or was not read from its beginning"
+        )
+    read = spark.read.format("delta").option("versionAsOf", end).load(source).count()
+    (bronze, quarantine) = (
+        spark.read.format("delta").load(str(table)).count()
+        for table in (stream.bronze, stream.quarantine)
+    )
+    over = bronze + quarantine - read
+    return [Balance(source, read, bronze, quarantine, max(-over, 0), max(over, 0))]
+
+
+def _delta_changes(spark: Any, stream: Stream) -> list[Balance]:
+    """The changes of each version; the first may be the whole table, as it was then."""
+    from pyspark.sql import functions as F
+
+    end, source = _whole_versions(stream) - 1, _source(stream)
+    rows = _rows(spark, stream, ["_source_version"]).groupBy("_source_version")
+    counts = {
+        row[0]: (row[1], row[2])
+        for row in rows.agg(F.sum("_bronze"), F.sum(1 - F.col("_bronze"))).collect()
+    }
+    first = min(counts, default=end + 1)
+    read: dict[int, int] = {}
+    if stream.start == "earliest" and counts:
+        whole = spark.read.format("delta").option("versionAsOf", first)
+        read[first] = whole.load(source).count()
+        first += 1
+    if first <= end:
+        feed = {"readChangeFeed": "true", "startingVersion": first, "endingVersion": end}
+        changes = spark.read.format("delta").options(**feed).load(source)
+        read |= {row[0]: row[1] for row in changes.groupBy("_commit_version").count().collect()}
+    balances = []
+    for version in sorted({*read, *counts}):
+        bronze, quarantine = counts.get(version, (0, 0))
+        number = read.get(version, 0)
+        over = bronze + quarantine - number
+        name = f"version {version}"
+        balances.append(Balance(name, number, bronze, quarantine, max(-over, 0), max(over, 0)))
+    return balances
+
+
+def _rate(spark: Any, stream: Stream) -> list[Balance]:
+    """The numbers from 0 on, of which the source makes some every second."""
+    from pyspark.sql import functions as F
+
+    read = stream.checkpoint.rate_seconds() * stream.contract.stream.rows_per_second
+    found = _rows(spark, stream, ["_offset"]).where(F.col("_offset") < read)
+    total, bronze, different = found.agg(
+        F.count("*"), F.coalesce(F.sum("_bronze"), F.lit(0)), F.count_distinct("_offset")
+    ).first()
+    return [Balance("rate", read, bronze, total - bronze, read - different, total - different)]
+
+
+def _source(stream: Stream) -> str:
+    path = str(stream.contract.stream.path)
+    return path if "://" in path else str(stream.path)
+
+
+def _whole_versions(stream: Stream) -> int:
+    """The first version that was not read.
+
+    Raises WorkError while a version was read only in part, because batches are small.
+    """
+    found = stream.checkpoint.delta_position()
+    if found is None or not found[1]:
+        raise WorkError(
+            f"{stream.contract.name}: a version of its source was read only in part: run "
+            "headwaters ingest until nothing is left"
+        )
+    return found[0]
 
 
 def _uri(path: str) -> str:

@@ -2,7 +2,8 @@
 
 Structured Streaming keeps `metadata` (the checkpoint's own id), `offsets/<batch>` (planned),
 `commits/<batch>` (done) and, for files, `sources/0/<batch>` (which files each batch took).
-headwaters adds `contract.json`, the contract that the last planned batch is read with.
+headwaters adds `contract.json`, the contract that the last planned batch is read with, and, where
+the checkpoint takes the place of a lost one, `begin.json`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from headwaters.contract import Contract
@@ -95,6 +97,41 @@ class Checkpoint:
             if until is None or entry["batchId"] <= until
         }
 
+    def taken(self, batch: int) -> list[str]:
+        """The files of one batch, as unquoted URIs."""
+        log, files = self.path / "sources" / "0", []
+        for entry in range(self._log_offset(batch - 1) + 1, self._log_offset(batch) + 1):
+            file = log / str(entry)
+            lines = (file if file.exists() else log / f"{entry}.compact").read_text().splitlines()
+            found = (json.loads(line) for line in lines[1:] if line)
+            files += [unquote(one["path"]) for one in found if one["batchId"] == entry]
+        return files
+
+    def _log_offset(self, batch: int) -> int:
+        """How far a batch of a files stream reads in the source's own log."""
+        planned = self._planned(batch)
+        return -1 if planned is None else int(planned["logOffset"])
+
+    def delta_position(self) -> tuple[int, bool] | None:
+        """The version of a Delta source that is read next, and whether nothing of it was read yet.
+
+        None before the first batch.
+        """
+        planned = self._planned(self.committed)
+        if planned is None:
+            return None
+        untouched = planned["index"] < 0 and not planned["isStartingVersion"]
+        return int(planned["reservoirVersion"]), untouched
+
+    def rate_seconds(self) -> int:
+        """Up to which second of its own clock a rate source was read."""
+        return int(self._planned(self.committed) or 0)
+
+    def _planned(self, batch: int) -> Any:
+        """Where a batch ends, as the source says it; None before the first batch."""
+        file = self.path / "offsets" / str(batch)
+        return json.loads(file.read_text().splitlines()[2]) if file.exists() else None
+
     def pending(self, folder: Path, pattern: str | None = None) -> Pending:
         """The files under `folder` that no batch has taken yet."""
         seen = self.seen()
@@ -104,10 +141,7 @@ class Checkpoint:
 
     def offsets(self, batch: int) -> Offsets:
         """Where a batch of a Kafka stream ends; nothing before the first batch."""
-        file = self.path / "offsets" / str(batch)
-        if not file.exists():
-            return {}
-        ends = json.loads(file.read_text().splitlines()[2])
+        ends = self._planned(batch) or {}
         return {topic: {int(p): end for p, end in parts.items()} for topic, parts in ends.items()}
 
     def start(self) -> Offsets:
@@ -153,12 +187,24 @@ class Checkpoint:
         file = self.path / "commits" / str(self.committed)
         return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
 
+    def begun(self) -> dict[str, Any]:
+        """What `--from` decided for a checkpoint that takes the place of a lost one, else {}."""
+        file = self.path / "begin.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def keep_begun(self, note: dict[str, Any]) -> None:
+        """Write down where the first batch begins."""
+        self._keep("begin.json", json.dumps(note))
+
     def keep_contract(self, contract: Contract) -> None:
         """Write the contract down before a batch is planned with it."""
+        self._keep("contract.json", contract.model_dump_json(by_alias=True))
+
+    def _keep(self, name: str, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        new = self.path / ".contract.json.new"
-        new.write_text(contract.model_dump_json(by_alias=True))
-        new.replace(self.path / "contract.json")
+        new = self.path / f".{name}.new"
+        new.write_text(text)
+        new.replace(self.path / name)
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from headwaters.errors import UserError, WorkError
+
+if TYPE_CHECKING:
+    from headwaters.contract import Contract
+    from headwaters.project import Project
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
@@ -85,6 +89,13 @@ def ingest(
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve Prometheus metrics on this port of 127.0.0.1.")
     ] = None,
+    begin: Annotated[
+        Literal["earliest", "table", "latest"] | None,
+        typer.Option(
+            "--from",
+            help="Where a stream whose checkpoint is lost goes on; table: after what it holds.",
+        ),
+    ] = None,
 ) -> None:
     """Read streams into bronze tables; what does not fit goes to quarantine."""
     from headwaters.contract import seconds
@@ -98,18 +109,23 @@ def ingest(
     if once and every:
         raise UserError("--once ends and --every runs on: choose one")
     chosen = _words(select), _words(exclude)
-    raise typer.Exit(run(Project.find(), *chosen, once, period, metrics_port))
+    raise typer.Exit(run(Project.find(), *chosen, once, period, metrics_port, begin))
+
+
+def _contracts(select: Select, exclude: Exclude) -> tuple[Project, list[Contract]]:
+    from headwaters.manifest import load_contracts
+    from headwaters.project import Project
+
+    project = Project.find()
+    return project, load_contracts(project.root, _words(select), _words(exclude))
 
 
 @app.command()
 def streams(select: Select = None, exclude: Exclude = None) -> None:
     """Show each stream: what it has read, what is left, its last error. Starts no Spark."""
-    from headwaters.manifest import load_contracts
-    from headwaters.project import Project
     from headwaters.status import show, status
 
-    project = Project.find()
-    contracts = load_contracts(project.root, _words(select), _words(exclude))
+    project, contracts = _contracts(select, exclude)
     show([status(project, contract) for contract in contracts])
 
 
@@ -118,11 +134,8 @@ def audit(select: Select = None, exclude: Exclude = None) -> None:
     """Prove, record by record, that input = bronze + quarantine; exit code 1 when it is not."""
     from headwaters.audit import audit as run
     from headwaters.audit import summarise
-    from headwaters.manifest import load_contracts
-    from headwaters.project import Project
 
-    project = Project.find()
-    found = run(project, load_contracts(project.root, _words(select), _words(exclude)))
+    found = run(*_contracts(select, exclude))
     for name, balances in found.items():
         for line in summarise(name, balances):
             typer.echo(line)
@@ -139,12 +152,9 @@ def replay(
     ] = False,
 ) -> None:
     """Move what a mended contract now accepts from quarantine to bronze."""
-    from headwaters.manifest import load_contracts
-    from headwaters.project import Project
     from headwaters.replay import replay as run
 
-    project = Project.find()
-    contracts = load_contracts(project.root, _words(select), _words(exclude))
+    project, contracts = _contracts(select, exclude)
     for name, done in run(project, contracts, dry_run=not apply).items():
         moved = "moved to bronze" if apply else "would move to bronze (--apply moves them)"
         stays = ", ".join(f"{reason} {count:,}" for reason, count in done.refused.most_common())

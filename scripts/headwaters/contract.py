@@ -7,31 +7,37 @@ The same contract is read by `headwaters ingest`, which writes the tables, and b
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from headwaters.errors import UserError
 
-FILES_LINEAGE = (
-    ("_source_file", "string"),
-    ("_ingested_at", "timestamp"),
-    ("_batch_id", "bigint"),
-)
-KAFKA_LINEAGE = (
-    ("_topic", "string"),
-    ("_partition", "int"),
-    ("_offset", "bigint"),
-    ("_timestamp", "timestamp"),
-    ("_key", "binary"),
-    ("_headers", "array<struct<key:string,value:binary>>"),
-    ("_ingested_at", "timestamp"),
-    ("_batch_id", "bigint"),
-)
+# What each source says about where a record came from; Delta says nothing of a row as it is read.
+ORIGIN: dict[str, tuple[tuple[str, str], ...]] = {
+    "files": (("_source_file", "string"),),
+    "kafka": (
+        ("_topic", "string"),
+        ("_partition", "int"),
+        ("_offset", "bigint"),
+        ("_timestamp", "timestamp"),
+        ("_key", "binary"),
+        ("_headers", "array<struct<key:string,value:binary>>"),
+    ),
+    "delta": (),
+    "delta_changes": (
+        ("_source_change", "string"),
+        ("_source_version", "bigint"),
+        ("_source_timestamp", "timestamp"),
+    ),
+    "rate": (("_offset", "bigint"),),
+}
+BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))
 QUARANTINE_COLUMNS = (
     ("reason", "string"),
     ("field", "string"),
@@ -39,6 +45,8 @@ QUARANTINE_COLUMNS = (
     ("record", "binary"),
     ("contract", "string"),
 )
+# Why a record is in quarantine: see records.py
+REASONS = ("malformed", "type", "not_null", "check", "schema", "duplicate", "late")
 RESCUED = ("_rescued", "string")
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
 # The names of the declared properties, so that plan_tables knows which of a table's were ours.
@@ -68,6 +76,33 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+def _trigger(value: object) -> object:
+    if value == "available_now":
+        return value
+    if value == "real_time":
+        raise ValueError(
+            "Spark's real-time mode runs no code of its own on a batch, and so cannot write bronze "
+            "and quarantine exactly once: write a time such as 500ms"
+        )
+    try:
+        return seconds(value)
+    except ValueError:
+        raise ValueError("is neither available_now nor a time such as 10s") from None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict | list):  # an Avro schema may be written as YAML
+        return json.dumps(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _texts(values: object) -> object:
+    return {k: _text(v) for k, v in values.items()} if isinstance(values, dict) else values
+
+
+Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
+
+
 class Batch(_Part):
     """How much one micro-batch may hold."""
 
@@ -79,60 +114,109 @@ class Batch(_Part):
 
 
 class StartAt(_Part):
-    """A starting point of a topic that is neither its beginning nor its end."""
+    """A starting point that is neither the beginning nor the end of what the source holds."""
 
-    offsets: dict[str, dict[str, int]] | None = None
+    offsets: dict[str, dict[int, int]] | None = None
+    version: int | None = Field(default=None, ge=0)
     timestamp: datetime | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> StartAt:
-        if (self.offsets is None) == (self.timestamp is None):
-            raise ValueError("name either offsets or a timestamp")
+    def _just_one(self) -> StartAt:
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("name one of offsets, version, timestamp")
         return self
+
+    @property
+    def kind(self) -> str:
+        """What the point is given by."""
+        return next(iter(self.model_dump(exclude_none=True)))
+
+
+class Deduplicate(_Part):
+    """A record whose key came before, and not longer ago than `within`, is no new one."""
+
+    key: tuple[str, ...] = Field(min_length=1)
+    event_time: str
+    within: Duration
 
 
 class Stream(_Part):
     """`config.meta.stream`: where the records come from and how they are treated.
 
-    `path` belongs to files; `topics`, `servers`, `client`, `start` and `data_loss` to Kafka. Both
-    may be declared, and `from` says which one is read.
+    Each source has keys of its own, and those of others may stay declared: `from` says which one
+    is read.
     """
 
-    source: Literal["files", "kafka"] = Field(alias="from")
+    source: Literal["files", "kafka", "delta", "delta_changes", "rate"] = Field(alias="from")
     path: str | None = None
     topics: tuple[str, ...] = ()
     servers: str | None = None
-    client: dict[str, str] = {}
+    client: Texts = {}
     start: Literal["earliest", "latest"] | StartAt = "earliest"
     data_loss: Literal["fail", "skip"] = "fail"
-    format: Literal["json", "csv", "parquet"]
-    options: dict[str, str] = {}
+    on_change: Literal["fail", "skip", "ignore"] = "fail"
+    rows_per_second: int = Field(default=1, gt=0)
+    format: Literal["json", "csv", "parquet", "avro", "raw"] | None = None
+    options: Texts = {}
     batch: Batch = Batch()
-    trigger: Literal["available_now"] | Duration = "available_now"
-    schema_policy: Literal["fail", "rescue"] = Field(default="rescue", alias="schema")
+    trigger: Annotated[Literal["available_now"] | float, BeforeValidator(_trigger)] = (
+        "available_now"
+    )
+    schema_policy: Literal["fail", "rescue", "add_columns"] = Field(
+        default="rescue", alias="schema"
+    )
     bad_records: Literal["quarantine", "fail"] = "quarantine"
+    deduplicate: Deduplicate | None = None
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Stream:
-        if self.source == "files" and self.path is None:
-            raise ValueError("path is missing: the folder, relative to the lake")
+        if self.source in ("files", "delta", "delta_changes") and self.path is None:
+            what = "folder" if self.source == "files" else "Delta table"
+            raise ValueError(f"path is missing: the {what}, relative to the lake")
         if self.source == "kafka" and not self.topics:
             raise ValueError("topics is missing: the topics to read, as a list")
-        if self.source == "kafka" and self.format != "json":
-            raise ValueError(
-                f"format: {self.format} is a format of files; Kafka's records are json"
-            )
         return self
 
     @model_validator(mode="after")
-    def _options_of_the_format(self) -> Stream:
-        allowed = FORMAT_OPTIONS[self.format]
+    def _start_is_known_to_the_source(self) -> Stream:
+        allowed = STARTS[self.source]
+        given = self.start if isinstance(self.start, str) else self.start.kind
+        if given not in allowed:
+            raise ValueError(f"start: {_refuse(given, allowed, f'a start of {self.source}')}")
+        return self
+
+    @model_validator(mode="after")
+    def _format_of_the_source(self) -> Stream:
+        allowed = FORMATS.get(self.source)
+        if allowed is None:
+            return self
+        if self.format is None:
+            raise ValueError(f"format is missing: one of {', '.join(allowed)}")
+        if self.format not in allowed:
+            raise ValueError(f"format: {_refuse(self.format, allowed, f'read from {self.source}')}")
+        options = FORMAT_OPTIONS[self.format]
         for option in self.options:
-            if option not in allowed:
-                raise ValueError(f"options: {_refuse(option, allowed)}")
+            if option not in options:
+                raise ValueError(f"options: {_refuse(option, options)}")
+        if self.format == "avro" and self.source == "kafka" and "avroSchema" not in self.options:
+            raise ValueError("options: avroSchema is missing: the schema that records have")
+        if self.format in ("csv", "raw") and self.schema_policy == "add_columns":
+            raise ValueError(f"schema: add_columns: a record of {self.format} names no fields")
         return self
 
 
+STARTS: dict[str, tuple[str, ...]] = {
+    "files": ("earliest", "latest"),
+    "kafka": ("earliest", "latest", "offsets", "timestamp"),
+    "delta": ("earliest", "latest", "version", "timestamp"),
+    "delta_changes": ("earliest", "latest", "version", "timestamp"),
+    "rate": ("earliest",),
+}
+# The other sources deliver columns that have their types.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "files": ("json", "csv", "parquet", "avro", "raw"),
+    "kafka": ("json", "avro", "raw"),
+}
 FORMAT_OPTIONS: dict[str, tuple[str, ...]] = {
     "json": ("timestampFormat", "dateFormat", "allowComments", "allowSingleQuotes"),
     "csv": (
@@ -140,6 +224,8 @@ FORMAT_OPTIONS: dict[str, tuple[str, ...]] = {
         "timestampFormat", "dateFormat", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace",
     ),
     "parquet": ("mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
+    "avro": ("avroSchema", "confluent", "datetimeRebaseMode", "recursiveFieldMaxDepth"),
+    "raw": (),
 }  # fmt: skip
 
 
@@ -194,19 +280,27 @@ class Contract(_Part):
         return tuple(column for column in self.columns if column.expression is not None)
 
     @property
+    def form(self) -> str:
+        """What a record is when it arrives: `json`, `csv`, `raw`, `avro`, or typed `columns`."""
+        form = self.stream.format if self.stream.source in FORMATS else None
+        if form == "avro" and self.stream.source == "files":
+            return "columns"
+        return form if form in ("json", "csv", "raw", "avro") else "columns"
+
+    @property
     def rescues(self) -> bool:
         """Whether unknown fields are kept: a CSV file cannot name them record by record."""
-        return self.stream.schema_policy == "rescue" and self.stream.format != "csv"
+        return self.stream.schema_policy != "fail" and self.form not in ("csv", "raw")
 
     @property
     def lineage(self) -> tuple[tuple[str, str], ...]:
         """The columns that say where a record came from."""
-        return KAFKA_LINEAGE if self.stream.source == "kafka" else FILES_LINEAGE
+        return (*ORIGIN[self.stream.source], *BATCH)
 
     @property
     def origin(self) -> tuple[str, ...]:
         """The columns of the lineage that the source itself delivers."""
-        return tuple(name for name, _ in self.lineage if name not in ("_ingested_at", "_batch_id"))
+        return tuple(name for name, _ in ORIGIN[self.stream.source])
 
     def bronze_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the bronze table, in order."""
@@ -246,7 +340,8 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     ]
     if not columns:
         raise UserError(f"{where}: no columns: a stream needs its columns with their data_type")
-    reserved = {name for name, _ in (*FILES_LINEAGE, *KAFKA_LINEAGE, RESCUED)}
+    reserved = {name for origin in ORIGIN.values() for name, _ in origin}
+    reserved |= {name for name, _ in (*BATCH, RESCUED)}
     for column in columns:
         if column["name"] in reserved:
             raise UserError(
@@ -257,7 +352,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error, Stream, 'config.meta.stream')}") from None
     try:
-        return Contract(
+        contract = Contract(
             name=node["name"],
             table=node["identifier"],
             file=node["original_file_path"],
@@ -267,6 +362,9 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         )
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error, Contract, '')}") from None
+    if problem := _columns_for_the_stream(contract):
+        raise UserError(f"{where}: {problem}")
+    return contract
 
 
 def _properties(config: Mapping[str, Any]) -> dict[str, str]:
@@ -277,6 +375,41 @@ def _properties(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def new_columns(
+    contract: Contract, names: Iterable[str], types: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """The columns that unknown fields become: in their own type, or as text where they have none.
+
+    A name that no column can have, or that differs from another in case alone, is left out.
+    """
+    taken = {name.lower() for name, _ in contract.bronze_columns()}
+    taken |= {name for origin in ORIGIN.values() for name, _ in origin}
+    found = []
+    for name in names:
+        if name.lower() not in taken and re.fullmatch(r"[^\s,;{}()=.`]+", name):
+            found.append((name, types.get(name, "string")))
+            taken.add(name.lower())
+    return found
+
+
+def _columns_for_the_stream(contract: Contract) -> str | None:
+    """What is wrong with the columns of a stream that wants certain ones, or None."""
+    types = {column.name: column.data_type.strip().lower() for column in contract.columns}
+    read = [column.name for column in contract.read_columns]
+    if contract.form == "raw" and [types[name] for name in read] not in (["binary"], ["string"]):
+        return "format: raw wants one column of type binary or string, for the record as it came"
+    if contract.stream.source == "rate":
+        for name in set(read) - {"timestamp", "value"}:
+            return f"column {name}: {_refuse(name, ('timestamp', 'value'), 'a column of rate')}"
+    if wanted := contract.stream.deduplicate:
+        for name in (*wanted.key, wanted.event_time):
+            if name not in types:
+                return f"config.meta.stream.deduplicate: {_refuse(name, types, 'a column')}"
+        if types[wanted.event_time] != "timestamp":
+            return f"config.meta.stream.deduplicate: {wanted.event_time} is not a timestamp"
+    return None
 
 
 def _data_type(where: str, column: Mapping[str, Any]) -> str:
@@ -300,8 +433,15 @@ def _refuse(given: str, allowed: Iterable[str], what: str = "a key") -> str:
 
 def _explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
     """The first problem of a pydantic error, as one line for a person."""
-    problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"]]
+    # a misspelt key first; and of one that takes words or a mapping, what is wrong with the mapping
+    problem = min(
+        error.errors(),
+        key=lambda p: (
+            p["type"] != "extra_forbidden",
+            p["type"] == "literal_error" and isinstance(p["input"], Mapping),
+        ),
+    )
+    path = [str(part) for part in problem["loc"] if not _names_a_type(part)]
     key = ".".join(filter(None, [root, *path]))
     kind = problem["type"]
     if kind == "extra_forbidden":
@@ -317,10 +457,15 @@ def _explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
     return f"{key}: {message} (given: {problem['input']!r})" if path else f"{key}: {message}"
 
 
+def _names_a_type(part: object) -> bool:
+    """Whether a step of a pydantic error's path is a member of a union instead of a key."""
+    return isinstance(part, str) and "[" in part
+
+
 def _model_at(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
     for part in path:
         field = next(f for name, f in model.model_fields.items() if (f.alias or name) == part)
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            model = inner
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                model = inner
     return model

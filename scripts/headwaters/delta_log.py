@@ -20,12 +20,14 @@ class Snapshot:
 
     version: int
     rows: int | None
+    files: int
+    bytes: int
 
 
 def snapshot(table: Path) -> Snapshot | None:
     """The latest state of the table in this folder, or None when there is no Delta table."""
     log = table / "_delta_log"
-    commits = {int(path.stem): path for path in log.glob("*.json") if path.stem.isdigit()}
+    commits = _commits(table)
     checkpoints: dict[int, list[Path]] = {}
     for path in log.glob("*.checkpoint*.parquet"):
         checkpoints.setdefault(int(path.name.split(".")[0]), []).append(path)
@@ -34,9 +36,10 @@ def snapshot(table: Path) -> Snapshot | None:
     if not commits and start < 0:
         return None
     files: dict[tuple[str, str], int | None] = {}
+    sizes: dict[tuple[str, str], int] = {}
     if start >= 0:
         for add in _checkpoint(checkpoints[start]):
-            files[_key(add)] = _rows(add)
+            files[_key(add)], sizes[_key(add)] = _rows(add), int(add["size"])
     version = start
     for version in sorted(number for number in commits if number > start):
         for line in commits[version].read_text().splitlines():
@@ -44,10 +47,37 @@ def snapshot(table: Path) -> Snapshot | None:
             if remove := action.get("remove"):
                 files.pop(_key(remove), None)
             if add := action.get("add"):
-                files[_key(add)] = _rows(add)
+                files[_key(add)], sizes[_key(add)] = _rows(add), int(add["size"])
     counts = list(files.values())
     total = None if None in counts else sum(count for count in counts if count is not None)
-    return Snapshot(version, total)
+    return Snapshot(version, total, len(files), sum(sizes[key] for key in files))
+
+
+def commit_of(table: Path, app: str, batch: int) -> int | None:
+    """The version in which a writer (`txnAppId`) wrote a batch, if the log still has it."""
+    for version, path in sorted(_commits(table).items(), reverse=True):
+        for line in path.read_text().splitlines():
+            transaction = json.loads(line).get("txn")
+            if transaction and (transaction["appId"], transaction["version"]) == (app, batch):
+                return version
+    return None
+
+
+def appended(table: Path, since: int) -> tuple[int, int]:
+    """Files and bytes that commits from version `since` on have added to the rows of a table."""
+    files = size = 0
+    for version, path in _commits(table).items():
+        if version >= since:
+            for line in path.read_text().splitlines():
+                add = json.loads(line).get("add")
+                if add and add["dataChange"]:
+                    files, size = files + 1, size + int(add["size"])
+    return files, size
+
+
+def _commits(table: Path) -> dict[int, Path]:
+    log = table / "_delta_log"
+    return {int(path.stem): path for path in log.glob("*.json") if path.stem.isdigit()}
 
 
 def _complete(parts: list[Path]) -> bool:

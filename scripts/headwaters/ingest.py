@@ -21,12 +21,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headwaters.checkpoint import Checkpoint, Pending, landed
-from headwaters.contract import Contract
+from headwaters.checkpoint import Checkpoint, Pending
+from headwaters.contract import REASONS, Column, Contract, StartAt, new_columns
+from headwaters.delta_log import commit_of
 from headwaters.environment import find_java
 from headwaters.errors import UserError, WorkError
+from headwaters.lost_checkpoint import From, decide, left_out
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
+from headwaters.sources import look, read, records
 
 
 class _StopAsked(Exception):
@@ -44,6 +47,7 @@ class Stream:
     lake: Path
     batches: int = 0
     rows: int = 0
+    bytes: int = 0  # of bronze
     bad: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     pending: Pending | None = None
@@ -51,6 +55,7 @@ class Stream:
     cause: Exception | None = None
     query: Any = None
     trigger: str | float = "available_now"
+    begin: From | None = None
     failures: int = 0
     retry_at: float = 0.0
 
@@ -72,9 +77,15 @@ class Stream:
         return self.trigger != "available_now"
 
     @property
-    def folder(self) -> Path:
-        """Where the files of a files stream land."""
+    def path(self) -> Path:
+        """The folder of a files stream, the table of a Delta stream."""
         return self.lake / str(self.contract.stream.path)
+
+    @property
+    def start(self) -> str | StartAt:
+        """Where the first batch begins: as `--from` said, or else as declared."""
+        begun = self.checkpoint.begun().get("from", "table")
+        return self.contract.stream.start if begun == "table" else begun
 
     @property
     def servers(self) -> str:
@@ -98,18 +109,20 @@ def ingest(
     once: bool = False,
     every: float | None = None,
     metrics_port: int | None = None,
+    begin: From | None = None,
 ) -> int:
     """Run the selected streams; returns the exit code (see `run`).
 
     A stream whose trigger is `available_now` ends when nothing is left to read; one with a length
     of time runs on. `once` makes all of them end, `every` (seconds) makes all of them run on.
+    `begin` says where streams without a checkpoint begin.
 
     Raises UserError, before anything starts, for a contract or a folder that is not right.
     """
     os.chdir(project.root)
     contracts = load_contracts(project.root, select, exclude)
     trigger = "available_now" if once else every
-    return run(project, contracts, trigger=trigger, metrics_port=metrics_port)
+    return run(project, contracts, trigger=trigger, metrics_port=metrics_port, begin=begin)
 
 
 def run(
@@ -118,6 +131,7 @@ def run(
     spark: Any = None,
     trigger: str | float | None = None,
     metrics_port: int | None = None,
+    begin: From | None = None,
 ) -> int:
     """Run streams; returns 0, 1 when one of them failed, 130 or 143 when a signal cut them short.
 
@@ -132,6 +146,12 @@ def run(
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
         stream.trigger = trigger or stream.contract.stream.trigger
+        stream.begin = begin if stream.checkpoint.id is None else None
+    if begin and not any(stream.begin for stream in streams):
+        raise UserError(
+            f"--from {begin} is for a stream without a checkpoint, and each of these has one: they "
+            "go on from there"
+        )
     for stream in streams:
         look(stream)
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
@@ -163,6 +183,8 @@ def start_spark(project: Project) -> Any:
     """
     from pyspark.sql import SparkSession
 
+    from headwaters.tables import COMPACTION
+
     find_java()
     (project.lake / "logs").mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
@@ -172,30 +194,11 @@ def start_spark(project: Project) -> Any:
         "spark.scheduler.mode": "FAIR",
         # as dbt sets it: a computed column that fails on one record is null, and does not stop all
         "spark.sql.ansi.enabled": "false",
+        **COMPACTION,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def look(stream: Stream) -> None:
-    """See what a stream has not yet read, from its checkpoint and its source; costs no Spark.
-
-    Raises UserError for a folder that is not there, WorkError for a broker or topic.
-    """
-    declared = stream.contract.stream
-    if declared.source == "kafka":
-        from headwaters import kafka
-
-        ends = kafka.ranges(stream.servers, declared.topics, declared.client)
-        stream.pending = stream.checkpoint.behind(ends)
-        return
-    if not stream.folder.is_dir():
-        raise UserError(
-            f"{stream.contract.file}: {stream.contract.name} reads {declared.path}, "
-            f"but there is no folder {stream.folder}: land files there, or change 'path'"
-        )
-    stream.pending = stream.checkpoint.pending(stream.folder)
 
 
 def _run(spark: Any, streams: Sequence[Stream], stopping: Stopping, display: Any) -> None:
@@ -287,12 +290,21 @@ def _prepare(spark: Any, stream: Stream) -> None:
     files = table.files + quarantine.files
     known = stream.checkpoint.app_id in {*table.batches, *quarantine.batches}
     done = stream.checkpoint.committed >= 0
-    if stream.checkpoint.id is None and (files or table.batches):
+    if stream.begin:
+        decide(spark, stream, stream.begin)
+        stream.begin = None  # a stream that is started again goes on with what was decided
+    filled = files or table.batches
+    if stream.checkpoint.id is None and filled and not stream.checkpoint.begun():
         raise WorkError(
             f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
-            "missing: reading from the start would double the rows. Put the checkpoint back, or "
-            f"remove {stream.bronze} and {stream.quarantine} to ingest everything again"
+            f"missing. Put it back, or say where to go on: headwaters ingest --select "
+            f"{contract.name} --from table (after what bronze and quarantine hold), --from latest "
+            "(with what comes from now on) or --from earliest (everything again, also what is in "
+            "the table)"
         )
+    fresh = stream.checkpoint.id is None and not stream.checkpoint.begun()
+    if fresh and (contract.stream.source, contract.stream.start) == ("files", "latest"):
+        decide(spark, stream, "latest")  # Spark knows no such start of files
     if stream.checkpoint.id is not None and done and not known:
         raise WorkError(
             f"the checkpoint {stream.checkpoint.path} has read {stream.checkpoint.committed + 1} "
@@ -341,7 +353,7 @@ def _start(
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", contract.name)
     writer = Writer(stream, contract, stopping)
     query = (
-        _read(spark, stream, contract)
+        read(spark, stream, contract)
         .writeStream.queryName(contract.name)
         .option("checkpointLocation", str(stream.checkpoint.path))
         .foreachBatch(writer.write)
@@ -354,85 +366,6 @@ def _start(
     return query.trigger(processingTime=f"{stream.trigger} seconds").start()
 
 
-def _read(spark: Any, stream: Stream, contract: Contract) -> Any:
-    """The source as a streaming DataFrame: what the format delivers, and `_source_file`."""
-    from pyspark.sql import functions as F
-
-    from headwaters.records import CORRUPT, read_schema
-
-    declared = contract.stream
-    if declared.source == "kafka":
-        return _read_kafka(spark, stream, contract)
-    # Spark forgets files that are a week older than the newest one; a late file must not be lost.
-    options = {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
-    if declared.batch.max_files:
-        options["maxFilesPerTrigger"] = str(declared.batch.max_files)
-    if declared.batch.max_bytes:
-        options["maxBytesPerTrigger"] = declared.batch.max_bytes
-    reader = spark.readStream.options(**options)
-    folder = f"file://{stream.folder}"
-    if declared.format == "json":
-        raw = reader.text(folder).where(F.trim("value") != "")
-        columns = [F.col("value")]
-    elif declared.format == "csv":
-        csv = {"header": "true", "enforceSchema": "false", **declared.options}
-        raw = reader.options(**csv, columnNameOfCorruptRecord=CORRUPT).csv(
-            folder, schema=read_schema(contract)
-        )
-        columns = [F.col(f"`{name}`") for name in raw.columns]
-    else:
-        files = [f"file://{file}" for file in landed(stream.folder)]
-        known = spark.read.option("mergeSchema", "true").options(**declared.options)
-        schema = known.parquet(*files).schema if files else read_schema(contract)
-        raw = reader.options(**declared.options).schema(schema).parquet(folder)
-        columns = [F.col(f"`{name}`") for name in raw.columns]
-    return raw.select(*columns, _source_file(stream.lake).alias("_source_file"))
-
-
-def _read_kafka(spark: Any, stream: Stream, contract: Contract) -> Any:
-    from pyspark.sql import functions as F
-
-    declared = contract.stream
-    options = {
-        "kafka.bootstrap.servers": stream.servers,
-        "subscribe": ",".join(declared.topics),
-        "includeHeaders": "true",
-        "failOnDataLoss": str(declared.data_loss == "fail").lower(),
-        **{f"kafka.{key}": value for key, value in declared.client.items()},
-    }
-    if isinstance(declared.start, str):
-        options["startingOffsets"] = declared.start
-    elif declared.start.offsets is not None:
-        options["startingOffsets"] = json.dumps(declared.start.offsets)
-    elif declared.start.timestamp is not None:
-        moment = declared.start.timestamp
-        options["startingTimestamp"] = str(int(moment.timestamp() * 1000))
-        options["startingOffsetsByTimestampStrategy"] = "latest"
-    batch = declared.batch
-    if batch.max_records:
-        options["maxOffsetsPerTrigger"] = str(batch.max_records)
-    if batch.min_records:
-        options["minOffsetsPerTrigger"] = str(batch.min_records)
-        options["maxTriggerDelay"] = f"{int(batch.max_delay or 30)}s"
-    raw = spark.readStream.format("kafka").options(**options).load()
-    return raw.select(
-        F.col("value").cast("string").alias("value"),
-        *[F.col(name.removeprefix("_")).alias(name) for name in contract.origin],
-    )
-
-
-def _source_file(lake: Path) -> Any:
-    """The path of a record's file: inside the lake relative to it, so that the lake may move."""
-    from pyspark.sql import functions as F
-
-    path = F.col("_metadata.file_path")
-    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-    path = F.when(path.contains("%"), decoded).otherwise(path)
-    for prefix in (f"file://{lake}/", f"file:{lake}/"):
-        path = F.replace(path, F.lit(prefix), F.lit(""))
-    return path
-
-
 @dataclass
 class Writer:
     """Writes the batches of one stream into its two tables."""
@@ -441,6 +374,7 @@ class Writer:
     contract: Contract
     stopping: Stopping
     first: bool = True
+    newest: int | None = None  # event, of a stream that is de-duplicated
 
     def write(self, batch: Any, number: int) -> None:
         """One micro-batch: bronze, and quarantine when something in it is bad."""
@@ -453,7 +387,7 @@ class Writer:
     def _write(self, batch: Any, number: int) -> None:
         from pyspark.sql import Observation
 
-        from headwaters.records import bad_rows, good_rows, parse
+        from headwaters.records import bad_rows, good_rows, mark_repeated
         from headwaters.tables import state
 
         if self.stopping.signal:
@@ -461,11 +395,15 @@ class Writer:
         started = time.monotonic()
         at = datetime.now(UTC)
         rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
-        parsed = parse(self.contract, batch)
-        self._refuse_bad(parsed)
-        # Only the first batch of a run can be one that was written before.
         spark, app = batch.sparkSession, self.stream.checkpoint.app_id
+        parsed = self._parse(spark, batch, number)
+        self._refuse_bad(parsed)
+        parsed = left_out(spark, self.stream, self.contract, parsed, number)
+        # Only the first batch of a run can be one that was written before.
         done = self.first and state(spark, self.stream.bronze).batches.get(app, -1) >= number
+        if self.contract.stream.deduplicate:
+            before = self._bronze_before(spark, number, done)
+            parsed = mark_repeated(self.contract, parsed, before, self.newest)
         self.first = False
         any_bad = True
         if not done:
@@ -475,7 +413,10 @@ class Writer:
             )
             found = counts.get
             self.stream.rows += found["good"]
-            any_bad = any(count for reason, count in found.items() if reason != "good")
+            any_bad = any(found[reason] for reason in REASONS)
+            self.newest = max(filter(None, (self.newest, found.get("newest"))), default=None)
+        else:
+            self.newest = None  # does not know this batch yet
         if any_bad:
             bad = bad_rows(self.contract, parsed, at, number, Observation()).persist()
             try:
@@ -496,6 +437,61 @@ class Writer:
             quarantined=dict(self.stream.bad - bad_before),
             seconds=round(took, 3),
         )
+        self._keep_up(spark, self.stream.bronze)
+        if any_bad:
+            self._keep_up(spark, self.stream.quarantine)
+
+    def _parse(self, spark: Any, batch: Any, number: int) -> Any:
+        """The parsed batch; fields that are new become columns where the contract says so."""
+        from headwaters.records import parse, unknown_fields
+        from headwaters.tables import add_columns
+
+        raw = records(spark, self.stream, self.contract, batch, number)
+        if self.contract.stream.schema_policy != "add_columns":
+            return parse(self.contract, raw)
+        self.contract = widened(spark, self.stream.bronze, self.contract)
+        parsed = parse(self.contract, raw)
+        types = dict(raw.dtypes) if self.contract.form == "columns" else {}
+        if added := new_columns(self.contract, unknown_fields(parsed), types):
+            add_columns(spark, self.stream.bronze, added)
+            self.contract = widened(spark, self.stream.bronze, self.contract)
+            parsed = parse(self.contract, raw)
+        return parsed
+
+    def _bronze_before(self, spark: Any, number: int, done: bool) -> Any:
+        """Bronze as it was when the batch was first written, and the newest event in it.
+
+        A batch that runs again must find the same duplicates, though its rows are in bronze now.
+        """
+        from headwaters.records import newest_event
+        from headwaters.tables import state
+
+        version = state(spark, self.stream.bronze).version
+        if done:
+            written = commit_of(self.stream.bronze, self.stream.checkpoint.app_id, number)
+            version = version if written is None else written - 1
+        reader = spark.read.format("delta").option("versionAsOf", version)
+        before = reader.load(str(self.stream.bronze))
+        if self.newest is None:
+            self.newest = before.agg(newest_event(self.contract)).first()[0]
+        return before
+
+    def _keep_up(self, spark: Any, table: Path) -> None:
+        """Compact a table when small files have piled up: between two batches of its writer."""
+        from headwaters.tables import compact, needs_compaction, state
+
+        before = state(spark, table)
+        if table == self.stream.bronze:
+            self.stream.bytes = before.bytes
+        if not needs_compaction(before):
+            return
+        try:
+            compact(spark, table)
+        except Exception as error:  # the batch is written; the next one tries again
+            _log(self.stream, compaction_failed=_one_line(self.stream, error))
+        else:
+            left = state(spark, table).files
+            _log(self.stream, compacted=table.name, files=before.files, left=left)
 
     def _append(self, rows: Any, table: Path, number: int) -> None:
         (
@@ -518,9 +514,26 @@ class Writer:
             what = f"{bad['field']} {bad['message']}" if bad["field"] else bad["message"]
             if self.contract.stream.source == "kafka":
                 where = f"{row['_topic']}, partition {row['_partition']}, offset {row['_offset']}"
-            else:
+            elif self.contract.stream.source == "files":
                 where = row["_source_file"]
+            else:
+                where = self.contract.stream.path or self.contract.stream.source
             raise WorkError(f"{where}: a record {what}; nothing of its batch is kept")
+
+
+def widened(spark: Any, bronze: Path, contract: Contract) -> Contract:
+    """The contract with the columns that its table has got beyond it, where it lets them come."""
+    from headwaters.tables import columns
+
+    if contract.stream.schema_policy != "add_columns":
+        return contract
+    known = {name.lower() for name, _ in contract.bronze_columns()}
+    beyond = [
+        Column(name=name, data_type=kind)
+        for name, kind in columns(spark, bronze)
+        if name.lower() not in known
+    ]
+    return contract.model_copy(update={"columns": (*contract.columns, *beyond)})
 
 
 class Stopping:
@@ -557,13 +570,21 @@ def _one_line(stream: Stream, error: BaseException) -> str:
     if isinstance(error, UserError | WorkError):
         return str(error)
     java = getattr(error, "java_exception", None)
+    chain = str(error)
     while java is not None and java.getCause() is not None:
         java = java.getCause()
+        chain += str(java.getMessage())
     text = " ".join(str(error if java is None else java.getMessage()).split())
-    if "failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text:
+    if "failOnDataLoss" in chain or "KAFKA_DATA_LOSS" in chain:
         text = (
             "records were deleted from the topic (by its retention, or with the topic) before they "
             "were read; with `data_loss: skip` the stream goes on after them. " + text
+        )
+    if "DELTA_SOURCE_TABLE_IGNORE_CHANGES" in text or "DELTA_SOURCE_IGNORE_DELETE" in text:
+        text = (
+            "rows of its source were changed or deleted; `on_change: skip` leaves such commits "
+            "out, `on_change: ignore` reads again what they wrote, and `from: delta_changes` reads "
+            "each change. " + text
         )
     shown = text if len(text) <= 400 else text[:400] + "…"
     return f"{shown or type(error).__name__} (more in {stream.lake / 'logs' / 'spark.log'})"

@@ -5,36 +5,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import logging
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwaters.environment import cache_folder, fetch_locked, find_java
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
+from headwaters.servers import Server, await_start, end, free_port
 
 if TYPE_CHECKING:
     from headwaters.simulate import FinanceConfig
 
 
-@dataclass(frozen=True)
-class Broker:
-    """A running broker: its process and the port on 127.0.0.1 where it listens."""
-
-    pid: int
-    port: int
+class Broker(Server):
+    """A running broker."""
 
     @property
     def servers(self) -> str:
@@ -44,8 +36,11 @@ class Broker:
 
 def find(lake: Path) -> Broker | None:
     """The broker that runs on this lake, or None."""
-    broker = _last(lake)
-    return broker if broker and _listens(broker.port) and _alive(broker.pid) else None
+    return Broker.running(_record(lake))
+
+
+def _record(lake: Path) -> Path:
+    return lake / "kafka" / "broker.json"
 
 
 def servers(lake: Path) -> str:
@@ -116,7 +111,10 @@ def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
             made.result()
 
 
-def send(servers: str, topic: str, records: Iterable[tuple[str | None, str | bytes]]) -> int:
+Record = tuple[str | None, str | bytes | None]  # key and value
+
+
+def send(servers: str, topic: str, records: Iterable[Record]) -> int:
     """Send keys and values, in order; returns how many. Raises WorkError when one is not taken."""
     from confluent_kafka import KafkaError, Producer
 
@@ -184,10 +182,10 @@ def start(project: Project, port: int | None = None, patience: float = 60.0) -> 
     jars = _jars(project)
     folder = project.lake / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
-    before = _last(project.lake)
-    chosen = _free_port(port if port is not None else before.port if before else 0)
+    before = Broker.last(_record(project.lake))
+    chosen = free_port(port if port is not None else before.port if before else 0)
     settings = folder / "server.properties"
-    settings.write_text(_properties(folder / "data", chosen, _free_port(0)))
+    settings.write_text(_properties(folder / "data", chosen, free_port()))
     log = folder / "broker.log"
     java = [str(find_java().path), "-Xmx384m", "-cp", f"{jars}/*"]
     with log.open("wb") as output:
@@ -200,32 +198,17 @@ def start(project: Project, port: int | None = None, patience: float = 60.0) -> 
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    until = time.monotonic() + patience
-    while not _listens(chosen):
-        if process.poll() is not None:
-            raise WorkError(f"the Kafka broker ended while it started (see {log})")
-        if time.monotonic() > until:
-            process.kill()
-            raise WorkError(f"the Kafka broker does not listen after {patience:.0f} s (see {log})")
-        time.sleep(0.1)
+    await_start(process, chosen, "the Kafka broker", log, patience)
     broker = Broker(process.pid, chosen)
-    draft = folder / "broker.draft"
-    draft.write_text(json.dumps(asdict(broker)))
-    draft.replace(folder / "broker.json")
+    broker.remember(_record(project.lake))
     return broker
 
 
-def stop(lake: Path, patience: float = 20.0) -> Broker | None:
+def stop(lake: Path) -> Broker | None:
     """Stop the broker of this lake and wait until it is gone; None if none runs. Data is kept."""
     broker = find(lake)
-    if broker is None:
-        return None
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(broker.pid, number)
-        until = time.monotonic() + patience
-        while _alive(broker.pid) and time.monotonic() < until:
-            time.sleep(0.05)
+    if broker is not None:
+        end(broker.pid)
     return broker
 
 
@@ -271,39 +254,3 @@ def _jars(project: Project) -> Path:
         home = Path(pyspark.__file__).parent
         fetch_locked(module, hashes, home, find_java(), folder)
     return folder
-
-
-def _last(lake: Path) -> Broker | None:
-    try:
-        return Broker(**json.loads((lake / "kafka" / "broker.json").read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _free_port(port: int) -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            if port:
-                raise UserError(f"port {port} is taken: choose another --port") from None
-            raise
-        chosen: int = probe.getsockname()[1]
-        return chosen
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _alive(pid: int) -> bool:
-    with contextlib.suppress(ChildProcessError):  # it may be the child of another process
-        os.waitpid(pid, os.WNOHANG)
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True

@@ -21,7 +21,7 @@ def render(streams: Sequence[Stream]) -> str:
     def metric(name: str, kind: str, what: str, values: Sequence[tuple[str, float]]) -> None:
         lines.append(f"# HELP headwaters_{name} {what}")
         lines.append(f"# TYPE headwaters_{name} {kind}")
-        lines.extend(f"headwaters_{name}{{{labels}}} {value:g}" for labels, value in values)
+        lines.extend(f"headwaters_{name}{{{labels}}} {value}" for labels, value in values)
 
     named = [(f'stream="{stream.contract.name}"', stream) for stream in streams]
     metric("rows_total", "counter", "Rows written to bronze.", [(n, s.rows) for n, s in named])
@@ -31,6 +31,7 @@ def render(streams: Sequence[Stream]) -> str:
         "Records put into quarantine, by reason and field.",
         [(f'{n},reason="{reason}"', count) for n, s in named for reason, count in s.bad.items()],
     )
+    metric("bronze_bytes", "gauge", "Size of bronze.", [(n, s.bytes) for n, s in named])
     metric("batches_total", "counter", "Batches done.", [(n, s.batches) for n, s in named])
     metric(
         "batch_seconds_total",

@@ -3,21 +3,22 @@
 A batch is split by one column, `_bad`: null for a good record, else a struct of reason, field and
 message. Reasons: `malformed` (not a record of the format at all), `type` (a field does not fit its
 data_type), `not_null` and `check` (a declared constraint is broken), `schema` (an unknown field
-where the policy is `fail`). Everything here only builds expressions; nothing is read or written.
+where the policy is `fail`), `duplicate` and `late` (see `mark_repeated`). Everything here only
+builds expressions; nothing is read or written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 import headwaters.contract as declared
-from headwaters.contract import Contract
+from headwaters.contract import REASONS, Contract
 
-REASONS = ("malformed", "type", "not_null", "check", "schema")
 CORRUPT = "_corrupt"
 
 
@@ -27,58 +28,55 @@ def read_schema(contract: Contract) -> str:
     return ", ".join([*columns, f"`{CORRUPT}` string"])
 
 
-def parse_text(contract: Contract, raw: DataFrame) -> DataFrame:
-    """As `parse`, for quarantined records of any format: `raw` has their text as `value`.
+def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
+    """As `parse`, for rows of quarantine; `_batch_id` and `reason` are kept.
 
-    A record of a Parquet file was kept as JSON.
+    What has no text of its own (a row of a Parquet file) was kept as JSON.
     """
-    if contract.stream.format != "csv":
-        stream = contract.stream.model_copy(update={"format": "json"})
-        return parse(contract.model_copy(update={"stream": stream}), raw)
-    options = {k: v for k, v in contract.stream.options.items() if k != "header"}
-    options["columnNameOfCorruptRecord"] = CORRUPT
-    row = F.from_csv("value", read_schema(contract), options).alias("_row")
-    return parse(contract, raw.select("*", row).select("*", "_row.*").drop("_row"))
+    kept = ("_batch_id", "reason")
+    bytes_ = contract.form in ("avro", "raw")
+    value = F.col("record") if bytes_ else F.col("record").cast("string")
+    raw = rows.select(value.alias("value"), *contract.origin, *kept)
+    if contract.form == "columns":
+        return parse(contract, raw, kept, "json")
+    if contract.form == "csv":
+        options = {k: v for k, v in contract.stream.options.items() if k != "header"}
+        options["columnNameOfCorruptRecord"] = CORRUPT
+        row = F.from_csv("value", read_schema(contract), options).alias("_row")
+        raw = raw.select("*", row).select("*", "_row.*").drop("_row")
+    return parse(contract, raw, kept)
 
 
-def parse(contract: Contract, raw: DataFrame) -> DataFrame:
+def parse(
+    contract: Contract, raw: DataFrame, kept: Sequence[str] = (), form: str | None = None
+) -> DataFrame:
     """Columns of the contract, `_bad`, `_raw` and `_rescued` for each record that came in.
 
-    `raw` has, besides the lineage that the source delivers: for JSON `value` (the record's text),
-    for CSV the typed columns, for Parquet the columns as the files have them.
+    `raw` has, besides the lineage that the source delivers and what is to be `kept`, by the
+    contract's form: for JSON, Avro and raw `value` (the record's text or bytes), for CSV the typed
+    columns, for columns what the source has.
     """
-    names = [column.name for column in contract.read_columns]
-    # a replay brings the batch along
-    origin = [*contract.origin, *(["_batch_id"] if "_batch_id" in raw.columns else [])]
-    if contract.stream.format == "json":
+    form = form or contract.form
+    origin = [*contract.origin, *kept]
+    if form == "json":
+        typed = _from_json(contract, raw, origin)
+    elif form == "csv":
+        value = F.col("value") if "value" in raw.columns else F.col(CORRUPT)
+        typed = raw.select("*", value.alias("_raw"))
+    elif form == "raw":
+        (column,) = contract.read_columns
+        value = F.col("value")
         typed = raw.select(
-            "*",
-            F.from_json(
-                "value",
-                read_schema(contract),
-                {**contract.stream.options, "columnNameOfCorruptRecord": CORRUPT},
-            ).alias("_row"),
-        ).select(
-            *origin,
-            F.col("value").alias("_raw"),
-            *[F.col(f"_row.`{name}`").alias(name) for name in names],
-            F.col(f"_row.{CORRUPT}").alias(CORRUPT),
-            F.json_object_keys("value").alias("_keys"),
+            *origin, value.alias("_raw"), value.cast(column.data_type).alias(column.name)
         )
-    elif contract.stream.format == "csv":
-        typed = raw.select(
-            "*", (F.col("value") if "value" in raw.columns else F.col(CORRUPT)).alias("_raw")
-        )
+    elif form == "avro":
+        typed = _from_avro(contract, raw, origin)
     else:
-        unknown = [F.col(f"`{c}`") for c in raw.columns if c not in {*names, *contract.origin}]
-        given = [F.col(f"`{name}`") for name in names if name in raw.columns]
-        typed = raw.select(
-            *contract.origin,
-            *[_cast(column, raw) for column in contract.read_columns],
-            F.to_json(F.struct(*given, *unknown)).alias("_raw"),
-            (F.to_json(F.struct(*unknown)) if unknown else _null()).alias("_unknown"),
-            F.coalesce(*_uncast(contract, raw), _no_problem()).alias("_uncast"),
-        )
+        names = [column.name for column in contract.read_columns if column.name in raw.columns]
+        names += [name for name in raw.columns if name not in (*names, *origin)]
+        given = {name: F.col(f"`{name}`") for name in names}
+        text = F.to_json(F.struct(*given.values()))
+        typed = _from_columns(contract, raw, origin, given, text)
     for column in contract.computed_columns:
         value = F.expr(str(column.expression)).cast(column.data_type)
         typed = typed.withColumn(column.name, value)
@@ -86,9 +84,144 @@ def parse(contract: Contract, raw: DataFrame) -> DataFrame:
         *[F.col(f"`{column.name}`") for column in contract.columns],
         *origin,
         F.col("_raw").cast("binary").alias("_raw"),
-        _rescued(contract).alias("_rescued"),
-        _bad(contract).alias("_bad"),
+        _rescued(contract, form).alias("_rescued"),
+        _bad(contract, form).alias("_bad"),
     )
+
+
+def _from_json(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+    text = F.col("value")
+    row = F.from_json(
+        F.when(~_wild(contract, text), text),
+        read_schema(contract),
+        {**_format_options(contract), "columnNameOfCorruptRecord": CORRUPT},
+    )
+    return raw.select("*", row.alias("_row")).select(
+        *origin,
+        text.alias("_raw"),
+        *[F.col(f"_row.`{c.name}`").alias(c.name) for c in contract.read_columns],
+        F.col(f"_row.{CORRUPT}").alias(CORRUPT),
+        F.json_object_keys("value").alias("_keys"),
+    )
+
+
+def _format_options(contract: Contract) -> dict[str, str]:
+    return contract.stream.options if contract.form == "json" else {}
+
+
+def _wild(contract: Contract, text: Column) -> Column:
+    """Whether a record holds a number such as 1e100000000.
+
+    Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
+    """
+    if not any("decimal" in column.data_type.lower() for column in contract.read_columns):
+        return F.lit(False)
+    return F.coalesce(text.rlike("[0-9][eE][+-]?[0-9]{5}"), F.lit(False))
+
+
+def _from_avro(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+    """Records of one Avro schema, each without the header of a file.
+
+    The schema is wrapped into a record of one field, which changes no byte: what does not fit is
+    then null as a whole, where it would otherwise be a record of nulls.
+    """
+    from pyspark.sql.avro.functions import from_avro
+
+    options = contract.stream.options
+    payload = F.col("value")
+    if options.get("confluent") == "true":  # a zero byte and the number of the schema come first
+        payload = F.expr("substring(value, 6)")
+    wrapped = (
+        f'{{"type": "record", "name": "headwaters_record", "fields": '
+        f'[{{"name": "record", "type": {options["avroSchema"]}}}]}}'
+    )
+    reading = {k: v for k, v in options.items() if k not in ("avroSchema", "confluent")}
+    decoded = (
+        raw.select(
+            "*", from_avro(payload, wrapped, {**reading, "mode": "PERMISSIVE"}).alias("_avro")
+        )
+        .select("*", "_avro.record")
+        .drop("_avro")
+    )
+    names = decoded.select("record.*").columns
+    given = {name: F.col(f"record.`{name}`") for name in names}
+    whole = F.col("record").isNotNull().alias("_whole")
+    return _from_columns(contract, decoded, origin, given, F.col("value"), whole)
+
+
+def _from_columns(
+    contract: Contract,
+    raw: DataFrame,
+    origin: Sequence[str],
+    given: Mapping[str, Column],
+    text: Column,
+    *more: Column,
+) -> DataFrame:
+    """Columns that have a type already, by name, in the types that the contract declares."""
+    declared_names = {column.name for column in contract.read_columns}
+    unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
+    return raw.select(
+        *origin,
+        *[
+            given.get(c.name, F.lit(None)).try_cast(c.data_type).alias(c.name)
+            for c in contract.read_columns
+        ],
+        text.alias("_raw"),
+        (F.to_json(F.struct(*unknown)) if unknown else _null()).alias("_unknown"),
+        F.coalesce(*_uncast(contract, given), _no_problem()).alias("_uncast"),
+        *more,
+    )
+
+
+def unknown_fields(parsed: DataFrame) -> list[str]:
+    """The names of the fields in a parsed batch that are not columns, in order."""
+    names = F.explode(F.expr("json_object_keys(_rescued)")).alias("name")
+    found = parsed.where("_rescued is not null").select(names).distinct().collect()
+    return sorted(row["name"] for row in found)
+
+
+def newest_event(contract: Contract, rows: Column | None = None) -> Column:
+    """The time of the newest event of a table's rows, in microseconds; not later than taken in.
+
+    One record from the far future would otherwise make everything that follows late.
+    """
+    assert contract.stream.deduplicate
+    time = F.col(f"`{contract.stream.deduplicate.event_time}`")
+    taken = F.least(time, F.col("_ingested_at"))
+    return F.unix_micros(F.max(taken if rows is None else F.when(rows, taken))).alias("newest")
+
+
+def mark_repeated(
+    contract: Contract, parsed: DataFrame, bronze: DataFrame, newest: int | None
+) -> DataFrame:
+    """A parsed batch in which good records that repeat a key are marked `duplicate`.
+
+    The watermark is `newest` (microseconds) less the declared time. A record older than it is
+    `late`, since nobody knows any more whether its key came before; of the others only the first of
+    a key is good, over the batch and the rows of `bronze` that are not older. Without `newest`
+    there is no watermark.
+    """
+    wanted = contract.stream.deduplicate
+    assert wanted
+    time, keys = F.col(f"`{wanted.event_time}`"), [f"`{key}`" for key in wanted.key]
+    good, late = F.col("_bad").isNull(), F.lit(False)
+    if newest is not None:
+        watermark = F.timestamp_micros(F.lit(newest - int(wanted.within * 1e6)))
+        late = F.coalesce(time < watermark, F.lit(False))
+        bronze = bronze.where(time >= watermark)
+    known = bronze.select(*keys).distinct().withColumn("_seen", F.lit(True))
+    parsed = parsed.join(known, list(wanted.key), "left")
+    # every run of the same batch must choose the same one; equal records are all the same
+    places = [name for name in contract.origin if name not in ("_key", "_headers", "_timestamp")]
+    order = Window.partitionBy(*keys, good & ~late).orderBy(time, *places, "_raw")
+    complete = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys])
+    repeated = complete & (F.col("_seen").isNotNull() | (F.row_number().over(order) > 1))
+    name = F.lit(", ".join(wanted.key))
+    what = F.lit(f"is older than the newest event by more than {wanted.within:g} s")
+    verdict = F.when(late, problem_of("late", F.lit(wanted.event_time), what)).when(
+        repeated, problem_of("duplicate", name, F.lit("came before"))
+    )
+    return parsed.withColumn("_bad", F.when(good, verdict).otherwise(F.col("_bad")))
 
 
 def good_rows(
@@ -99,7 +232,9 @@ def good_rows(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()],
         "_bad",
     )
-    return _parsed_once(rows, counts).where("_bad is null").drop("_bad")
+    good = F.col("_bad").isNull()
+    newest = [newest_event(contract, good)] if contract.stream.deduplicate else []
+    return _parsed_once(rows, counts, *newest).where("_bad is null").drop("_bad")
 
 
 def bad_rows(
@@ -119,14 +254,15 @@ def bad_rows(
     )
 
 
-def _parsed_once(rows: DataFrame, counts: Observation) -> DataFrame:
+def _parsed_once(rows: DataFrame, counts: Observation, *more: Column) -> DataFrame:
     """An observation between parsing and what follows.
 
     Spark would otherwise push the filter on `_bad` below the parsing, and evaluate the parsing
     again for each column that the filter mentions.
     """
     by_reason = [F.count_if(F.col("_bad.reason") == reason).alias(reason) for reason in REASONS]
-    return rows.observe(counts, F.count_if(F.col("_bad").isNull()).alias("good"), *by_reason)
+    good = F.count_if(F.col("_bad").isNull()).alias("good")
+    return rows.observe(counts, good, *by_reason, *more)
 
 
 def _batch_columns(at: datetime, batch: int) -> list[Column]:
@@ -137,10 +273,10 @@ def _null() -> Column:
     return F.lit(None).cast("string")
 
 
-def _rescued(contract: Contract) -> Column:
+def _rescued(contract: Contract, form: str) -> Column:
     if not contract.rescues:
         return _null()
-    if contract.stream.format == "parquet":
+    if form != "json":
         return F.when(F.col("_unknown") != "{}", F.col("_unknown"))
     kept = f"map_filter({_FIELDS}, (k, v) -> array_contains({_unknown_keys(contract)}, k))"
     return F.when(_has_unknown(contract), F.expr(f"to_json({kept})"))
@@ -166,28 +302,21 @@ def _no_problem() -> Column:
     return F.lit(None).cast("struct<reason:string,field:string,message:string>")
 
 
-def _cast(column: declared.Column, raw: DataFrame) -> Column:
-    """A Parquet column in its declared type; null where the files do not have it."""
-    value = F.col(f"`{column.name}`") if column.name in raw.columns else F.lit(None)
-    return value.try_cast(column.data_type).alias(column.name)
-
-
-def _uncast(contract: Contract, raw: DataFrame) -> list[Column]:
-    """A problem for each Parquet column whose value does not fit its declared type."""
+def _uncast(contract: Contract, given: Mapping[str, Column]) -> list[Column]:
+    """A problem for each column whose value does not fit its declared type."""
     return [
         F.when(
-            F.col(f"`{column.name}`").isNotNull()
-            & F.col(f"`{column.name}`").try_cast(column.data_type).isNull(),
-            _type_problem(column, F.col(f"`{column.name}`").cast("string")),
+            given[column.name].isNotNull() & given[column.name].try_cast(column.data_type).isNull(),
+            _type_problem(column, given[column.name].cast("string")),
         )
         for column in contract.read_columns
-        if column.name in raw.columns
+        if column.name in given
     ]
 
 
 def _type_problem(column: declared.Column, text: Column) -> Column:
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
-    return _problem("type", F.lit(column.name), shown)
+    return problem_of("type", F.lit(column.name), shown)
 
 
 def _literal(text: str) -> str:
@@ -195,35 +324,44 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _problem(reason: str, field: Column, message: Column) -> Column:
-    return F.struct(F.lit(reason).alias("reason"), field.alias("field"), message.alias("message"))
+def problem_of(reason: str, field: Column | None = None, message: Column | None = None) -> Column:
+    """What is wrong with a record, as `_bad` holds it."""
+    named = _null() if field is None else field
+    said = _null() if message is None else message
+    return F.struct(F.lit(reason).alias("reason"), named.alias("field"), said.alias("message"))
 
 
-def _bad(contract: Contract) -> Column:
+def _bad(contract: Contract, form: str) -> Column:
     """The first thing that is wrong with a record, or null."""
     problems: list[Column] = []
-    form = contract.stream.format
-    if form == "parquet":
-        problems.append(F.col("_uncast"))
-    else:
-        problems.append(F.when(F.col(CORRUPT).isNotNull(), _misfit(contract)))
+
+    def malformed(when: Column, message: str) -> None:
+        problems.append(F.when(when, problem_of("malformed", _null(), F.lit(message))))
+
     if form == "json":
-        empty = _problem("malformed", _null(), F.lit("is empty"))
-        problems.append(F.when(F.col("_keys").isNull(), empty))
-        trailing = _problem("malformed", _null(), F.lit("more than one JSON object in a record"))
-        problems.append(F.when(_goes_on_after_the_record(), trailing))
-    if form == "json" and contract.stream.schema_policy == "fail":
-        field = F.get(F.expr(_unknown_keys(contract)), F.lit(0))
-        undeclared = _problem("schema", field, F.lit("is not declared"))
-        problems.append(F.when(_has_unknown(contract), undeclared))
+        malformed(_wild(contract, F.col("_raw")), "has a number with an exponent of five digits")
+    if form in ("json", "csv"):
+        problems.append(F.when(F.col(CORRUPT).isNotNull(), _misfit(contract, form)))
+    if form == "json":
+        malformed(F.col("_keys").isNull(), "is empty")
+        malformed(_goes_on_after_the_record(), "more than one JSON object in a record")
+    if form == "avro":
+        malformed(~F.col("_whole"), "is not a record of the Avro schema")
+    if form in ("avro", "columns"):
+        problems.append(F.col("_uncast"))
+    if contract.stream.schema_policy == "fail" and form in ("json", "avro", "columns"):
+        keys = _unknown_keys(contract) if form == "json" else "json_object_keys(_unknown)"
+        undeclared = problem_of("schema", F.get(F.expr(keys), F.lit(0)), F.lit("is not declared"))
+        there = _has_unknown(contract) if form == "json" else F.col("_unknown") != "{}"
+        problems.append(F.when(there, undeclared))
     for column in contract.columns:
         value, name = F.col(f"`{column.name}`"), F.lit(column.name)
         for rule in column.constraints:
             if rule.type == "not_null":
-                problem = _problem("not_null", name, F.lit("is null"))
+                problem = problem_of("not_null", name, F.lit("is null"))
                 problems.append(F.when(value.isNull(), problem))
             else:
-                problem = _problem("check", name, F.lit(f"breaks {rule.expression}"))
+                problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
                 problems.append(F.when(F.expr(f"not ({rule.expression})"), problem))
     return F.coalesce(*problems, _no_problem())
 
@@ -238,11 +376,11 @@ def _goes_on_after_the_record() -> Column:
     return (F.instr(text, "}") != F.length(text)) & ~alone
 
 
-def _misfit(contract: Contract) -> Column:
+def _misfit(contract: Contract, form: str) -> Column:
     """Why a record did not fit the columns: the first declared field that has text but no value."""
     columns = contract.read_columns
     strings = ", ".join(f"`{column.name}` string" for column in columns)
-    if contract.stream.format == "json":
+    if form == "json":
         fields = F.from_json("_raw", "map<string,string>")
         texts = [F.element_at(fields, F.lit(column.name)) for column in columns]
         whole = fields.isNotNull()
@@ -261,4 +399,4 @@ def _misfit(contract: Contract) -> Column:
         )
         for column, text in zip(columns, texts, strict=True)
     ]
-    return F.coalesce(*misfits, _problem("malformed", _null(), F.lit(malformed)))
+    return F.coalesce(*misfits, problem_of("malformed", _null(), F.lit(malformed)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from headwaters.contract import Contract
 from headwaters.errors import WorkError
-from headwaters.ingest import Stream, start_spark
+from headwaters.ingest import Stream, start_spark, widened
 from headwaters.project import Project
 
 
@@ -53,7 +53,7 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     from delta.tables import DeltaTable
     from pyspark.sql import functions as F
 
-    from headwaters.tables import make_table
+    from headwaters.tables import make_table, state
 
     if stream.checkpoint.unfinished:
         raise WorkError(
@@ -64,12 +64,17 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     note = stream.checkpoint.path / "replay.json"
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
     version = quarantine.history(1).collect()[0]["version"]
+    before = state(spark, stream.bronze).version
     contract = stream.contract
     if note.exists():
         begun = json.loads(note.read_text())
-        version, contract = begun["version"], Contract.model_validate(begun["contract"])
+        version, before = begun["version"], begun["bronze"]
+        contract = Contract.model_validate(begun["contract"])
+    contract = widened(spark, stream.bronze, contract)
+    bronze = spark.read.format("delta").option("versionAsOf", before).load(str(stream.bronze))
     rows = spark.read.format("delta").option("versionAsOf", version).load(str(stream.quarantine))
-    counted = _parsed(contract, rows).groupBy("_bad.reason", "_bad.field").count().collect()
+    parsed = _parsed(contract, rows, bronze)
+    counted = parsed.groupBy("_bad.reason", "_bad.field").count().collect()
     refused: Counter[str] = Counter()
     accepted = 0
     for row in counted:
@@ -79,18 +84,19 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
             refused[" ".join(filter(None, (row["reason"], row["field"])))] = row["count"]
     if dry_run or not accepted:
         return Replayed(accepted, refused)
-    noted = {"version": version, "contract": contract.model_dump(mode="json", by_alias=True)}
+    declared = contract.model_dump(mode="json", by_alias=True)
+    noted = {"version": version, "bronze": before, "contract": declared}
     draft = note.with_name(".replay.json.new")
     draft.write_text(json.dumps(noted))
     draft.replace(note)
     make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
-    good = _parsed(contract, rows).where("_bad is null")
+    good = parsed.where("_bad is null")
     at = datetime.now(UTC)
-    bronze = good.withColumn("_ingested_at", F.lit(at)).select(
+    moved = good.withColumn("_ingested_at", F.lit(at)).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
     (
-        bronze.write.format("delta")
+        moved.write.format("delta")
         .mode("append")
         .option("txnAppId", f"{stream.checkpoint.app_id}:replay")
         .option("txnVersion", version)
@@ -109,11 +115,18 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     return Replayed(accepted, refused)
 
 
-def _parsed(contract: Contract, rows: Any) -> Any:
-    """Quarantined records, parsed by a contract as if they had just come in."""
+def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
+    """Quarantined records, parsed by a contract as if they had just come in.
+
+    Where keys must not repeat, a record whose key is in bronze by now stays, whatever was wrong.
+    """
     from pyspark.sql import functions as F
 
-    from headwaters.records import parse_text
+    from headwaters.records import mark_repeated, parse_again, problem_of
 
-    text = F.col("record").cast("string").alias("value")
-    return parse_text(contract, rows.select(text, *contract.origin, "_batch_id"))
+    parsed = parse_again(contract, rows)
+    if not contract.stream.deduplicate:
+        return parsed
+    late = F.when(F.col("_bad").isNull() & (F.col("reason") == "late"), problem_of("late"))
+    parsed = parsed.withColumn("_bad", F.coalesce("_bad", late))
+    return mark_repeated(contract, parsed, bronze, None)

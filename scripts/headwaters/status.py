@@ -12,8 +12,9 @@ from rich.table import Table
 from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
 from headwaters.errors import UserError, WorkError
-from headwaters.ingest import Stream, look
+from headwaters.ingest import Stream
 from headwaters.project import Project
+from headwaters.sources import look
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Status:
     last: datetime | None
     rows: int | None
     quarantined: int | None
+    bytes: int
     behind: str
     error: str | None
 
@@ -35,7 +37,7 @@ def status(project: Project, contract: Contract) -> Status:
     stream = Stream.of(project, contract)
     try:
         look(stream)
-        behind = str(stream.pending)
+        behind = "unknown" if stream.pending is None else str(stream.pending)
         if stream.checkpoint.unfinished:
             behind += ", a batch cut short"
         error = stream.checkpoint.error
@@ -45,13 +47,14 @@ def status(project: Project, contract: Contract) -> Status:
     declared = contract.stream
     return Status(
         name=contract.name,
-        source=f"files {declared.path}"
-        if declared.source == "files"
-        else " ".join(declared.topics),
+        source=" ".join(declared.topics)
+        if declared.source == "kafka"
+        else f"{declared.source} {declared.path or ''}".strip(),
         batches=stream.checkpoint.committed + 1,
         last=stream.checkpoint.committed_at,
         rows=bronze.rows if bronze else 0,
         quarantined=quarantine.rows if quarantine else 0,
+        bytes=sum(table.bytes for table in (bronze, quarantine) if table),
         behind=behind,
         error=error,
     )
@@ -62,7 +65,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("stream", "source"):
         table.add_column(title)
-    for title in ("batches", "rows", "quarantined"):
+    for title in ("batches", "rows", "quarantined", "MB"):
         table.add_column(title, justify="right")
     for title in ("behind", "last batch"):
         table.add_column(title)
@@ -73,6 +76,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             f"{state.batches:,}",
             "?" if state.rows is None else f"{state.rows:,}",
             "?" if state.quarantined is None else f"{state.quarantined:,}",
+            f"{state.bytes / 1e6:,.1f}",
             state.behind,
             ago(state.last, datetime.now(UTC)),
         )

@@ -17,7 +17,9 @@ from headwaters.errors import UserError
 class State:
     """What a table's log says: its files and the last batch of each writer (`txnAppId`)."""
 
+    version: int
     files: int
+    bytes: int
     batches: Mapping[str, int]
 
 
@@ -73,7 +75,38 @@ def state(spark: SparkSession, path: Path) -> State:
     for index in range(transactions.size()):
         transaction = transactions.apply(index)
         batches[transaction.appId()] = transaction.version()
-    return State(files=snapshot.numOfFiles(), batches=batches)
+    return State(snapshot.version(), snapshot.numOfFiles(), snapshot.sizeInBytes(), batches)
+
+
+def columns(spark: SparkSession, path: Path) -> list[tuple[str, str]]:
+    """Name and type of every column."""
+    schema = spark.read.format("delta").load(str(path)).schema
+    return [(field.name, field.dataType.simpleString()) for field in schema]
+
+
+def add_columns(spark: SparkSession, path: Path, added: Sequence[tuple[str, str]]) -> None:
+    """Add columns that the table does not have."""
+    spark.sql(f"alter table delta.`{path}` add columns ({_ddl(added)})")
+
+
+# Small files cost readers; files of this size and more are left alone, so that what a compaction
+# writes again stays bounded however large the table is.
+COMPACTED = 64 * 2**20
+TOO_MANY = 50
+COMPACTION = {
+    "spark.databricks.delta.optimize.minFileSize": str(COMPACTED),
+    "spark.databricks.delta.optimize.maxFileSize": str(2 * COMPACTED),
+}
+
+
+def needs_compaction(table: State) -> bool:
+    """Whether a table has many more files than its bytes ask for."""
+    return table.files - table.bytes // COMPACTED > TOO_MANY
+
+
+def compact(spark: SparkSession, path: Path) -> None:
+    """Join small files to larger ones. Readers of older versions keep the files that they need."""
+    spark.sql(f"optimize delta.`{path}`")
 
 
 def _ddl(columns: Sequence[tuple[str, str]]) -> str:

@@ -5,6 +5,7 @@
 - `spark`    a Spark Connect session on it
 - `ingester`  an embedded Spark in a process of its own, for ingestion, on a lake of the test's
 - `broker`   a real Kafka broker's address
+- `topic`    a topic of the test's own on it
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
 - `new_project`  makes a small dbt project with this project's macros and models of your own
@@ -109,6 +110,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         running = kafka.start(Project(ROOT))
     yield running.servers
     kafka.stop(lake)
+
+
+@pytest.fixture
+def topic(broker: str) -> str:
+    """A topic of the test's own, with three partitions."""
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    kafka.make_topic(broker, name, 3)
+    return name
 
 
 @pytest.fixture

@@ -11,13 +11,16 @@ import contextlib
 import io
 import json
 import os
+import resource
 import signal
 import sys
 import threading
+import traceback
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
-from headwaters import ingest
+from headwaters import ingest, tables
 from headwaters.audit import audit, summarise
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError, WorkError
@@ -31,9 +34,30 @@ class Killed(Exception):
     """Stands for the end of the process at a named point."""
 
 
-def run(spark: Any, lake: str, nodes: list[dict[str, Any]], die_before: str | None) -> Any:
+def run(
+    spark: Any,
+    lake: str,
+    nodes: list[dict[str, Any]],
+    die_before: str | None = None,
+    clock: float = 0,
+    compact_at: int | None = None,
+    file_limit: int | None = None,
+    **how: Any,
+) -> Any:
+    """Run streams, if asked with one thing wrong or small.
+
+    `die_before` the commit to a table; a `clock` that goes wrong by some seconds; `compact_at` so
+    many files; no file of Spark's may be larger than `file_limit`, as on a disk that is full.
+    """
     os.environ["HEADWATERS_LAKE"] = lake
     out = io.StringIO()
+    too_many = tables.TOO_MANY
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Clock:
+            return super().now(tz) + timedelta(seconds=clock)
+
     append = ingest.Writer._append
 
     def dying(self: Any, rows: Any, table: Path, number: int) -> None:
@@ -42,22 +66,31 @@ def run(spark: Any, lake: str, nodes: list[dict[str, Any]], die_before: str | No
         append(self, rows, table, number)
 
     ingest.Writer._append = dying  # type: ignore[method-assign]
+    setattr(ingest, "datetime", Clock)  # noqa: B010
+    tables.TOO_MANY = too_many if compact_at is None else compact_at
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
+    usual = resource.prlimit(jvm, resource.RLIMIT_FSIZE)
     try:
+        if file_limit is not None:
+            resource.prlimit(jvm, resource.RLIMIT_FSIZE, (file_limit, usual[1]))
         with contextlib.redirect_stdout(out):
             contracts = [parse_contract(node) for node in nodes]
-            code = ingest.run(Project(ROOT), contracts, spark)
+            code = ingest.run(Project(ROOT), contracts, spark, **how)
         return {"code": code, "lines": out.getvalue().splitlines()}
     except (UserError, WorkError) as error:
         return {"code": 2 if isinstance(error, UserError) else 1, "lines": [str(error)]}
     finally:
+        resource.prlimit(jvm, resource.RLIMIT_FSIZE, usual)
         ingest.Writer._append = append  # type: ignore[method-assign]
+        setattr(ingest, "datetime", datetime)  # noqa: B010
+        tables.TOO_MANY = too_many
 
 
 def kill_at(point: str, batch: int, after: float | None) -> None:
     """SIGKILL this process and its Spark, at a named point of the nth batch or after some seconds.
 
     Points: `bronze` and `quarantine`, before their commits; `checkpoint`, after both and before
-    the batch is committed to the checkpoint.
+    the batch is committed to the checkpoint; anything else is never reached.
     """
     write, append = ingest.Writer.write, ingest.Writer._append
     written = [0]
@@ -89,26 +122,30 @@ def main() -> None:
     os.chdir(ROOT)
     spark = ingest.start_spark(Project(ROOT))
     for line in sys.stdin:
-        request = json.loads(line)
-        if "sql" in request:
-            rows = spark.sql(request["sql"]).collect()
-            answer: Any = [row.asDict(recursive=True) for row in rows]
-        elif "audit" in request:
-            os.environ["HEADWATERS_LAKE"] = request["lake"]
-            contracts = [parse_contract(node) for node in request["audit"]]
-            found = audit(Project(ROOT), contracts, spark)
-            answer = [line for name, b in found.items() for line in summarise(name, b)]
-        elif "replay" in request:
-            os.environ["HEADWATERS_LAKE"] = request["lake"]
-            contracts = [parse_contract(node) for node in request["replay"]]
-            done = replay(Project(ROOT), contracts, request["dry_run"], spark)
-            answer = {name: [d.accepted, d.refused] for name, d in done.items()}
-        else:
-            if "kill" in request:
-                kill_at(**request["kill"])
-            answer = run(spark, request["lake"], request["nodes"], request.get("die_before"))
+        try:
+            answer = respond(spark, json.loads(line))
+        except Exception:  # the test fails, and the worker goes on
+            answer = {"code": None, "lines": traceback.format_exc().splitlines()}
         print(json.dumps(answer, default=_plain), file=answers, flush=True)
     spark.stop()
+
+
+def respond(spark: Any, request: dict[str, Any]) -> Any:
+    if "sql" in request:
+        return [row.asDict(recursive=True) for row in spark.sql(request["sql"]).collect()]
+    if "audit" in request:
+        os.environ["HEADWATERS_LAKE"] = request["lake"]
+        contracts = [parse_contract(node) for node in request["audit"]]
+        found = audit(Project(ROOT), contracts, spark)
+        return [line for name, b in found.items() for line in summarise(name, b)]
+    if "replay" in request:
+        os.environ["HEADWATERS_LAKE"] = request["lake"]
+        contracts = [parse_contract(node) for node in request["replay"]]
+        done = replay(Project(ROOT), contracts, request["dry_run"], spark)
+        return {name: [d.accepted, d.refused] for name, d in done.items()}
+    if "kill" in request:
+        kill_at(**request.pop("kill"))
+    return run(spark, **request)
 
 
 def _plain(value: object) -> str:

@@ -6,27 +6,35 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[2]
 Node = dict[str, Any]
 
 
 @contextmanager
-def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
-    """A worker in a process group of its own, so that it can be killed together with its Spark."""
+def start_worker(lake: Path, java: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A worker in a process group of its own, so that it can be killed together with its Spark.
+
+    `java` are options for its Java.
+    """
     # A process that speaks Spark Connect says so to its children in SPARK_…
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment = {
         **kept,
         "PYTHONPATH": str(ROOT / "scripts"),
         "HEADWATERS_LAKE": str(lake),
+        "JAVA_TOOL_OPTIONS": java,
         "HEADWATERS_DRIVER_MEMORY": os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m"),
     }
     script = Path(__file__).with_name("ingest_worker.py")
@@ -62,6 +70,33 @@ class Ingester:
         answer = self.ask(lake=str(self.lake), nodes=nodes, **more)
         assert answer["code"] == code, answer
         return [re.sub(r" in [\d.]+ s$", "", line) for line in answer["lines"]]
+
+    @contextmanager
+    def running(self, *nodes: Node, every: float) -> Iterator[Callable[[], dict[str, float]]]:
+        """Streams that run on, until SIGTERM; gives their metrics, by name and reason."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        assert self.process.stdin and self.process.stdout
+        request = {"lake": str(self.lake), "nodes": nodes, "trigger": every, "metrics_port": port}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+        def metrics() -> dict[str, float]:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                    lines = answer.read().decode().splitlines()
+            except URLError:  # it has not begun yet
+                return {}
+            pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+            return {name.removeprefix("headwaters_"): float(value) for name, value in pairs}
+
+        try:
+            yield metrics
+        finally:
+            self.process.send_signal(signal.SIGTERM)
+            answer = json.loads(self.process.stdout.readline())
+        assert answer["code"] == 0, answer
 
     def land(self, name: str, *records: str | bytes, stream: str = "orders") -> Path:
         """A file of a stream, one record a line."""
@@ -129,6 +164,14 @@ def topic_stream(broker: str, topic: str, batch: int = 100_000, **rules: Any) ->
     )
 
 
+def wait_for(condition: Callable[[], bool], patience: float = 90) -> None:
+    """Wait until something is so."""
+    until = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.1)
+
+
 def numbered(number: int) -> tuple[str, str]:
     """Key and value of a record; every tenth is malformed."""
     amount: Any = "FIVE HUNDRED" if number % 10 == 9 else number / 4
@@ -141,11 +184,12 @@ def audit(ingester: Ingester, declared: Node) -> list[str]:
     return lines
 
 
-def kill(lake: Path, declared: Node, scratch: Path, how: dict[str, Any]) -> None:
-    """Run the stream in a process that is killed, with its Spark, as `how` says."""
-    with start_worker(scratch) as process:
+def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> None:
+    """Run streams in a process that is killed, with its Spark, as `how` says."""
+    # it lives for seconds: quick to start is all that counts
+    with start_worker(scratch, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC") as process:
         assert process.stdin and process.stdout
-        request = {"lake": str(lake), "nodes": [declared], "kill": how}
+        request = {"lake": str(lake), "nodes": declared, "kill": how}
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         process.stdout.readline()  # nothing comes from a process that was killed

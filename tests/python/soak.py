@@ -1,8 +1,10 @@
 """`make soak`: SIGKILL ingestion again and again, then prove that nothing is lost or twice.
 
-`python tests/python/soak.py [kills]` (1,000 by default), resumable: lake, broker and the number of
-kills so far are in `lake/soak`. Each round sends new records, runs the stream and kills it with its
-Spark, at a named point or after a random time; every tenth round is audited against the broker.
+`python tests/python/soak.py [kills [minutes]]` (1,000 by default, and no limit), resumable: lake,
+broker and what was done so far are in `lake/soak`. Each round sends new records to a topic and
+lands them in a file, runs both streams, and kills the process with its Spark, at a named point or
+after a random time; every 25th round is audited, against the broker and the files. The summary is
+`docs/soak-ingestion.md`.
 """
 
 from __future__ import annotations
@@ -10,55 +12,84 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from random import Random
 
-from ingestion import ROOT, Ingester, audit, kill, numbered, start_worker, topic_stream
+from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, start_worker, topic_stream
 
 from headwaters import kafka
 from headwaters.project import Project
 
 TOPIC = "soak"
-RECORDS = 500  # a round
+RECORDS = 500  # a round, in the topic and in a file
+SUMMARY = ROOT / "docs" / "soak-ingestion.md"
 
 
-def main(kills: int) -> int:
+def main(kills: int, minutes: float) -> int:
     """Go on from where the last call ended; 1 when an audit finds something wrong."""
+    until = time.monotonic() + 60 * minutes
     lake = ROOT / "lake" / "soak"
     os.environ["HEADWATERS_LAKE"] = str(lake)
-    project = Project(ROOT)
-    broker = kafka.start(project).servers
+    broker = kafka.start(Project(ROOT)).servers
     kafka.make_topic(broker, TOPIC)
     state = lake / "soak.json"
-    done = json.loads(state.read_text())["kills"] if state.exists() else 0
-    declared = topic_stream(broker, TOPIC, batch=100)
+    points: Counter[str] = Counter(json.loads(state.read_text()) if state.exists() else {})
+    topic = topic_stream(broker, TOPIC, batch=100)
+    files = node(
+        {"id": "string", "amount": "decimal(8, 2)"}, {"batch": {"max_files": 1}}, name="files"
+    )
+    landing = lake / "landing" / "files"
+    landing.mkdir(parents=True, exist_ok=True)
     try:
-        while done < kills:
+        while (done := points.total()) < kills and time.monotonic() < until:
             random = Random(done)
-            sent = range(done * RECORDS, (done + 1) * RECORDS)
-            kafka.send(broker, TOPIC, (numbered(number) for number in sent))
+            records = [numbered(n) for n in range(done * RECORDS, (done + 1) * RECORDS)]
+            kafka.send(broker, TOPIC, records)
+            hidden = landing / f".{done}.jsonl"
+            hidden.write_text("".join(f"{value}\n" for _, value in records))
+            hidden.rename(landing / f"{done}.jsonl")
             point = random.choice(["bronze", "quarantine", "checkpoint", "time"])
-            after = random.uniform(5, 20) if point == "time" else None
+            after = random.uniform(0.5, 8) if point == "time" else None
             how = {"point": point, "batch": random.randrange(4), "after": after}
-            kill(lake, declared, lake / "scratch", how)
-            done += 1
-            state.write_text(json.dumps({"kills": done}))
-            print(f"{done} kills ({point})", flush=True)
-            if (done % 10 == 0 or done == kills) and not _right(lake, declared):
+            kill(lake, [topic, files], lake / "scratch", how)
+            points[point] += 1
+            state.write_text(json.dumps(points))
+            print(f"{points.total()} kills ({point})", flush=True)
+            if (points.total() % 25 == 0 or points.total() == kills) and not _right(
+                lake, [topic, files], points
+            ):
                 return 1
     finally:
         kafka.stop(lake)
     return 0
 
 
-def _right(lake: Path, declared: dict[str, object]) -> bool:
+def _right(lake: Path, declared: list[Node], points: Counter[str]) -> bool:
     with start_worker(lake / "scratch") as process:
         ingester = Ingester(process, lake)
-        ingester.run(declared)
-        (line, *_) = audit(ingester, declared)
-    print(line, flush=True)
-    return line.endswith("right")
+        ingester.run(*declared)
+        lines = [line for one in declared for line in audit(ingester, one)]
+    print(*lines, sep="\n", flush=True)
+    right = all(line.endswith("right") for line in lines)
+    named = {"time": "after a random time", "checkpoint": "before the checkpoint's mark"}
+    counts = "".join(
+        f"| {named.get(point, f'before the append to {point}')} | {count:,} |\n"
+        for point, count in sorted(points.items())
+    )
+    SUMMARY.write_text(
+        "# Soak: ingestion\n\n"
+        "Written by `make soak`; do not edit. A process that ingests a Kafka topic and a folder of "
+        "files, one record in ten\nmalformed, is killed with `SIGKILL` together with its Spark, "
+        "again and again, while new records arrive. Then `headwaters audit`\ncompares both "
+        "sources with bronze and quarantine, record by record.\n\n"
+        f"| killed | times |\n|---|--:|\n{counts}| in all | {points.total():,} |\n\n"
+        "The last audit:\n\n```text\n" + "\n".join(lines) + "\n```\n"
+    )
+    return right
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))
+    wanted, limit = [*sys.argv[1:], *["1000", "inf"][len(sys.argv) - 1 :]]
+    sys.exit(main(int(wanted), float(limit)))

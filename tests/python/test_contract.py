@@ -50,6 +50,11 @@ def changed(*path: str, to: Any) -> dict[str, Any]:
 STREAM = ("config", "meta", "stream")
 
 
+def repeated(key: str, time: str) -> dict[str, Any]:
+    to = {"key": [key], "event_time": time, "within": "1h"}
+    return changed(*STREAM, "deduplicate", to=to)
+
+
 def test_a_contract_says_what_both_tables_are() -> None:
     contract = parse_contract(NODE)
     assert contract.bronze_columns() == [
@@ -99,13 +104,13 @@ def test_another_contract_has_another_version() -> None:
         (
             changed(*STREAM, "fromat", to="json"),
             "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
-            "(allowed: from, path, topics, servers, client, start, data_loss, format, options, "
-            "batch, trigger, schema, bad_records)",
+            "(allowed: from, path, topics, servers, client, start, data_loss, on_change, "
+            "rows_per_second, format, options, batch, trigger, schema, bad_records, deduplicate)",
         ),
         (
             changed(*STREAM, "format", to="jsn"),
             "config.meta.stream.format: 'jsn' is not allowed here, did you mean 'json'? "
-            "(allowed: json, csv, parquet)",
+            "(allowed: json, csv, parquet, avro, raw)",
         ),
         (
             changed(*STREAM, to={"from": "files", "format": "json"}),
@@ -117,7 +122,55 @@ def test_another_contract_has_another_version() -> None:
         ),
         (
             changed(*STREAM, "start", to="erliest"),
-            "config.meta.stream.start",
+            "config.meta.stream.start: 'erliest' is not allowed here, did you mean 'earliest'?",
+        ),
+        (
+            changed(*STREAM, "start", to={"versoin": 3}),
+            "config.meta.stream.start: 'versoin' is not a key here, did you mean 'version'? "
+            "(allowed: offsets, version, timestamp)",
+        ),
+        (
+            changed(*STREAM, "start", to={"version": 3}),
+            "config.meta.stream: start: 'version' is not a start of files here (allowed: earliest, "
+            "latest)",
+        ),
+        (
+            changed(*STREAM, to={"from": "delta", "path": "x", "on_change": "ignor"}),
+            "config.meta.stream.on_change: 'ignor' is not allowed here, did you mean 'ignore'? "
+            "(allowed: fail, skip, ignore)",
+        ),
+        (
+            changed(*STREAM, to={"from": "kafka", "topics": ["x"], "format": "csv"}),
+            "config.meta.stream: format: 'csv' is not read from kafka here (allowed: json, avro, "
+            "raw)",
+        ),
+        (
+            changed(*STREAM, to={"from": "kafka", "topics": ["x"], "format": "avro"}),
+            "config.meta.stream: options: avroSchema is missing: the schema that records have",
+        ),
+        (
+            changed(*STREAM, "format", to="raw"),
+            "format: raw wants one column of type binary or string, for the record as it came",
+        ),
+        (
+            changed(*STREAM, to={"from": "rate"}),
+            "is not a column of rate here (allowed: timestamp, value)",
+        ),
+        (
+            changed(*STREAM, "trigger", to="real_time"),
+            "config.meta.stream.trigger: Spark's real-time mode runs no code of its own on a batch",
+        ),
+        (
+            changed(
+                *STREAM, "deduplicate", to={"key": ["id"], "event_time": "day", "within": "1h"}
+            ),
+            "config.meta.stream.deduplicate: day is not a timestamp",
+        ),
+        (
+            changed(
+                *STREAM, "deduplicate", to={"key": ["idd"], "event_time": "at", "within": "1h"}
+            ),
+            "config.meta.stream.deduplicate: 'idd' is not a column here, did you mean 'id'?",
         ),
         (
             changed(*STREAM, "batch", to={"max_file": 3}),

@@ -196,7 +196,7 @@ def test_a_missing_checkpoint_beside_a_filled_table_is_an_error(ingester: Ingest
     checkpoint = ingester.lake / "checkpoints" / "orders"
     shutil.move(checkpoint, ingester.lake / "kept")
     (line,) = ingester.run(SIMPLE, code=1)
-    assert f"bronze.orders has data, but its checkpoint {checkpoint} is missing" in line
+    assert f"bronze.orders has data, but its checkpoint {checkpoint} is missing. Put it " in line
     assert ingester.rows("orders", "id") == [["a"]]
     shutil.rmtree(checkpoint)
     shutil.move(ingester.lake / "kept", checkpoint)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ingestion import Ingester, audit, kill, node, numbered, topic_stream
+from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
 
 from headwaters import kafka
 from headwaters.errors import WorkError
-
-
-@pytest.fixture
-def topic(broker: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of the test's own, with three partitions."""
-    name = f"t_{uuid.uuid4().hex[:8]}"
-    kafka.make_topic(broker, name, 3)
-    return name
+from headwaters.project import Project
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
@@ -84,6 +78,8 @@ KILLS: list[dict[str, Any]] = [
     {"point": "bronze", "batch": 0, "after": None},
     {"point": "quarantine", "batch": 1, "after": None},
     {"point": "checkpoint", "batch": 0, "after": None},
+    {"point": "time", "batch": 0, "after": 1.5},
+    {"point": "time", "batch": 0, "after": 3.5},
 ]
 
 
@@ -93,6 +89,166 @@ def test_nothing_is_lost_and_nothing_is_twice_after_kills(
     declared = topic_stream(broker, topic, batch=50)
     kafka.send(broker, topic, (numbered(n) for n in range(400)))
     for how in KILLS:
-        kill(ingester.lake, declared, tmp_path / "scratch", how)
+        kill(ingester.lake, [declared], tmp_path / "scratch", how)
     ingester.run(declared)
     assert audit(ingester, declared) == ["orders: 400 read = 360 bronze + 40 quarantined: right"]
+
+
+def send(broker: str, topic: str, *numbers: int) -> None:
+    kafka.send(broker, topic, (numbered(number) for number in numbers))
+
+
+def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flight(
+    ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+
+    lake = tmp_path / "broker"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    broker = kafka.start(Project(ROOT)).servers
+    try:
+        kafka.make_topic(broker, "t", 1)
+        declared = topic_stream(broker, "t")
+        batch = declared["config"]["meta"]["stream"]["batch"]
+        batch |= {"min_records": 5, "max_delay": "500ms"}
+        good = 'rows_total{stream="orders"}'
+        bad = 'quarantined_total{stream="orders",reason="type amount"}'
+        with ingester.running(declared, every=0.3) as metrics:
+            wait_for(lambda: metrics().get('failed{stream="orders"}') == 0)
+            send(broker, "t", *range(10))
+            wait_for(lambda: metrics().get(good) == 9)
+            kafka.stop(lake)
+            assert kafka.start(Project(ROOT)).servers == broker
+            admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+            admin.create_partitions([NewPartitions("t", 3)])["t"].result()
+            send(broker, "t", *range(10, 40))
+            wait_for(lambda: metrics().get(good) == 36)
+            wait_for(lambda: metrics().get(bad) == 4)
+            assert metrics()['batches_total{stream="orders"}'] >= 2
+        (line,) = audit(ingester, declared)
+        assert line == "orders: 40 read = 36 bronze + 4 quarantined: right"
+        partitions = ingester.rows("orders", "distinct _partition", "1")
+        assert len(partitions) > 1
+    finally:
+        kafka.stop(lake)
+
+
+def test_records_that_expired_before_they_were_read_are_an_error_unless_declared_otherwise(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    records = [numbered(number)[1] for number in range(30)]
+    declared = topic_stream(broker, topic)
+    kafka.send(broker, topic, (("one partition", record) for record in records[:10]))
+    ingester.run(declared)
+    kafka.send(broker, topic, (("one partition", record) for record in records[10:]))
+    held = kafka.ranges(broker, [topic])[topic]
+    (partition,) = (p for p, (_, end) in held.items() if end)
+    admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+    for done in admin.delete_records([TopicPartition(topic, partition, 15)]).values():
+        done.result()
+    (line,) = ingester.run(declared, code=1)
+    assert line.startswith(
+        "orders  failed: records were deleted from the topic (by its retention, or with the topic) "
+        "before they were read; with `data_loss: skip` the stream goes on after them. "
+    )
+    assert len(ingester.rows("orders", "id")) == 9
+    declared["config"]["meta"]["stream"]["data_loss"] = "skip"
+    ingester.run(declared)
+    offsets = [row[0] for row in ingester.rows("orders", "_offset")]
+    assert offsets == [*range(9), *range(15, 19), *range(20, 29)]
+    assert audit(ingester, declared) == ["orders: 15 read = 13 bronze + 2 quarantined: right"]
+
+    def beginning(name: str, at: dict[str, Any]) -> Node:
+        columns, stream = {"id": "string"}, declared["config"]["meta"]["stream"]
+        return node(columns, stream | {"start": at}, name)
+
+    placed = beginning("placed", {"offsets": {topic: {partition: 25}}})
+    future = beginning("future", {"timestamp": "2999-01-01T00:00:00Z"})
+    ingester.run(placed, future)
+    assert [row[0] for row in ingester.rows("placed", "_offset")] == [*range(25, 30)]
+    assert ingester.rows("future", "id") == []
+
+
+def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topic: str) -> None:
+    declared = topic_stream(broker, topic)
+    assert ingester.run(declared) == ["orders  0 rows"]  # an empty topic
+    assert ingester.run(declared) == ["orders  nothing new"]
+    poison = {
+        "huge number": b'{"id": "n", "amount": 1e100000000}',  # minutes of Spark's time
+        "deep": b'{"id": "d", "x": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        "no text": b'{"id": "\xff\xfe", "amount": 1',
+        "zeros": b"\x00" * 100,
+    }
+    large = json.dumps({"id": "large", "amount": 1, "text": "x" * 10_000_000})
+    kafka.send(broker, topic, [(None, large), *((None, record) for record in poison.values())])
+    ingester.run(declared)
+    assert ingester.rows("orders", "id, amount, length(_rescued)") == [
+        ["large", "1.00", 10_000_011]
+    ]
+    reasons = ingester.rows("orders_quarantine", "length(record), reason")
+    assert reasons == sorted([len(record), "malformed"] for record in poison.values())
+    assert audit(ingester, declared) == ["orders: 5 read = 1 bronze + 4 quarantined: right"]
+
+
+def lose_checkpoint(ingester: Ingester, declared: Node) -> None:
+    """The checkpoint is gone; and a run says so, with what can be done."""
+    checkpoint = ingester.lake / "checkpoints" / "orders"
+    shutil.rmtree(checkpoint)
+    (line,) = ingester.run(declared, code=1)
+    assert line.startswith(
+        f"orders  failed: bronze.orders has data, but its checkpoint {checkpoint} is missing. Put "
+        "it back, or say where to go on: headwaters ingest --select orders --from table (after "
+    )
+
+
+def test_a_topic_goes_on_after_what_its_tables_hold_when_the_checkpoint_is_lost(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    declared = topic_stream(broker, topic, batch=30)
+    send(broker, topic, *range(40))
+    ingester.run(declared)
+    send(broker, topic, *range(40, 80))
+    ingester.run(declared, code=1, die_before="orders_quarantine")  # bronze has a batch more
+    lose_checkpoint(ingester, declared)
+    ingester.run(declared, begin="table")
+    right = "orders: 80 read = 72 bronze + 8 quarantined: right"
+    assert audit(ingester, declared) == [right]
+    assert ingester.run(declared, begin="table", code=2) == [
+        "--from table is for a stream without a checkpoint, and each of these has one: they go on "
+        "from there"
+    ]
+    lose_checkpoint(ingester, declared)
+    send(broker, topic, *range(80, 90))
+    ingester.run(declared, begin="latest")
+    send(broker, topic, *range(90, 100))
+    ingester.run(declared)
+    ids = {row[0] for row in ingester.rows("orders", "id")}
+    assert ids == {f"r{n}" for n in range(100) if n % 10 != 9 and not 80 <= n < 90}
+
+
+def test_files_go_on_after_what_the_tables_hold_when_the_checkpoint_is_lost(
+    ingester: Ingester,
+) -> None:
+    declared = node({"id": "string", "amount": "decimal(8, 2)"}, {"batch": {"max_files": 1}})
+
+    def land(*files: int) -> None:
+        for file in files:
+            ingester.land(f"{file}.jsonl", *(numbered(file * 10 + n)[1] for n in range(10)))
+
+    land(0)
+    ingester.run(declared)
+    land(1, 2)
+    ingester.run(declared, code=1, die_before="orders_quarantine")
+    lose_checkpoint(ingester, declared)
+    land(3)
+    ingester.run(declared, begin="table")
+    assert audit(ingester, declared) == ["orders: 40 read = 36 bronze + 4 quarantined: right"]
+    lose_checkpoint(ingester, declared)
+    land(4)
+    ingester.run(declared, begin="latest")
+    land(5)
+    ingester.run(declared)
+    assert ingester.rows("orders", "count(*), count(distinct id)", "1") == [[45, 45]]

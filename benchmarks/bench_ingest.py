@@ -4,18 +4,30 @@
 `bare` is the job that one would write by hand, without quarantine, lineage or rescue; `read` drops
 the records as they come, `parse` drops them once they are columns; `ingest` is headwaters. Spark is
 warm in all of them, and each reads everything from the start, in batches of 500,000.
+
+Then, with headwaters alone: how long a record takes from its making to bronze while records come at
+half of the rate that `ingest` reached; and whether the last of many small batches take longer than
+the first, and Spark's live heap grows.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import statistics
+import threading
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import count, islice, pairwise
 from typing import Any
 
 from benchmarks.runner import ROOT, Bench, Clock, bytes_below, clock, descendants, median
 from headwaters import kafka
+from headwaters.checkpoint import Checkpoint
 from headwaters.contract import Contract, parse_contract
+from headwaters.delta_log import commit_of
 from headwaters.ingest import run as ingest
 from headwaters.ingest import start_spark
 from headwaters.project import Project
@@ -23,6 +35,8 @@ from headwaters.project import Project
 RECORDS = int(os.environ.get("HEADWATERS_BENCH_RECORDS", "2000000"))
 BATCH = 500_000
 TIMES = int(os.environ.get("HEADWATERS_BENCH_TIMES", "3"))
+BATCHES = int(os.environ.get("HEADWATERS_BENCH_BATCHES", "500"))
+SECONDS = int(os.environ.get("HEADWATERS_BENCH_SECONDS", "60"))  # of the latency's measurement
 COLUMNS = {
     "transaction_id": "string",
     "timestamp": "timestamp",
@@ -47,8 +61,10 @@ def run(bench: Bench) -> None:
         for case, bad_every in (("clean", 0), ("one in 1,000 malformed", 1000)):
             topic = f"bench_{bad_every}"
             kafka.make_topic(broker.servers, topic, 3)
-            kafka.send(broker.servers, topic, _records(bad_every))
-            _case(bench, case, spark, project, broker.servers, topic, jvm)
+            kafka.send(broker.servers, topic, islice(_records(bad_every), RECORDS))
+            rate = _case(bench, case, spark, project, broker.servers, topic, jvm)
+        _latency(bench, spark, project, broker.servers, rate / 2)
+        _small_batches(bench, spark, project, broker.servers)
     finally:
         spark.stop()
         kafka.stop(project.lake)
@@ -56,7 +72,8 @@ def run(bench: Bench) -> None:
 
 def _case(
     bench: Bench, case: str, spark: Any, project: Project, servers: str, topic: str, jvm: list[int]
-) -> None:
+) -> float:
+    """Record the four variants of a case; gives the rows per second of the last, which is ours."""
     numbers = iter(range(1000))
 
     def timed(work: Callable[[str], Any]) -> Clock:
@@ -105,10 +122,88 @@ def _case(
         table = tables.get(variant)
         written = bytes_below(project.lake / table) if table else None
         bench.record(case, variant, took.wall, took.cpu, rows=RECORDS, bytes_written=written)
+        per_million = took.cpu / RECORDS * 1e6
+        print(f"  {RECORDS / took.wall:,.0f} rows/s, {per_million:.1f} CPU s per million rows")
+    return RECORDS / took.wall
+
+
+def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: float) -> None:
+    """From the making of a record to the commit that has it: 95 % of them take no longer."""
+    topic = "bench_latency"
+    kafka.make_topic(servers, topic, 3)
+    warm = 5
+    sent = int(rate * (SECONDS + warm))
+
+    def produce() -> None:
+        records, begun = _records(0), time.monotonic()
+        number = 0
+        while number < sent:
+            due = min(int((time.monotonic() - begun) * rate), sent)
+            number += kafka.send(servers, topic, islice(records, due - number))
+            time.sleep(0.05)
+        checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
+        while checkpoint.behind(kafka.ranges(servers, [topic])).number:
+            time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)  # as one ends `headwaters ingest`
+
+    producer = threading.Thread(target=produce, daemon=True)
+    producer.start()
+    ingest(project, [_contract(topic, topic, servers)], spark, trigger=0.5)
+    producer.join()
+    table = project.warehouse / "bronze.db" / topic
+    checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
+    history = spark.sql(f"describe history delta.`{table}`").collect()
+    times = {row["version"]: row["timestamp"] for row in history}
+    commits = [
+        (batch, times[version])
+        for batch in range(checkpoint.committed + 1)
+        if (version := commit_of(table, checkpoint.app_id, batch)) is not None
+    ]
+    rows = spark.read.format("delta").load(str(table))
+    committed = spark.createDataFrame(commits, "_batch_id bigint, _committed timestamp")
+    first = rows.selectExpr("min(_timestamp)").first()[0]
+    (p50, p95) = (
+        rows.join(committed, "_batch_id")
+        .where(f"_timestamp >= timestamp'{first}' + interval {warm} seconds")
+        .selectExpr(
+            "percentile(unix_millis(_committed) - unix_millis(_timestamp), array(0.5, 0.95))"
+        )
+        .first()[0]
+    )
+    case = "latency at half of the rate"
+    bench.record(case, "median", p50 / 1000, rows=sent)
+    bench.record(case, "95 %", p95 / 1000, rows=sent)
+
+
+def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> None:
+    """Many batches of 200 records: the time of the first and of the last tenth, and the heap."""
+    topic, size, tenth = "bench_small", 200, BATCHES // 10
+    kafka.make_topic(servers, topic, 1)
+    contract = _contract(topic, topic, servers, size)
+    log = project.lake / "logs" / "ingest.jsonl"
+    records = _records(0)
+    case = f"{BATCHES} small batches"
+
+    def ends() -> list[float]:
+        """When each batch so far was done."""
+        lines = (json.loads(line) for line in log.read_text().splitlines())
+        ours = (line for line in lines if line["stream"] == topic and "batch" in line)
+        return [datetime.fromisoformat(line["at"]).timestamp() for line in ours]
+
+    for variant, number in (("first tenth", tenth), ("last tenth", BATCHES - tenth)):
+        kafka.send(servers, topic, islice(records, number * size))
+        ingest(project, [contract], spark)
+        found = ends()[-tenth:]
+        gaps = [after - before for before, after in pairwise(found)]
+        jvm = spark._jvm.java.lang
+        jvm.System.gc()
+        runtime = jvm.Runtime.getRuntime()
+        live = runtime.totalMemory() - runtime.freeMemory()
+        bench.record(case, variant, statistics.median(gaps), rows=number * size, memory=live)
 
 
 def _records(bad_every: int) -> Iterator[tuple[None, str]]:
-    for number in range(RECORDS):
+    for number in count():
         seconds = number // 20
         amount: Any = (number * 7919) % 50_000 / 100
         if bad_every and number % bad_every == 0:
@@ -131,7 +226,7 @@ def _records(bad_every: int) -> Iterator[tuple[None, str]]:
         )
 
 
-def _contract(name: str, topic: str, servers: str) -> Contract:
+def _contract(name: str, topic: str, servers: str, batch: int = BATCH) -> Contract:
     return parse_contract(
         {
             "original_file_path": __file__,
@@ -145,7 +240,7 @@ def _contract(name: str, topic: str, servers: str) -> Contract:
                         "topics": [topic],
                         "servers": servers,
                         "format": "json",
-                        "batch": {"max_records": BATCH},
+                        "batch": {"max_records": batch},
                     }
                 }
             },

@@ -1,0 +1,119 @@
+"""`headwaters ingest --from`: where a stream goes on whose checkpoint is gone, but not its tables.
+
+What is decided is written down in the new checkpoint before its first batch (`begin.json`), so that
+it holds after a crash as well. `table` reads again from the last batch of bronze, whose part of
+quarantine may be missing, and leaves out what the two tables hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from headwaters.checkpoint import landed
+from headwaters.contract import Contract
+from headwaters.errors import UserError
+
+if TYPE_CHECKING:
+    from headwaters.ingest import Stream
+
+From = Literal["earliest", "table", "latest"]
+
+
+def decide(spark: Any, stream: Stream, begin: From) -> None:
+    """Write down where the first batch of a new checkpoint begins.
+
+    Raises UserError for `table` where rows do not say what their place in the source was.
+    """
+    source = stream.contract.stream.source
+    note: dict[str, Any] = {"from": begin}
+    if begin == "latest" and source == "files":
+        note["files"] = [_name(stream, str(file)) for file in landed(stream.path)]
+    if begin == "table":
+        if source == "kafka":
+            note |= _kafka_note(spark, stream)
+        elif source == "files":
+            note |= _files_note(spark, stream)
+        else:
+            raise UserError(
+                f"{stream.contract.name}: --from table needs rows that know their offset or file, "
+                f"and {source} has neither: choose --from earliest or latest, or declare a start"
+            )
+    stream.checkpoint.keep_begun(note)
+
+
+def _name(stream: Stream, path: str) -> str:
+    return path.removeprefix(f"{stream.lake}/")
+
+
+def _both(spark: Any, stream: Stream, *columns: str) -> tuple[Any, Any]:
+    return tuple(
+        spark.read.format("delta").load(str(table)).select(*columns)
+        for table in (stream.bronze, stream.quarantine)
+    )
+
+
+def _kafka_note(spark: Any, stream: Stream) -> dict[str, Any]:
+    from pyspark.sql import functions as F
+
+    columns = ("_topic", "_partition", "_offset", "_ingested_at")
+    bronze, quarantine = _both(spark, stream, *columns)
+    last = bronze.agg(F.max("_ingested_at").alias("_last"))
+    known = bronze.union(quarantine).crossJoin(F.broadcast(last))
+    whole = F.col("_last").isNull() | (F.col("_ingested_at") < F.col("_last"))
+    places = known.groupBy("_topic", "_partition").agg(
+        F.min("_offset").alias("first"),
+        (F.max(F.when(whole, F.col("_offset"))) + 1).alias("again"),
+        (F.max("_offset") + 1).alias("held"),
+    )
+    note: dict[str, Any] = {"first": {}, "offsets": {}, "held": {}}
+    for row in places.collect():
+        # a partition that the last batch was the first to read
+        again = row["first"] if row["again"] is None else row["again"]
+        for key, offset in (("first", row["first"]), ("offsets", again), ("held", row["held"])):
+            note[key].setdefault(row["_topic"], {})[str(row["_partition"])] = offset
+    return note
+
+
+def _files_note(spark: Any, stream: Stream) -> dict[str, Any]:
+    from pyspark.sql import functions as F
+
+    bronze, quarantine = _both(spark, stream, "_source_file", "_ingested_at")
+    last = bronze.agg(F.max("_ingested_at")).first()[0]
+
+    def files(rows: Any) -> set[str]:
+        return {row[0] for row in rows.select("_source_file").distinct().collect()}
+
+    bad = files(quarantine)
+    half = files(bronze.where(F.col("_ingested_at") == F.lit(last))) - bad
+    return {"files": sorted((files(bronze) | bad) - half), "half": sorted(half)}
+
+
+def left_out(spark: Any, stream: Stream, contract: Contract, parsed: Any, number: int) -> Any:
+    """A parsed batch without what the tables held when the new checkpoint was begun."""
+    from pyspark.sql import functions as F
+
+    note = stream.checkpoint.begun()
+    if "files" in note:
+        names = spark.createDataFrame([(name,) for name in note["files"]], "_source_file string")
+        half = F.col("_source_file").isin(note.get("half", [])) & F.col("_bad").isNull()
+        return parsed.join(F.broadcast(names), "_source_file", "left_anti").where(~half)
+    if "held" not in note:
+        return parsed
+    done = stream.checkpoint.offsets(number - 1)
+    again = [
+        (F.col("_topic") == topic)
+        & (F.col("_partition") == int(partition))
+        & (F.col("_offset") >= note["offsets"][topic][partition])
+        & (F.col("_offset") < end)
+        for topic, partitions in note["held"].items()
+        for partition, end in partitions.items()
+        if done.get(topic, {}).get(int(partition), 0) < end
+    ]
+    if not again:
+        return parsed
+    keys = ["_topic", "_partition", "_offset"]
+    known = _both(spark, stream, *keys)
+    condition = again[0]
+    for other in again[1:]:
+        condition |= other
+    return parsed.join(known[0].union(known[1]).where(condition), keys, "left_anti")

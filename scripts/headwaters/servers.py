@@ -1,0 +1,123 @@
+"""Servers that outlive the command that started them: the engine and the Kafka broker.
+
+A file says where each listens and which process it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from headwaters.errors import UserError, WorkError
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server: its process and the port on 127.0.0.1 where it listens."""
+
+    pid: int
+    port: int
+
+    @classmethod
+    def last(cls, record: Path) -> Self | None:
+        """The one that was started last, whether it runs or not."""
+        try:
+            return cls(**json.loads(record.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    @classmethod
+    def running(cls, record: Path) -> Self | None:
+        """The one that runs, or None."""
+        found = cls.last(record)
+        return found if found and listens(found.port) and _alive(found.pid) else None
+
+    def remember(self, record: Path) -> None:
+        """Write down where it is, in one step."""
+        record.parent.mkdir(parents=True, exist_ok=True)
+        draft = record.with_suffix(".draft")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(record)
+
+
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether something listens there."""
+    with socket.socket() as probe:
+        probe.settimeout(10 if host != "127.0.0.1" else 1)
+        return probe.connect_ex((host, port)) == 0
+
+
+def free_port(port: int | None = None, usual: int = 0) -> int:
+    """The port, if it is free, or else, where none is named, the usual one or any.
+
+    Raises UserError when the port that was named is taken.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", usual if port is None else port))
+        except OSError:
+            if port:
+                raise UserError(
+                    f"port {port} is taken: choose another --port, or none to get a free one"
+                ) from None
+            probe.bind(("127.0.0.1", 0))
+        chosen: int = probe.getsockname()[1]
+        return chosen
+
+
+def await_start(
+    process: subprocess.Popen[bytes], port: int, what: str, log: Path, patience: float
+) -> None:
+    """Wait until a server listens; it is ended when it does not.
+
+    Raises WorkError, with the last line that the server said.
+    """
+    until = time.monotonic() + patience
+    try:
+        while not listens(port):
+            if process.poll() is not None:
+                said = [
+                    line for line in log.read_text(errors="replace").splitlines() if line.strip()
+                ]
+                reason = said[-1].strip() if said else f"exit code {process.returncode}"
+                raise WorkError(f"{what} ended while it started: {reason} (see {log})")
+            if time.monotonic() > until:
+                raise WorkError(f"{what} does not listen after {patience:.0f} seconds (see {log})")
+            time.sleep(0.1)
+    except BaseException:
+        end(process.pid)
+        raise
+
+
+def end(pid: int, patience: float = 20.0) -> None:
+    """End a server, kindly and then not, and wait until it is gone."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        until = time.monotonic() + patience
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        while _alive(pid):
+            if time.monotonic() > until:
+                break
+            time.sleep(0.05)
+        else:
+            return
+    raise WorkError(f"process {pid} does not end")
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):  # it may be the child of another process
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

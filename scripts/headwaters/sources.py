@@ -1,0 +1,222 @@
+"""Where the records of a stream come from: what is there to read, and how Spark reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwaters import kafka
+from headwaters.checkpoint import Pending
+from headwaters.contract import Contract, StartAt
+from headwaters.delta_log import appended, snapshot
+from headwaters.errors import UserError
+
+if TYPE_CHECKING:
+    from headwaters.ingest import Stream
+
+
+def look(stream: Stream) -> None:
+    """See what a stream has not yet read, from its checkpoint and its source; costs no Spark.
+
+    Raises UserError for a folder or table that is not there, WorkError for a broker or topic.
+    """
+    declared, checkpoint = stream.contract.stream, stream.checkpoint
+    if declared.source == "kafka":
+        ends = kafka.ranges(stream.servers, declared.topics, declared.client)
+        stream.pending = checkpoint.behind(ends)
+    elif declared.source == "rate" or "://" in str(declared.path):
+        stream.pending = None  # it has no end, or only Spark can reach it
+    elif declared.source == "files":
+        if not stream.path.is_dir():
+            raise _nothing_at(stream, "folder", "land files there")
+        stream.pending = checkpoint.pending(stream.path)
+    else:
+        found = snapshot(stream.path)
+        if found is None:
+            raise _nothing_at(stream, "Delta table", "write it first")
+        position = checkpoint.delta_position()
+        since = 0 if position is None else position[0]
+        all_ = (found.files, found.bytes)
+        number, size = all_ if position is None else appended(stream.path, since)
+        # a commit that adds no file (a delete) is to be read as well
+        unread = since <= found.version
+        stream.pending = Pending(number or int(unread), "files", size, checkpoint.unfinished)
+
+
+def _nothing_at(stream: Stream, what: str, todo: str) -> UserError:
+    contract = stream.contract
+    return UserError(
+        f"{contract.file}: {contract.name} reads {contract.stream.path}, but there is no {what} "
+        f"{stream.path}: {todo}, or change 'path'"
+    )
+
+
+def read(spark: Any, stream: Stream, contract: Contract) -> Any:
+    """The source as a streaming DataFrame; `records` says what a batch of it holds."""
+    readers = {
+        "files": _read_files,
+        "kafka": _read_kafka,
+        "delta": _read_delta,
+        "delta_changes": _read_delta,
+        "rate": _read_rate,
+    }
+    return readers[contract.stream.source](spark, stream, contract)
+
+
+def records(spark: Any, stream: Stream, contract: Contract, batch: Any, number: int) -> Any:
+    """The records of a batch, in the form that `records.parse` takes.
+
+    Files that bring a schema along are read here, by name: a stream keeps one schema for as long as
+    it runs, and a file that lands meanwhile may have another.
+    """
+    if contract.stream.source != "files" or contract.form not in ("columns", "raw"):
+        return batch
+    options = contract.stream.options
+    # a name is not a pattern
+    paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", p) for p in stream.checkpoint.taken(number)]
+    if contract.form == "raw":
+        found = spark.read.format("binaryFile").load(paths).withColumnRenamed("content", "value")
+        return _with_source_file(found, ["value"], stream.lake)
+    if contract.stream.format == "avro":
+        return _read_avro(spark, options, paths, stream.lake)
+    found = spark.read.options(**{"mergeSchema": "true", **options}).parquet(*paths)
+    return _with_source_file(found, found.columns, stream.lake)
+
+
+def _read_avro(spark: Any, options: Mapping[str, str], paths: Sequence[str], lake: Path) -> Any:
+    """Avro files, which Spark would all read with the schema of the first."""
+    reader = spark.read.format("avro").options(**options)
+    by_schema: dict[str, list[str]] = {}
+    for path in paths:
+        by_schema.setdefault(reader.load(path).schema.json(), []).append(path)
+    frames = (reader.load(same) for same in by_schema.values())
+    named = [_with_source_file(frame, frame.columns, lake) for frame in frames]
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), named)
+
+
+def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
+    from pyspark.sql import functions as F
+
+    from headwaters.records import CORRUPT, read_schema
+
+    batch = contract.stream.batch
+    # Spark forgets files that are a week older than the newest one; a late file must not be lost.
+    options = {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
+    if batch.max_files:
+        options["maxFilesPerTrigger"] = str(batch.max_files)
+    if batch.max_bytes:
+        options["maxBytesPerTrigger"] = batch.max_bytes
+    reader, folder = spark.readStream.options(**options), f"file://{stream.path}"
+    if contract.form == "csv":
+        csv = {"header": "true", "enforceSchema": "false", **contract.stream.options}
+        raw = reader.options(**csv, columnNameOfCorruptRecord=CORRUPT).csv(
+            folder, schema=read_schema(contract)
+        )
+        return _with_source_file(raw, raw.columns, stream.lake)
+    # of files that `records` reads, Spark only keeps the list
+    raw = reader.text(folder).where(F.trim("value") != "")
+    return _with_source_file(raw, ["value"], stream.lake)
+
+
+def _with_source_file(frame: Any, columns: Sequence[str], lake: Path) -> Any:
+    """Some columns, and the file of each record: inside the lake relative to it, as it may move."""
+    from pyspark.sql import functions as F
+
+    path = F.col("_metadata.file_path")
+    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+    path = F.when(path.contains("%"), decoded).otherwise(path)
+    for prefix in (f"file://{lake}/", f"file:{lake}/"):
+        path = F.replace(path, F.lit(prefix), F.lit(""))
+    return frame.select(*[F.col(f"`{name}`") for name in columns], path.alias("_source_file"))
+
+
+def _read_kafka(spark: Any, stream: Stream, contract: Contract) -> Any:
+    from pyspark.sql import functions as F
+
+    declared, batch = contract.stream, contract.stream.batch
+    options = {
+        "kafka.bootstrap.servers": stream.servers,
+        "subscribe": ",".join(declared.topics),
+        "includeHeaders": "true",
+        "failOnDataLoss": str(declared.data_loss == "fail").lower(),
+        **{f"kafka.{key}": value for key, value in declared.client.items()},
+        **_kafka_start(stream),
+    }
+    if batch.max_records:
+        options["maxOffsetsPerTrigger"] = str(batch.max_records)
+    # a run that ends when nothing is left would otherwise leave the last records
+    if batch.min_records and stream.endless:
+        options["minOffsetsPerTrigger"] = str(batch.min_records)
+        options["maxTriggerDelay"] = f"{int((batch.max_delay or 30) * 1000)}ms"
+    raw = spark.readStream.format("kafka").options(**options).load()
+    value = F.col("value").cast("string") if contract.form == "json" else F.col("value")
+    return raw.select(
+        value.alias("value"),
+        *[F.col(name.removeprefix("_")).alias(name) for name in contract.origin],
+    )
+
+
+def _kafka_start(stream: Stream) -> dict[str, str]:
+    start, declared = stream.start, stream.contract.stream
+    named = stream.checkpoint.begun().get("offsets")
+    if named is None and isinstance(start, StartAt) and start.offsets is not None:
+        named = {t: {str(p): at for p, at in parts.items()} for t, parts in start.offsets.items()}
+    if named is not None:  # Spark wants all partitions: the others are read from their beginning
+        ends = kafka.ranges(stream.servers, declared.topics, declared.client)
+        offsets = {t: {p: named.get(t, {}).get(str(p), -2) for p in ends[t]} for t in ends}
+        return {"startingOffsets": json.dumps(offsets)}
+    if isinstance(start, str):
+        return {"startingOffsets": start}
+    return {
+        "startingTimestamp": str(int(_utc(start).timestamp() * 1000)),
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
+
+
+def _utc(start: StartAt) -> datetime:
+    assert start.timestamp
+    return start.timestamp if start.timestamp.tzinfo else start.timestamp.replace(tzinfo=UTC)
+
+
+def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
+    from pyspark.sql import functions as F
+
+    declared, batch = contract.stream, contract.stream.batch
+    options: dict[str, str] = {}
+    if batch.max_files:
+        options["maxFilesPerTrigger"] = str(batch.max_files)
+    if batch.max_bytes:
+        options["maxBytesPerTrigger"] = batch.max_bytes
+    if stream.start == "latest":
+        options["startingVersion"] = "latest"
+    elif isinstance(stream.start, StartAt) and stream.start.version is not None:
+        options["startingVersion"] = str(stream.start.version)
+    elif isinstance(stream.start, StartAt):
+        options["startingTimestamp"] = f"{_utc(stream.start):%Y-%m-%d %H:%M:%S.%f}"
+    if declared.source == "delta_changes":
+        options["readChangeFeed"] = "true"
+    elif declared.on_change != "fail":
+        name = {"skip": "skipChangeCommits", "ignore": "ignoreChanges"}[declared.on_change]
+        options[name] = "true"
+    path = str(declared.path) if "://" in str(declared.path) else str(stream.path)
+    raw = spark.readStream.format("delta").options(**options).load(path)
+    if declared.source == "delta":
+        return raw
+    feed = ("_change_type", "_commit_version", "_commit_timestamp")
+    kept = [F.col(f"`{name}`") for name in raw.columns if name not in feed]
+    lineage = zip(feed, contract.origin, strict=True)
+    return raw.select(*kept, *[F.col(name).alias(ours) for name, ours in lineage])
+
+
+def _read_rate(spark: Any, _: Stream, contract: Contract) -> Any:
+    from pyspark.sql import functions as F
+
+    per_second = contract.stream.rows_per_second
+    raw = spark.readStream.format("rate").option("rowsPerSecond", per_second).load()
+    declared = [column.name for column in contract.read_columns]
+    return raw.select(*declared, F.col("value").alias("_offset"))
