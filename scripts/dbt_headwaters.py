@@ -12,8 +12,12 @@ place of dbt-spark's for `method: session`, because dbt-spark's
 
 It can go when dbt-spark does these. See docs/decisions/0003-one-line-errors.md.
 
-And it lets `tblproperties` of a layer, a folder and a model add up, as `meta` does: dbt would take
-the model's alone, and a model that names one property would lose its layer's change data feed.
+It lets `tblproperties` and `maintenance` of a layer, a folder and a model add up, as `meta` does:
+dbt would take the model's alone, and a model that names one property would lose its layer's change
+data feed.
+
+And it repeats a statement that maintenance came in the way of: Delta ends a merge whose files were
+compacted meanwhile, though no row of them was changed. Maintenance gives way, writes do not fail.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,14 +100,14 @@ def one_line(error: BaseException) -> str:
 @dataclass
 class _Config(SparkConfig):
     tblproperties: dict[str, Any] | None = field(default=None, metadata=MergeBehavior.Update.meta())
+    maintenance: dict[str, Any] | None = field(default=None, metadata=MergeBehavior.Update.meta())
 
 
 def _add_up_table_properties() -> None:
     SparkAdapter.AdapterSpecificConfigs = _Config
     # the same for what a model says in its SQL and in its YAML
     names = BaseConfig.mergebehavior["update"]
-    if "tblproperties" not in names:
-        names.append("tblproperties")
+    names.extend(name for name in ("tblproperties", "maintenance") if name not in names)
 
 
 def _install_cursor() -> None:
@@ -125,7 +130,7 @@ def _install_cursor() -> None:
                     spark = _session(sessions, self.server_side_parameters)
                 # dbt-spark makes a dbt error of what comes from here, and of nothing below
                 with _short_errors(WorkError):
-                    self._df = spark.sql(sql)
+                    self._df = _give_way(lambda: spark.sql(sql), sql)
 
             def fetchall(self) -> Any:
                 with _short_errors(DbtRuntimeError):
@@ -141,6 +146,26 @@ def _install_cursor() -> None:
 
         session.Cursor = HeadwatersCursor  # type: ignore[misc]
         session.SessionConnectionWrapper.cancel = cancel  # type: ignore[method-assign, assignment]
+
+
+def _give_way(run: Callable[[], Any], sql: str) -> Any:
+    """Run a statement, again where a commit of maintenance, or a writer, came in its way.
+
+    A conflict with a commit that changed no row may be repeated whatever the statement is: what it
+    was computed from is as it was. OPTIMIZE and REORG may be repeated whatever came in their way.
+    """
+    maintains = re.match(r"\s*(optimize|reorg)\b", sql, flags=re.IGNORECASE)
+    for pause in (0.2, 1.0, 3.0, 5.0):
+        try:
+            return run()
+        except Exception as error:
+            text = str(error)
+            if not re.search(r"DELTA_CONCURRENT|Concurrent\w+Exception", text):
+                raise
+            if not maintains and not re.search(r"a concurrent (OPTIMIZE|REORG|VACUUM)", text):
+                raise
+            time.sleep(pause)
+    return run()
 
 
 @contextmanager

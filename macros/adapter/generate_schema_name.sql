@@ -1,9 +1,10 @@
 {#- Where a model goes: into the schema of its layer. Only the target schema `main` has the layers' plain names; any other,
     such as a developer's or a pull request's, puts its name before them, so that nobody writes to what others read.
-    It is also the one macro that dbt calls for every node while it parses, so a wrong table property is said here. -#}
+    It is also the one macro that dbt calls for every node while it parses, so a wrong table property or policy is said here. -#}
 {% macro generate_schema_name(custom_schema_name, node) %}
     {%- if node and node.resource_type in ['model', 'seed', 'snapshot'] -%}
         {%- do _check_properties(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
+        {%- do _check_policy(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
     {%- endif -%}
     {%- if custom_schema_name is none -%}
         {{ target.schema }}

@@ -43,7 +43,9 @@
 
 
 {% macro _operations_table() %}
-    {%- do run_query('create schema if not exists ' ~ adapter.quote(generate_schema_name('ops', none) | trim)) -%}
+    {%- set schema = generate_schema_name('ops', none) | trim -%}
+    {%- if adapter.get_relation(none, schema, 'operations') is not none -%}{{ return(none) }}{%- endif -%}
+    {%- do run_query('create schema if not exists ' ~ adapter.quote(schema)) -%}
     {%- do run_query('create table if not exists ' ~ _operations_name() ~ " (at timestamp comment 'When this was written, UTC.', operation_id string comment 'The same in the two rows of an operation.', "
         ~ "state string comment 'started or done.', operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', version_before bigint, version_after bigint, "
         ~ "files bigint comment 'Of the table, before.', bytes bigint comment 'Of the table, before.', undo string, invocation_id string) using delta comment 'One row per operation and state.'") -%}

@@ -66,10 +66,10 @@
         {%- if node.resource_type == 'source' or (node.resource_type in ['model', 'seed'] and node.config.materialized in ['table', 'incremental', 'seed']) -%}
             {%- set identifier = node.identifier or node.alias -%}
             {%- set name = node.schema ~ '.' ~ identifier -%}
-            {%- set layer = node.config.get('schema') or node.schema -%}
-            {%- do known.append(name) -%}
-            {%- for item in [name, node.name, node.schema, layer, layer ~ '.' ~ identifier] if item in wanted -%}{%- do hit.append(item) -%}{%- endfor -%}
-            {%- if not wanted or name in wanted or node.name in wanted or node.schema in wanted or layer in wanted or layer ~ '.' ~ identifier in wanted -%}
+            {%- set names = _names_of(node) + [node.schema, _layer_of(node)] -%}
+            {%- do known.extend(_names_of(node)) -%}
+            {%- for item in wanted if item in names -%}{%- do hit.append(item) -%}{%- endfor -%}
+            {%- if not wanted or names | select('in', wanted) | list -%}
                 {%- do found.update({name: node}) -%}
             {%- endif -%}
         {%- endif -%}
@@ -83,7 +83,19 @@
 {% endmacro %}
 
 
+{#- The names under which people may speak of a table: its own, in the schemas of any target, and its model's or source's. -#}
+{% macro _names_of(node) %}
+    {%- set identifier = node.identifier or node.alias -%}
+    {{ return([_layer_of(node) ~ '.' ~ identifier, node.schema ~ '.' ~ identifier, node.name]) }}
+{% endmacro %}
+
+
+{% macro _layer_of(node) %}
+    {{ return(node.source_name if node.resource_type == 'source' else node.config.get('schema') or node.schema) }}
+{% endmacro %}
+
+
 {% macro _or_nearest(given, names) %}
     {%- set near = _nearest(given, names) -%}
-    {{ return(", did you mean '" ~ near ~ "'?" if near else '. There are ' ~ names | sort | join(', ')) }}
+    {{ return(", did you mean '" ~ near ~ "'" if near else ', there are ' ~ names | unique | sort | join(', ')) }}
 {% endmacro %}

@@ -4,6 +4,7 @@
     {%- if execute -%}
         {%- for source in graph.sources.values() -%}
             {%- do _check_properties(source.original_file_path ~ ': ' ~ source.schema ~ '.' ~ source.identifier, source.config) -%}
+            {%- do _check_policy(source.original_file_path ~ ': ' ~ source.schema ~ '.' ~ source.identifier, source.config) -%}
             {%- do _check_stream_retention(source) -%}
         {%- endfor -%}
         {%- for node in graph.nodes.values() if node.resource_type == 'model' and _setting(node.config, 'runs_every') -%}

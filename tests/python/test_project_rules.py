@@ -99,6 +99,21 @@ def names_who_answers_at_night(manifest: Manifest) -> Iterator[str]:
             yield f"{node['name']} has no {', '.join(missing)}: declare it for its layer"
 
 
+def declares_personal_data(manifest: Manifest) -> Iterator[str]:
+    """A column named like one with personal data says whether it holds any: erase asks."""
+    kinds = {
+        column["name"]: column["config"]["meta"]["pii"]
+        for node in manifest.tables
+        for column in node["columns"].values()
+        if (column.get("config") or {}).get("meta", {}).get("pii")
+    }
+    for node in manifest.tables:
+        for name, column in node["columns"].items():
+            if name in kinds and not (column.get("config") or {}).get("meta", {}).get("pii"):
+                kind = kinds[name]
+                yield f"{node['name']}.{name} may hold personal data: config.meta.pii: {kind}"
+
+
 def says_its_grain(manifest: Manifest) -> Iterator[str]:
     """A description begins with what one row is."""
     for node in manifest.tables:
@@ -229,6 +244,7 @@ def documents_its_macros(manifest: Manifest) -> Iterator[str]:
 RULES: list[Callable[[Manifest], Iterable[str]]] = [
     has_an_owner,
     names_who_answers_at_night,
+    declares_personal_data,
     says_its_grain,
     has_a_key_test,
     documents_every_column,
@@ -307,7 +323,8 @@ sources:
         config:
           tblproperties: {catalog.team_name: us, catalog.engineering.comms.slack: "#us"}
           meta: {owner: me, tblproperties: {catalog.table.classification: public}}
-        columns: [{name: id, data_type: int, description: The thing.}]
+        columns:
+          - {name: id, data_type: int, description: The thing., config: {meta: {pii: thing}}}
 """,
     "models/gold/good.sql": """
 with raw as (
@@ -336,7 +353,7 @@ models:
     description: All things.
     config: {unique_key: [id, at]}
     columns:
-      - {name: id, description: The thing., data_tests: [unique]}
+      - {name: id, description: The thing., data_tests: [unique], config: {meta: {pii: none}}}
 """,
     "models/silver/plain.sql": """
 with a as (
@@ -386,6 +403,7 @@ NO_YAML = "is described in nowhere: put it into models"
                 "hasty has no catalog.team_name",
             ],
         ),
+        (declares_personal_data, ["good.id may hold personal data: config.meta.pii: thing"]),
         (says_its_grain, ["silver_good does not say", "plain does not say", "hasty does not say"]),
         (
             has_a_key_test,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Callable
+import uuid
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
 
 PROJECT = """
 name: headwaters
@@ -49,29 +54,55 @@ from {{ affected(ref('silver_orders'), key='customer') }} group by customer
 class Orders:
     """The project, its schemas, and dbt on it."""
 
-    def __init__(
-        self, spark: Any, dbt: Any, schema: str, folder: Path, output: Callable[[], str]
-    ) -> None:
-        self.spark, self.schema, self.folder = spark, schema, folder
-        self._dbt, self._output = dbt, output
-        self.bronze = f"{schema}_bronze.orders"
-        self.silver = f"{schema}_silver.silver_orders"
-        self.gold = f"{schema}_gold.customer_totals"
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.schema = f"t_{uuid.uuid4().hex[:8]}"
+        self.bronze = f"{self.schema}_bronze.orders"
+        self.silver = f"{self.schema}_silver.silver_orders"
+        self.gold = f"{self.schema}_gold.customer_totals"
+        self._manifest: Any = None
+        for name, text in FILES.items():
+            self.write(name, text)
+        (folder / "macros").symlink_to(ROOT / "macros")
 
     def dbt(self, *arguments: str, expect: bool | None = True) -> Any:
-        """Run dbt here."""
-        return self._dbt(*arguments, project_dir=self.folder, schema=self.schema, expect=expect)
+        """Run dbt here; what it warned of is in `messages` of the result."""
+        from dbt.cli.main import dbtRunner
+
+        messages: list[str] = []
+
+        def listen(event: Any) -> None:
+            if event.info.level in ("warn", "error"):
+                messages.append(event.info.msg)
+
+        common = [
+            *("--no-use-colors", "--quiet", "--target", "engine"),
+            *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
+            *("--target-path", str(self.folder / "target")),
+            *("--log-path", str(self.folder / "logs")),
+        ]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HEADWATERS_SCHEMA", self.schema)
+            if self._manifest is None:
+                parsed = dbtRunner().invoke(["parse", *common])
+                assert parsed.success, parsed.exception
+                self._manifest = parsed.result
+            result = dbtRunner(manifest=self._manifest, callbacks=[listen]).invoke(
+                [*arguments, *common]
+            )
+        result.messages = messages  # type: ignore[attr-defined]
+        if expect is not None and result.success is not expect:
+            said = "\n".join([f"dbt {' '.join(arguments)}: {result.exception or ''}", *messages])
+            raise AssertionError(said)
+        return result
 
     def operation(self, name: str, expect: bool = True, **arguments: Any) -> str:
         """`dbt run-operation`; what it printed, or what it failed with."""
-        self._output()
-        result = self.dbt("run-operation", name, "--args", json.dumps(arguments), expect=expect)
-        if expect:
-            return self._output().replace(self.schema + "_", "").strip()
-        said = [str(result.exception or ""), *result.messages]
-        for answer in getattr(result.result, "results", None) or []:
-            said.append(str(answer.message))
-        return "\n".join(said).replace(self.schema + "_", "")
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            result = self.dbt("run-operation", name, "--args", json.dumps(arguments), expect=expect)
+        said = [printed.getvalue()] if expect else [str(result.exception or ""), *result.messages]
+        return "\n".join(said).replace(self.schema + "_", "").strip()
 
     def answers(self, result: Any) -> dict[str, str]:
         """What each model said, by its name."""
@@ -86,6 +117,7 @@ class Orders:
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        self._manifest = None
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         """The rows of a statement, in which {bronze}, {silver}, {gold} and {ops} are our tables."""
@@ -117,17 +149,15 @@ class Orders:
             statement = line.strip().removesuffix(";")
             self.sql(re.sub(r"`(bronze|silver|gold|ops)`\.", rf"`{self.schema}_\1`.", statement))
 
+    def close(self) -> None:
+        """Remove every table."""
+        for row in self.spark.sql(f"show databases like '{self.schema}*'").collect():
+            self.spark.sql(f"drop database {row[0]} cascade")
 
-@pytest.fixture
-def unbuilt(
-    spark: Any,
-    dbt: Any,
-    schema: str,
-    new_project: Callable[[dict[str, str]], Path],
-    capsys: pytest.CaptureFixture[str],
-) -> Orders:
+
+def new_orders(spark: Any, folder: Path) -> Orders:
     """Five orders in bronze, and nothing built yet."""
-    made = Orders(spark, dbt, schema, new_project(FILES), lambda: capsys.readouterr().out)
+    made = Orders(spark, folder)
     made.sql("create schema {schema}_bronze")
     made.sql(
         "create table {bronze} (id int, customer string, day date, amount int) using delta"
@@ -142,8 +172,33 @@ def unbuilt(
     return made
 
 
+@pytest.fixture(scope="session", autouse=True)
+def plugin() -> Iterator[None]:
+    """dbt finds its plugins as modules of the path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        yield
+
+
+@pytest.fixture
+def unbuilt(spark: Any, tmp_path: Path) -> Iterator[Orders]:
+    """Five orders in bronze, and nothing built yet."""
+    made = new_orders(spark, tmp_path / "orders")
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def orders(unbuilt: Orders) -> Orders:
     """Five orders in bronze, built to gold."""
     unbuilt.dbt("run")
     return unbuilt
+
+
+@pytest.fixture(scope="module")
+def shared(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
+    """Five orders in bronze, built to gold, for tests that leave everything as they found it."""
+    made = new_orders(spark, tmp_path_factory.mktemp("orders") / "project")
+    made.dbt("run")
+    yield made
+    made.close()

@@ -1,0 +1,146 @@
+"""Maintenance: by policy, after every write, and none
+
+A keyed table of ROWS rows (2 million) takes MERGES small merges (200), each of CHANGES rows
+(1,000), half of them updates spread over the table and half of them new. `none` never looks after
+it, `optimize each time` runs OPTIMIZE after every merge, as teams do today, and `policy` calls
+`maintain` after every EVERY merges (20), which does what pays. At the end each table answers a
+standard query, a sum by day over all rows, beside a table that was just optimised (`fresh`).
+The CPU is that of Spark and dbt together.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.runner import ROOT, Bench, Clock, clock, median
+from headwaters import engine
+from headwaters.project import Project
+
+ROWS = int(os.environ.get("ROWS", "2000000"))
+MERGES = int(os.environ.get("MERGES", "200"))
+CHANGES = int(os.environ.get("CHANGES", "1000"))
+EVERY = int(os.environ.get("EVERY", "20"))
+VARIANTS = ["none", "optimize each time", "policy"]
+QUERY = "select day, count(*), sum(amount), max(note) from {table} group by day"
+
+
+def run(bench: Bench) -> None:
+    """Each variant on a table of its own, one after the other on one engine."""
+    os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
+    os.environ["HEADWATERS_SCHEMA"] = "main"
+    os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", "4g")
+    project = _project(bench.work / "project")
+    served = engine.start(Project(ROOT), port=0)
+    os.environ["HEADWATERS_ENGINE"] = served.address
+    try:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.remote(served.address).getOrCreate()
+        spark.sql("create schema bench")
+        for variant in VARIANTS:
+            _measure(bench, spark, project, served.pid, variant)
+        spark.stop()
+    finally:
+        engine.stop(Project(ROOT))
+
+
+def _measure(bench: Bench, spark: Any, project: Path, pid: int, variant: str) -> None:
+    table = f"bench.{_identifier(variant)}"
+    spark.sql(
+        f"create table {table} using delta tblproperties ("
+        "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true') as "
+        "select id, date_add(date'2026-01-01', cast(id % 100 as int)) as day,"
+        " cast(id % 1000 as decimal(18, 2)) as amount, md5(cast(id as string)) as note"
+        f" from range(0, {ROWS}, 1, 4)"
+    )
+
+    def work() -> None:
+        for number in range(1, MERGES + 1):
+            _merge(spark, table, number)
+            if variant == "optimize each time":
+                spark.sql(f"optimize {table}").collect()
+            elif variant == "policy" and number % EVERY == 0:
+                _maintain(project, variant)
+
+    took = clock(work, [pid])
+    bench.record(
+        f"{MERGES} merges",
+        variant,
+        took.wall,
+        took.cpu,
+        rows=ROWS,
+        bytes_written=_bytes_written(spark, table),
+    )
+    read = median(lambda: clock(_reading(spark, table), [pid]), times=5)
+    bench.record("read at the end", variant, read.wall, read.cpu, rows=ROWS)
+    if variant == VARIANTS[-1]:
+        spark.sql(f"create table bench.fresh using delta as select * from {table}")
+        spark.sql("optimize bench.fresh").collect()
+        fresh: Clock = median(lambda: clock(_reading(spark, "bench.fresh"), [pid]), times=5)
+        bench.record("read at the end", "fresh", fresh.wall, fresh.cpu, rows=ROWS)
+
+
+def _merge(spark: Any, table: str, number: int) -> None:
+    half = CHANGES // 2
+    spark.sql(
+        f"merge into {table} as t using ("
+        f" select cast(pmod(xxhash64(id, {number}), {ROWS}) as bigint) as id, {number} as added"
+        f" from range({half}) group by all union all"
+        f" select {ROWS} + {number * half} + id as id, {number} as added from range({half})"
+        ") as s on t.id = s.id when matched then update set amount = t.amount + s.added"
+        " when not matched then insert (id, day, amount, note)"
+        " values (s.id, date_add(date'2026-01-01', cast(s.id % 100 as int)), 1, 'new')"
+    ).collect()
+
+
+def _reading(spark: Any, table: str) -> Callable[[], Any]:
+    return lambda: spark.sql(QUERY.format(table=table)).collect()
+
+
+def _bytes_written(spark: Any, table: str) -> int:
+    """The bytes that all commits wrote, by their own metrics: what was rewritten."""
+    total = 0
+    for commit in spark.sql(f"describe history {table}").collect():
+        metrics = commit["operationMetrics"] or {}
+        names = ("numTargetBytesAdded", "numAddedBytes", "numOutputBytes")
+        total += int(next((metrics[name] for name in names if name in metrics), 0))
+    return total
+
+
+def _maintain(project: Path, variant: str) -> None:
+    from dbt.cli.main import dbtRunner
+
+    folders = ["--project-dir", str(project), "--profiles-dir", str(ROOT / "profiles")]
+    arguments = f"{{select: {_identifier(variant)}, dry_run: false}}"
+    outcome = dbtRunner().invoke(
+        [
+            "--quiet",
+            "run-operation",
+            "maintain",
+            "--args",
+            arguments,
+            "--target",
+            "engine",
+            *folders,
+        ]
+    )
+    assert outcome.success, outcome.exception
+
+
+def _identifier(variant: str) -> str:
+    return variant.replace(" ", "_")
+
+
+def _project(folder: Path) -> Path:
+    (folder / "models").mkdir(parents=True)
+    (folder / "macros").symlink_to(ROOT / "macros")
+    shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
+    tables = ", ".join(f"{{name: {_identifier(variant)}}}" for variant in VARIANTS)
+    (folder / "models" / "sources.yml").write_text(
+        f"sources: [{{name: bench, tables: [{tables}]}}]\n"
+    )
+    return folder

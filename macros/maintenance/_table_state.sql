@@ -1,0 +1,83 @@
+{#- What a table's files look like, in two statements: DESCRIBE DETAIL, and one read of its log: the commits, and the checksum file of
+    the newest, which has the number, sizes and deleted rows of the files (Delta protocol, Version Checksum File). -#}
+{% macro _table_state(name, relation) %}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- set properties = _as_mapping(detail['properties']) -%}
+    {%- set retention = _milliseconds_of(properties.get('delta.deletedFileRetentionDuration', 'interval 1 week')) -%}
+    {%- set log = run_query(_log_sql(relation, detail)).rows[0] -%}
+    {%- set checksum = fromjson(log['checksum'], {}) if log['checksum'] else {} -%}
+    {#- of another version, since somebody is writing: then what it says of files is not of this state -#}
+    {%- if checksum.get('numFiles') != detail['numFiles'] -%}{%- set checksum = {} -%}{%- endif -%}
+    {{ return({
+        'name': name, 'relation': relation, 'detail': detail, 'properties': properties,
+        'version': log['newest'] | int, 'versions': log['commits'] | int,
+        'files': detail['numFiles'] | int, 'bytes': detail['sizeInBytes'] | int, 'rows': log['rows'] | int,
+        'sizes': checksum.get('fileSizeHistogram'),
+        'deleted_rows': (checksum.get('numDeletedRecordsOpt') or 0) | int,
+        'added': log['added'] | int, 'removals': _removals(log['removals']),
+        'optimized_at': log['optimized_at'] | int if log['optimized_at'] is not none else none,
+        'vacuumed_before': log['vacuumed_before'] | int if log['vacuumed_before'] is not none else none,
+        'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0 or log['vacuumed_before'] is not none,
+        'cloned_from': log['cloned_from'], 'cloned_version': log['cloned_version'],
+        'inputs': fromjson(properties.get('headwaters.inputs', 'null')) or {},
+        'pending': fromjson(properties.get('headwaters.pending', 'null')) or {},
+    }) }}
+{% endmacro %}
+
+
+{#- Moments, in milliseconds, at which commits took files out of the table: what a VACUUM could remove one retention later. -#}
+{% macro _removals(text) %}
+    {{ return(fromjson(text, []) if text else []) }}
+{% endmacro %}
+
+
+{#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum; files added since the last
+    OPTIMIZE; when files went out of the table; up to when they were vacuumed; and what the table was cloned from. -#}
+{% macro _log_sql(relation, detail) %}
+    {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
+    {%- set changed = _milliseconds(detail['lastModified']) -%}
+    {{ return("with log as (\n"
+        ~ "select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum, cast(substr(_metadata.file_name, 1, 20) as bigint) as version,\n"
+        ~ "get_json_object(value, '$.commitInfo.operation') as operation, cast(get_json_object(value, '$.commitInfo.timestamp') as bigint) as at\n"
+        ~ "from text.`" ~ (detail['location'] | replace('`', '``')) ~ "/_delta_log/*.{json,crc}`\n"
+        ~ "where _metadata.file_name rlike '^\\\\d{20}[.](json|crc)$' and (value like '{\"commitInfo\":%' or (_metadata.file_name like '%.crc' and _metadata.file_modification_time >= timestamp_millis(" ~ (changed - 60000) ~ ")))\n"
+        ~ "),\ncommits as (\nselect *, coalesce(" ~ metric % 'numTargetFilesAdded' ~ ', ' ~ metric % 'numAddedFiles' ~ ', ' ~ metric % 'numFiles' ~ ", 0) as added,\n"
+        ~ "coalesce(" ~ metric % 'numTargetFilesRemoved' ~ ', ' ~ metric % 'numRemovedFiles' ~ ', 0) + coalesce(' ~ metric % 'numDeletionVectorsRemoved' ~ ", 0) as removed\n"
+        ~ "from log where not is_checksum\n),\n"
+        ~ "optimized as (select coalesce(max(version), -1) as version, max(at) as at from commits where operation = 'OPTIMIZE')\n"
+        ~ "select max(commits.version) as newest, min(commits.version) as oldest, count(*) as commits, (select count(*) from " ~ relation ~ ") as rows,\n"
+        ~ "(select max_by(value, version) from log where is_checksum) as checksum, (select at from optimized) as optimized_at,\n"
+        ~ "coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,\n"
+        ~ "to_json(array_sort(collect_set(case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' then at end))) as removals,\n"
+        ~ "max(case when operation = 'VACUUM START' then at - cast(coalesce(get_json_object(value, '$.commitInfo.operationParameters.specifiedRetentionMillis'), get_json_object(value, '$.commitInfo.operationParameters.defaultRetentionMillis')) as bigint) end) as vacuumed_before,\n"
+        ~ "max(case when operation = 'CLONE' then get_json_object(value, '$.commitInfo.operationParameters.source') end) as cloned_from,\n"
+        ~ "max(case when operation = 'CLONE' then cast(get_json_object(value, '$.commitInfo.operationParameters.sourceVersion') as bigint) end) as cloned_version\n"
+        ~ "from commits") }}
+{% endmacro %}
+
+
+{#- How many files are smaller than `bytes`, and how large they are together, from the histogram of the checksum; where there is none, all files are as
+    large as their mean. -#}
+{% macro _small_files(state, bytes) %}
+    {%- if not state.sizes -%}
+        {{ return({'files': state.files, 'bytes': state.bytes} if state.files and state.bytes / state.files < bytes else {'files': 0, 'bytes': 0}) }}
+    {%- endif -%}
+    {%- set boundaries = state.sizes.sortedBinBoundaries -%}
+    {%- set small = namespace(files=0, bytes=0) -%}
+    {%- for count in state.sizes.fileCounts -%}
+        {%- if loop.index < boundaries | length and boundaries[loop.index] <= bytes -%}
+            {%- set small.files = small.files + count -%}
+            {%- set small.bytes = small.bytes + state.sizes.totalBytes[loop.index0] -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({'files': small.files, 'bytes': small.bytes}) }}
+{% endmacro %}
+
+
+{#- `12.3 MB` -#}
+{% macro _size(bytes) %}
+    {%- for unit, of in {'GB': 1073741824, 'MB': 1048576, 'kB': 1024}.items() if bytes >= of -%}
+        {{ return('%.1f %s' | format(bytes / of, unit)) }}
+    {%- endfor -%}
+    {{ return((bytes | int) ~ ' B') }}
+{% endmacro %}

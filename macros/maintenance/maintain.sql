@@ -1,0 +1,144 @@
+{#- Looks at every table and does what pays, and nothing else: a second run finds nothing to do. `dry_run` shows the plan. -#}
+{% macro maintain(select=none, dry_run=true, reason='policy') %}
+    {%- do check_tables() -%}
+    {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
+    {%- set plans = _maintenance_plans(select, now) -%}
+    {%- set lines = [] -%}
+    {%- for plan in plans if plan.steps -%}
+        {%- do lines.append(_state_line(plan.state, plan.policy)) -%}
+        {%- for step in plan.steps -%}{%- do lines.append('  ' ~ step.what ~ ': ' ~ step.why ~ (('\n    ' ~ step.sql) if dry_run else '')) -%}{%- endfor -%}
+    {%- endfor -%}
+    {%- for plan in plans if plan.kept -%}{%- do lines.append(plan.state.name ~ ': ' ~ plan.kept) -%}{%- endfor -%}
+    {%- set due = plans | selectattr('steps') | list -%}
+    {%- do lines.append('maintain: ' ~ plans | length ~ ' tables, ' ~ (due | length ~ ' to be maintained' if due else 'nothing to do') ~ ('; dry_run: false does it' if due and dry_run else '')) -%}
+    {{ print(lines | join('\n')) }}
+    {%- if due and not dry_run -%}
+        {%- do _need_reason('maintain', reason) -%}
+        {%- for plan in due -%}{%- do _maintain_table(plan, reason, now) -%}{%- endfor -%}
+        {{ print('undo: none is needed: no row was changed. Versions older than the vacuumed ones can still be read.') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- For each table: state, policy, and the steps that pay: what, why, sql, settings. -#}
+{% macro _maintenance_plans(select, now) %}
+    {%- set states = {} -%}
+    {%- set nodes = {} -%}
+    {%- for name, node in _table_nodes(select).items() -%}
+        {%- set relation = adapter.get_relation(none, node.schema, node.identifier or node.alias) -%}
+        {%- if relation is not none and relation.is_delta -%}
+            {%- do states.update({name: _table_state(name, _named(relation))}) -%}
+            {%- do nodes.update({name: node}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set plans = [] -%}
+    {%- set others = namespace(states=none) -%}
+    {%- for name, node in nodes.items() -%}
+        {%- set state = states[name] -%}
+        {%- set policy = _policy(node.config) -%}
+        {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none} -%}
+        {%- if policy.enabled -%}
+            {%- do plan.steps.extend(_rewrite_steps(state, policy)) -%}
+            {#- only a table that has something to vacuum asks all others whether they need it -#}
+            {%- if policy.vacuum and _removed_before(state, now - state.retention) -%}
+                {%- if others.states is none -%}{%- set others.states = _states_of_all(states) -%}{%- endif -%}
+                {%- set horizon = _vacuum_horizon(state, others.states, now) -%}
+                {%- if horizon.why -%}
+                    {%- do plan.update({'kept': 'files removed since ' ~ _utc(horizon.at) ~ ' are kept: ' ~ horizon.why}) -%}
+                {%- endif -%}
+                {%- if _removed_before(state, horizon.at) -%}
+                    {%- do plan.steps.append(_vacuum_step(state, horizon, now)) -%}
+                {%- endif -%}
+            {%- endif -%}
+        {%- endif -%}
+        {%- do plans.append(plan) -%}
+    {%- endfor -%}
+    {{ return(plans) }}
+{% endmacro %}
+
+
+{#- Whether files that left the table before a moment are still there. -#}
+{% macro _removed_before(state, moment) %}
+    {%- for at in state.removals if at < moment and (state.vacuumed_before is none or at >= state.vacuumed_before) -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#- OPTIMIZE where enough files came since the last one and enough are small; REORG where many rows are only marked as deleted. -#}
+{% macro _rewrite_steps(state, policy) %}
+    {%- set steps = [] -%}
+    {%- set share = state.deleted_rows / ([state.rows + state.deleted_rows, 1] | max) -%}
+    {%- if state.deleted_rows and share > policy.purge_above -%}
+        {%- do steps.append({'what': 'purge', 'why': '%.0f %% of its rows are only marked as deleted' | format(share * 100), 'sql': 'reorg table ' ~ state.relation ~ ' apply (purge)', 'settings': {}}) -%}
+    {%- endif -%}
+    {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
+    {%- if small.files >= policy.compact_above and state.added >= policy.compact_above -%}
+        {%- set clustered = _as_names(state.detail['clusteringColumns']) -%}
+        {%- do steps.append({
+            'what': 'compact', 'why': small.files ~ ' files are smaller than ' ~ policy.small_file ~ ', ' ~ state.added ~ ' came since the last time',
+            'sql': 'optimize ' ~ state.relation ~ (' where ' ~ policy.where if policy.where else '')
+                ~ (' zorder by (' ~ _quoted(policy.zorder_by) | join(', ') ~ ')' if policy.zorder_by else ''),
+            'settings': {} if clustered or policy.zorder_by else {'spark.databricks.delta.optimize.minFileSize': _bytes_of(policy.small_file), 'spark.databricks.delta.optimize.maxFileSize': _bytes_of(policy.target_file)},
+        }) -%}
+    {%- endif -%}
+    {{ return(steps) }}
+{% endmacro %}
+
+
+{#- LITE reads what to remove from the log instead of listing the folder; it needs a log that is whole since the last VACUUM. -#}
+{% macro _vacuum_step(state, horizon, now) %}
+    {%- set hours = ((now - horizon.at) / 3600000) | round(0, 'ceil') | int -%}
+    {{ return({
+        'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(now - hours * 3600000) ~ ' are needed by nobody',
+        'sql': 'vacuum ' ~ state.relation ~ (' lite' if state.log_is_whole else '') ~ ' retain ' ~ hours ~ ' hours', 'settings': {},
+    }) }}
+{% endmacro %}
+
+
+{% macro _maintain_table(plan, reason, now) %}
+    {%- set state = plan.state -%}
+    {%- set operation = _begin('maintain', state.name, reason, plan.steps | map(attribute='what') | list, state.version, state.detail, none) -%}
+    {%- do _record_state(state, plan.policy) -%}
+    {%- for step in plan.steps -%}
+        {%- for name, value in step.settings.items() -%}{%- do run_query('set `' ~ name ~ '` = ' ~ value) -%}{%- endfor -%}
+        {%- do run_query(step.sql) -%}
+        {%- for name in step.settings -%}{%- do run_query('reset `' ~ name ~ '`') -%}{%- endfor -%}
+    {%- endfor -%}
+    {%- set after = _table_state(state.name, state.relation) -%}
+    {%- do _record_state(after, plan.policy) -%}
+    {%- do _end(operation, after.version) -%}
+    {{ print(state.name ~ ': ' ~ plan.steps | map(attribute='what') | join(', ') ~ '\n  before: ' ~ _state_text(state, plan.policy) ~ '\n  after:  ' ~ _state_text(after, plan.policy)) }}
+{% endmacro %}
+
+
+{% macro _state_line(state, policy) %}
+    {{ return(state.name ~ ' (version ' ~ state.version ~ ': ' ~ _state_text(state, policy) ~ ')') }}
+{% endmacro %}
+
+
+{% macro _state_text(state, policy) %}
+    {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
+    {{ return(state.files ~ ' files, ' ~ small.files ~ ' of them small, ' ~ _size(state.bytes) ~ ', ' ~ state.rows ~ ' rows, ' ~ state.deleted_rows ~ ' marked as deleted') }}
+{% endmacro %}
+
+
+{#- Milliseconds since 1970 as a time. -#}
+{% macro _utc(milliseconds) %}
+    {{ return(modules.datetime.datetime.fromtimestamp(milliseconds / 1000, modules.pytz.utc).strftime('%Y-%m-%d %H:%M UTC')) }}
+{% endmacro %}
+
+
+{#- A line of ops.table_state: what maintenance found, before and after. -#}
+{% macro _record_state(state, policy) %}
+    {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
+    {%- set name = _quoted_name(generate_schema_name('ops', none) | trim, 'table_state') -%}
+    {%- do run_query('create table if not exists ' ~ name ~ " (at timestamp comment 'When the table was looked at, UTC.', table_name string, version bigint, files bigint, small_files bigint comment 'Smaller than the policy says.', "
+        ~ "bytes bigint, row_count bigint, deleted_rows bigint comment 'Only marked as deleted.', versions bigint comment 'Commits in the log.', files_added bigint comment 'Since the last OPTIMIZE.', optimized_at timestamp, "
+        ~ "vacuumed_before timestamp comment 'Files removed before are gone.', invocation_id string) using delta comment 'One row per table and look of maintenance.'") -%}
+    {%- set values = [] -%}
+    {%- for number in [state.version, state.files, small.files, state.bytes, state.rows, state.deleted_rows, state.versions, state.added] -%}{%- do values.append(number | string) -%}{%- endfor -%}
+    {%- for moment in [state.optimized_at, state.vacuumed_before] -%}{%- do values.append('null' if moment is none else 'timestamp_millis(' ~ moment ~ ')') -%}{%- endfor -%}
+    {%- do run_query('insert into ' ~ name ~ ' select current_timestamp(), ' ~ string_literal(state.name) ~ ', ' ~ values | join(', ') ~ ', ' ~ string_literal(invocation_id)) -%}
+{% endmacro %}

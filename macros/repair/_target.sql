@@ -1,0 +1,133 @@
+{#- The table that an operation is about, found by name before any statement mentions it: `gold.sessions`, the name of a model or source, or any other
+    Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node (none for what the project does not know), detail, version. -#}
+{% macro _target(operation, table) %}
+    {%- set parts = namespace(schema=none, identifier=none, node=none) -%}
+    {%- set names = [] -%}
+    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type == 'source' or node.resource_type in ['model', 'seed'] -%}
+        {%- do names.append(_names_of(node)[0]) -%}
+        {%- if table in _names_of(node) -%}
+            {%- set parts.schema = node.schema -%}
+            {%- set parts.identifier = node.identifier or node.alias -%}
+            {%- set parts.node = node -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if not parts.schema and table is string and '.' in table -%}
+        {%- set parts.schema = table.split('.', 1)[0] -%}
+        {%- set parts.identifier = table.split('.', 1)[1] -%}
+    {%- endif -%}
+    {%- set schemas = run_query('show schemas').columns[0].values() -%}
+    {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
+    {%- if found is none -%}
+        {{ exceptions.raise_compiler_error(operation ~ ": there is no table '" ~ table ~ "'" ~ (' yet' if parts.node else _or_nearest(table | string, names)) ~ '. Nothing was changed.') }}
+    {%- elif not found.is_delta -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ table ~ ' is a ' ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
+    {%- endif -%}
+    {%- set relation = _named(found) -%}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {{ return({
+        'name': parts.schema ~ '.' ~ parts.identifier, 'relation': relation, 'schema': parts.schema, 'identifier': parts.identifier, 'node': parts.node,
+        'detail': detail, 'version': _newest_commit(relation).version, 'found': found,
+    }) }}
+{% endmacro %}
+
+
+{#- First lines of every plan: which table, at which version, how large. -#}
+{% macro _target_line(target, rows) %}
+    {{ return(target.name ~ ' (version ' ~ target.version ~ ': ' ~ target.detail['numFiles'] ~ ' files, ' ~ _size(target.detail['sizeInBytes'] | int) ~ ', ' ~ rows ~ ' rows)') }}
+{% endmacro %}
+
+
+{#- Prints a plan; returns whether to go on, which is when it is not a dry run. -#}
+{% macro _go_on(operation, lines, dry_run) %}
+    {{ print(lines | join('\n')) }}
+    {%- if dry_run -%}
+        {{ print(operation ~ ": a dry run, nothing was changed; dry_run: false and a reason do it") }}
+        {{ return(false) }}
+    {%- endif -%}
+    {{ return(true) }}
+{% endmacro %}
+
+
+{#- One statement as an operation that a restore to the version before undoes. -#}
+{% macro _run_recorded(operation, target, reason, arguments, statements, undo=none) %}
+    {%- set back = undo or _restore_sql(target.relation, target.version) -%}
+    {%- set record = _begin(operation, target.name, reason, arguments, target.version, target.detail, back) -%}
+    {%- for statement in statements -%}{%- do run_query(statement) -%}{%- endfor -%}
+    {%- set after = _newest_commit(target.relation) -%}
+    {%- do _end(record, after.version) -%}
+    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; undo:\n  ' ~ back ~ ';') }}
+{% endmacro %}
+
+
+{% macro _restore_sql(relation, version) %}
+    {{ return('restore table ' ~ relation ~ ' to version as of ' ~ version) }}
+{% endmacro %}
+
+
+{#- The version that a number or a time means; an error says which versions there are. -#}
+{% macro _version_of(operation, relation, version, timestamp) %}
+    {%- if (version is none) == (timestamp is none) -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': name either a version or a timestamp.') }}
+    {%- elif version is not none and version is not integer -%}
+        {{ exceptions.raise_compiler_error(operation ~ ": version is '" ~ version ~ "', it must be a whole number.") }}
+    {%- endif -%}
+    {%- set commits = _history(relation, 100000) -%}
+    {%- set known = 'versions ' ~ commits[-1].version ~ ' (' ~ _utc(commits[-1].at) ~ ') to ' ~ commits[0].version ~ ' (' ~ _utc(commits[0].at) ~ ')' -%}
+    {%- if version is none -%}
+        {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?', timestamp | string) -%}
+            {{ exceptions.raise_compiler_error(operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or 2026-01-31T12:00:00Z, in UTC.") }}
+        {%- endif -%}
+        {%- set moment = _milliseconds((timestamp | string).replace('Z', '').replace('T', ' ')) -%}
+        {%- for commit in commits if commit.at <= moment -%}
+            {{ return(commit.version) }}
+        {%- endfor -%}
+    {%- else -%}
+        {%- for commit in commits if commit.version == version -%}
+            {{ return(version) }}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ exceptions.raise_compiler_error(operation ~ ': ' ~ relation ~ ' has no ' ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known ~ '. Nothing was changed.') }}
+{% endmacro %}
+
+
+{#- How many rows of a table a condition takes. Refuses one that takes none, and one that takes all unless that is allowed. -#}
+{% macro _matched(operation, target, predicate, allow_all) %}
+    {%- if not predicate or not predicate | string | trim -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name ~ '.') }}
+    {%- endif -%}
+    {%- set row = run_query('select count(*) as files, coalesce(sum(matched), 0) as matched, coalesce(sum(rows), 0) as rows, count_if(matched = rows) as whole, count_if(matched between 1 and rows - 1) as parts from ('
+        ~ 'select _metadata.file_path, count(*) as rows, count_if(' ~ predicate ~ ') as matched from ' ~ target.relation ~ ' group by 1)').rows[0] -%}
+    {%- set found = {'rows': row['rows'] | int, 'matched': row['matched'] | int, 'whole': row['whole'] | int, 'parts': row['parts'] | int} -%}
+    {%- if found.matched == found.rows and found.rows and not allow_all -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name ~ '; if that is meant, say allow_all: true. Nothing was changed.') }}
+    {%- endif -%}
+    {{ return(found) }}
+{% endmacro %}
+
+
+{#- What follows the changes of a table, and so takes a repair along at its next run. -#}
+{% macro _followers(target) %}
+    {%- set followers = [] -%}
+    {%- for node in graph.nodes.values() if target.node and node.resource_type == 'model' and target.node.unique_id in node.depends_on.nodes -%}
+        {%- do followers.append(node.schema ~ '.' ~ node.alias) -%}
+    {%- endfor -%}
+    {{ return(followers | sort) }}
+{% endmacro %}
+
+
+{% macro _followers_line(target) %}
+    {%- set followers = _followers(target) -%}
+    {{ return(['  the next run takes it to ' ~ followers | join(', ')] if followers else []) }}
+{% endmacro %}
+
+
+{#- The model's own SQL over the versions of its inputs that its table holds: what the table should be. -#}
+{% macro _model_sql(operation, target) %}
+    {%- set state = _state(target.relation) -%}
+    {%- if not target.node or target.node.resource_type != 'model' or state.sql is none or state.inputs is none -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, affected_keys, signed_sum or history built: its rows cannot be computed again. Nothing was changed.') }}
+    {%- endif -%}
+    {%- set columns = adapter.get_columns_in_relation(target.found) -%}
+    {%- set sql = _full_refresh_sql(target.node.config.incremental_strategy, _at_versions(state.sql, state.inputs), target.node.config, columns) -%}
+    {{ return('select ' ~ columns | map(attribute='quoted') | join(', ') ~ ' from (\n' ~ sql ~ '\n)') }}
+{% endmacro %}

@@ -1,0 +1,28 @@
+{#- A copy of a version as `<table>_version_<n>` beside the table, with the day on which it may go. `shallow` copies no files but
+    keeps VACUUM from removing those of the table. -#}
+{% macro backup(table, version=none, reason=none, expires='30 days', shallow=false) %}
+    {%- set target = _target('backup', table) -%}
+    {%- do _need_reason('backup', reason) -%}
+    {%- set wanted = target.version if version is none else _version_of('backup', target.relation, version, none) -%}
+    {%- set lasts = _milliseconds_of(expires) -%}
+    {%- if lasts is none -%}
+        {{ exceptions.raise_compiler_error("backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
+    {%- endif -%}
+    {%- set identifier = target.identifier ~ '_version_' ~ wanted -%}
+    {%- set copy = _quoted_name(target.schema, identifier) -%}
+    {%- if adapter.get_relation(none, target.schema, identifier) is not none -%}
+        {{ exceptions.raise_compiler_error('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' exists already. Nothing was changed.') }}
+    {%- endif -%}
+    {%- set until = (run_started_at + modules.datetime.timedelta(milliseconds=lasts)).strftime('%Y-%m-%dT%H:%M:%SZ') -%}
+    {%- set properties = {'headwaters.backup.of': target.name, 'headwaters.backup.version': wanted, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason} -%}
+    {%- set source = target.relation ~ ' version as of ' ~ wanted -%}
+    {%- set partitioned = _as_names(target.detail['partitionColumns']) -%}
+    {%- set clustered = _as_names(target.detail['clusteringColumns']) -%}
+    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties (' ~ _assignments(dict(properties, **{'headwaters.inputs': 'null'})) ~ ')') if shallow else (
+        'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ _quoted(partitioned) | join(', ') ~ ')' if partitioned else '') ~ (' cluster by (' ~ _quoted(clustered) | join(', ') ~ ')' if clustered else '')
+        ~ ' tblproperties (' ~ _assignments(properties) ~ ') as select * from ' ~ source) -%}
+    {%- set record = _begin('backup', target.name, reason, {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table ' ~ copy) -%}
+    {%- do run_query(statement) -%}
+    {%- do _end(record, target.version) -%}
+    {{ print('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' has version ' ~ wanted ~ ' of ' ~ target.name ~ ' until ' ~ until ~ '; undo:\n  drop table ' ~ copy ~ ';') }}
+{% endmacro %}

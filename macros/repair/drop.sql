@@ -1,0 +1,36 @@
+{#- Sets a table aside under another name, for `expires`, and so out of everybody's way; expire_backups drops it for good. Refused while a model, an
+    exposure, a test of another table or a shallow clone depends on it. -#}
+{% macro drop(table, reason=none, dry_run=true, expires='30 days') %}
+    {%- if not dry_run -%}{%- do _need_reason('drop', reason) -%}{%- endif -%}
+    {%- set target = _target('drop', table) -%}
+    {%- set lasts = _milliseconds_of(expires) -%}
+    {%- if lasts is none -%}
+        {{ exceptions.raise_compiler_error("drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
+    {%- endif -%}
+    {%- set dependents = [] -%}
+    {%- if target.node -%}
+        {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
+            {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- for other, state in _states_of_all({}).items() if state.cloned_from and state.cloned_from.split('.')[-2:] | join('.') == target.name -%}
+        {%- do dependents.append('shallow clone ' ~ other) -%}
+    {%- endfor -%}
+    {%- if dependents -%}
+        {{ exceptions.raise_compiler_error('drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ') ~ '. Remove what depends on it first. Nothing was changed.') }}
+    {%- endif -%}
+    {%- set aside = target.identifier ~ '__dropped_' ~ run_started_at.strftime('%Y%m%d%H%M%S') -%}
+    {%- set moved = _quoted_name(target.schema, aside) -%}
+    {%- set until = (run_started_at + modules.datetime.timedelta(milliseconds=lasts)).strftime('%Y-%m-%dT%H:%M:%SZ') -%}
+    {%- set rows = run_query('select count(*) as rows from ' ~ target.relation).rows[0]['rows'] -%}
+    {%- set lines = [_target_line(target, rows), '  - set aside as ' ~ target.schema ~ '.' ~ aside ~ ' until ' ~ until] -%}
+    {%- if _go_on('drop', lines, dry_run) -%}
+        {%- set notes = ['headwaters.backup.of', 'headwaters.backup.version', 'headwaters.backup.expires', 'headwaters.backup.reason'] -%}
+        {%- set undo = 'alter table ' ~ moved ~ ' rename to ' ~ target.relation ~ ';\n  alter table ' ~ target.relation ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')" -%}
+        {%- set record = _begin('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail, undo) -%}
+        {%- do run_query(_set_properties_sql(target.relation, {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason})) -%}
+        {%- do run_query('alter table ' ~ target.relation ~ ' rename to ' ~ moved) -%}
+        {%- do _end(record, target.version + 1) -%}
+        {{ print('drop: done; undo:\n  ' ~ undo ~ ';') }}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,20 @@
+{#- Drops the backups, and the tables that `drop` set aside, whose day has come. This cannot be undone, so it says so. -#}
+{% macro expire_backups(reason='expired', dry_run=true) %}
+    {%- set expired = _backups() | selectattr('expired') | list -%}
+    {%- for backup in expired -%}
+        {{ print('- ' ~ backup.name ~ ': version ' ~ backup.version ~ ' of ' ~ backup.of ~ ', until ' ~ backup.expires) }}
+    {%- endfor -%}
+    {%- if not expired -%}
+        {{ print('expire_backups: nothing to do') }}
+    {%- elif dry_run -%}
+        {{ print('expire_backups: a dry run, nothing was changed; dry_run: false drops ' ~ expired | length ~ ' tables for good') }}
+    {%- else -%}
+        {%- do _need_reason('expire_backups', reason) -%}
+        {%- for backup in expired -%}
+            {%- set record = _begin('expire_backups', backup.name, reason, {'of': backup.of}, none, none, none) -%}
+            {%- do run_query('drop table ' ~ backup.relation) -%}
+            {%- do _end(record, none) -%}
+        {%- endfor -%}
+        {{ print('expire_backups: dropped ' ~ expired | length ~ ' tables; undo: there is none, their day had come') }}
+    {%- endif -%}
+{% endmacro %}

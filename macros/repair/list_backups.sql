@@ -1,0 +1,31 @@
+{#- Every backup and dropped table with what it is of, why, and until when; returns them. -#}
+{% macro list_backups() %}
+    {%- set backups = _backups() -%}
+    {%- for backup in backups -%}
+        {{ print(backup.name ~ ': version ' ~ backup.version ~ ' of ' ~ backup.of ~ ', until ' ~ backup.expires ~ (' (expired)' if backup.expired else '') ~ ', ' ~ backup.reason) }}
+    {%- endfor -%}
+    {{ print(backups | length ~ ' backups, ' ~ backups | selectattr('expired') | list | length ~ ' expired') }}
+    {{ return(backups) }}
+{% endmacro %}
+
+
+{% macro _backups() %}
+    {%- set schemas = [] -%}
+    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type in ['model', 'seed', 'source'] and node.schema not in schemas -%}{%- do schemas.append(node.schema) -%}{%- endfor -%}
+    {%- set known = run_query('show schemas').columns[0].values() -%}
+    {%- set backups = [] -%}
+    {%- for schema in schemas | sort if schema in known -%}
+        {%- for identifier in _tables_in(schema) if modules.re.search('_version_\\d+$|__dropped_\\d+$', identifier) -%}
+            {%- set relation = _quoted_name(schema, identifier) -%}
+            {%- set properties = _as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
+            {%- if properties.get('headwaters.backup.of') -%}
+                {%- do backups.append({
+                    'name': schema ~ '.' ~ identifier, 'relation': relation, 'of': properties['headwaters.backup.of'], 'version': properties['headwaters.backup.version'],
+                    'expires': properties['headwaters.backup.expires'], 'reason': properties['headwaters.backup.reason'],
+                    'expired': properties['headwaters.backup.expires'] < run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ'),
+                }) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(backups) }}
+{% endmacro %}
