@@ -373,10 +373,6 @@ def _properties(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: _text(value) for key, value in declared.items() if value is not None}
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def new_columns(
     contract: Contract, names: Iterable[str], types: Mapping[str, str]
 ) -> list[tuple[str, str]]:
