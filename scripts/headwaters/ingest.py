@@ -337,14 +337,22 @@ def _check_expressions(spark: Any, contract: Contract) -> None:
 
 
 def _finish_cut_short(spark: Any, stream: Stream, stopping: Stopping) -> None:
-    """Run a batch that was cut short with the contract that it was begun with.
+    """Run a batch of which bronze has its part with the contract that it was begun with.
 
-    Its rows may already be in one of the two tables. Split by another contract, a record could
-    then end up in both, or in neither.
+    Split by another contract, a record could end up in both tables, or in neither. How the source
+    is reached may be mended meanwhile.
     """
-    before = stream.checkpoint.contract()
-    if stream.checkpoint.unfinished and before is not None and before != stream.contract:
-        _start(spark, stream, before, stopping, finish=True).awaitTermination()
+    from headwaters.tables import state
+
+    checkpoint, before = stream.checkpoint, stream.checkpoint.contract()
+    if not checkpoint.unfinished or before is None or before == stream.contract:
+        return
+    if state(spark, stream.bronze).batches.get(checkpoint.app_id, -1) < checkpoint.planned:
+        return
+    now = stream.contract.stream
+    reached = {"servers": now.servers, "client": now.client, "data_loss": now.data_loss}
+    before = before.model_copy(update={"stream": before.stream.model_copy(update=reached)})
+    _start(spark, stream, before, stopping, finish=True).awaitTermination()
 
 
 def _start(

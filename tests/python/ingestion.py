@@ -23,18 +23,14 @@ Node = dict[str, Any]
 
 
 @contextmanager
-def start_worker(lake: Path, java: str = "") -> Iterator[subprocess.Popen[str]]:
-    """A worker in a process group of its own, so that it can be killed together with its Spark.
-
-    `java` are options for its Java.
-    """
+def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
+    """A worker in a process group of its own, so that it can be killed together with its Spark."""
     # A process that speaks Spark Connect says so to its children in SPARK_…
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment = {
         **kept,
         "PYTHONPATH": str(ROOT / "scripts"),
         "HEADWATERS_LAKE": str(lake),
-        "JAVA_TOOL_OPTIONS": java,
         "HEADWATERS_DRIVER_MEMORY": os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m"),
     }
     script = Path(__file__).with_name("ingest_worker.py")
@@ -186,8 +182,7 @@ def audit(ingester: Ingester, declared: Node) -> list[str]:
 
 def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> None:
     """Run streams in a process that is killed, with its Spark, as `how` says."""
-    # it lives for seconds: quick to start is all that counts
-    with start_worker(scratch, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC") as process:
+    with start_worker(scratch) as process:
         assert process.stdin and process.stdout
         request = {"lake": str(lake), "nodes": declared, "kill": how}
         process.stdin.write(json.dumps(request) + "\n")

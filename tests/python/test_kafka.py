@@ -124,7 +124,7 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
             send(broker, "t", *range(10, 40))
             wait_for(lambda: metrics().get(good) == 36)
             wait_for(lambda: metrics().get(bad) == 4)
-            assert metrics()['batches_total{stream="orders"}'] >= 2
+            wait_for(lambda: metrics()['batches_total{stream="orders"}'] >= 2)
         (line,) = audit(ingester, declared)
         assert line == "orders: 40 read = 36 bronze + 4 quarantined: right"
         partitions = ingester.rows("orders", "distinct _partition", "1")
