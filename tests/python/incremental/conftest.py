@@ -9,11 +9,15 @@ import pytest
 
 from incremental.world import World
 
+# One model of every way to write a table; `make soak-incremental` has all of them.
+MODELS = ["latest", "latest_pruned", "linear", "computed_key"]
+MODELS += ["named", "people_totals", "sums", "totals"]
+
 
 @pytest.fixture(scope="session")
 def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The models of `project/` over inputs of their own."""
-    made = World(spark, "world", tmp_path_factory.mktemp("incremental") / "project")
+    made = World(spark, "world", tmp_path_factory.mktemp("incremental") / "project", MODELS)
     yield made
     for schema in (made.schema, made.inputs):
         spark.sql(f"drop schema if exists {schema} cascade")

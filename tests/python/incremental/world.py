@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,12 @@ class World:
     `spark` is the session that changes and reads; dbt runs in this process on the same engine.
     """
 
-    def __init__(self, spark: Any, schema: str, folder: Path) -> None:
+    def __init__(
+        self, spark: Any, schema: str, folder: Path, models: Iterable[str] = EXPECTED
+    ) -> None:
         self.spark = spark
         self.schema = schema
+        self.models = tuple(models)
         self.inputs = f"{schema}_inputs"
         self.folder = folder
         self.statements: dict[str, list[str]] = {}
@@ -115,13 +118,14 @@ class World:
             if event.info.level in ("warn", "error"):
                 messages.append(event.info.msg)
 
+        chosen = () if "--select" in arguments else ("--select", *self.models)
         with self.environment(), self._statements(stop):
             if self._manifest is None:
                 parsed = dbtRunner().invoke(["parse", *self.options()])
                 assert parsed.success, parsed.exception
                 self._manifest = parsed.result
             result = dbtRunner(manifest=self._manifest, callbacks=[listen]).invoke(
-                ["run", *self.options(), *arguments]
+                ["run", *self.options(), *chosen, *arguments]
             )
         if expect is not None and result.success is not expect:
             raise AssertionError(
@@ -136,7 +140,7 @@ class World:
 
     def check(self, *models: str) -> None:
         """Every table equals the plain SQL of its model over the inputs as they are now."""
-        chosen = models or tuple(EXPECTED)
+        chosen = models or self.models
         wrong: list[str] = []
         self.sound = False
         with duckdb.connect() as plain:
