@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from itertools import count, islice, pairwise
+from itertools import count, cycle, islice, pairwise
 from typing import Any
 
 from benchmarks.runner import ROOT, Bench, Clock, bytes_below, clock, descendants, median
@@ -134,13 +134,17 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
     warm = 5
     sent = int(rate * (SECONDS + warm))
 
+    made = [(None, value.encode()) for _, value in islice(_records(0), 50_000)]
+
+    def paced() -> Iterator[tuple[None, bytes]]:
+        begun = time.monotonic()
+        for number, record in enumerate(islice(cycle(made), sent)):
+            if number % 100 == 0:
+                time.sleep(max(0.0, number / rate - (time.monotonic() - begun)))
+            yield record
+
     def produce() -> None:
-        records, begun = _records(0), time.monotonic()
-        number = 0
-        while number < sent:
-            due = min(int((time.monotonic() - begun) * rate), sent)
-            number += kafka.send(servers, topic, islice(records, due - number))
-            time.sleep(0.05)
+        kafka.send(servers, topic, paced())
         checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
         while checkpoint.behind(kafka.ranges(servers, [topic])).number:
             time.sleep(0.2)
@@ -161,10 +165,10 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
     ]
     rows = spark.read.format("delta").load(str(table))
     committed = spark.createDataFrame(commits, "_batch_id bigint, _committed timestamp")
-    first = rows.selectExpr("min(_timestamp)").first()[0]
+    first = rows.selectExpr("min(unix_millis(_timestamp))").first()[0]
     (p50, p95) = (
         rows.join(committed, "_batch_id")
-        .where(f"_timestamp >= timestamp'{first}' + interval {warm} seconds")
+        .where(f"unix_millis(_timestamp) >= {first + warm * 1000}")
         .selectExpr(
             "percentile(unix_millis(_committed) - unix_millis(_timestamp), array(0.5, 0.95))"
         )

@@ -29,12 +29,12 @@ def look(stream: Stream) -> None:
     if declared.source == "kafka":
         ends = kafka.ranges(stream.servers, declared.topics, declared.client)
         stream.pending = checkpoint.behind(ends)
-    elif declared.source == "rate" or "://" in str(declared.path):
-        stream.pending = None  # it has no end, or only Spark can reach it
     elif declared.source == "files":
         if not stream.path.is_dir():
             raise _nothing_at(stream, "folder", "land files there")
         stream.pending = checkpoint.pending(stream.path)
+    elif declared.source == "rate" or "://" in str(declared.path):
+        stream.pending = None  # it has no end, or only Spark can reach it
     else:
         found = snapshot(stream.path)
         if found is None:
