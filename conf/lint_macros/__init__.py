@@ -34,6 +34,11 @@ def lookup(relation: Any) -> str:
     return str(relation)
 
 
+def as_of(relation: Any, version: int | None = None, timestamp: str | None = None) -> str:
+    """A version of a relation is the relation."""
+    return str(relation)
+
+
 def surrogate_key(columns: list[str]) -> str:
     """An expression over the columns."""
     return f"md5(concat_ws('|', {', '.join(columns)}))"

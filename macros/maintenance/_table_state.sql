@@ -49,7 +49,7 @@
         ~ "(select max_by(value, version) from log where is_checksum) as checksum, (select at from optimized) as optimized_at,\n"
         ~ "coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,\n"
         ~ "to_json(array_sort(collect_set(case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' then at end))) as removals,\n"
-        ~ "max(case when operation = 'VACUUM START' then at - cast(coalesce(get_json_object(value, '$.commitInfo.operationParameters.specifiedRetentionMillis'), get_json_object(value, '$.commitInfo.operationParameters.defaultRetentionMillis')) as bigint) end) as vacuumed_before,\n"
+        ~ "max(case when operation = 'VACUUM START' then coalesce(cast(get_json_object(get_json_object(value, '$.commitInfo.userMetadata'), '$.vacuumed_before') as bigint), at - cast(coalesce(get_json_object(value, '$.commitInfo.operationParameters.specifiedRetentionMillis'), get_json_object(value, '$.commitInfo.operationParameters.defaultRetentionMillis')) as bigint)) end) as vacuumed_before,\n"
         ~ "max(case when operation = 'CLONE' then get_json_object(value, '$.commitInfo.operationParameters.source') end) as cloned_from,\n"
         ~ "max(case when operation = 'CLONE' then cast(get_json_object(value, '$.commitInfo.operationParameters.sourceVersion') as bigint) end) as cloned_version\n"
         ~ "from commits") }}

@@ -92,7 +92,7 @@
     {%- set hours = ((now - horizon.at) / 3600000) | round(0, 'ceil') | int -%}
     {{ return({
         'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(now - hours * 3600000) ~ ' are needed by nobody',
-        'sql': 'vacuum ' ~ state.relation ~ (' lite' if state.log_is_whole else '') ~ ' retain ' ~ hours ~ ' hours', 'settings': {},
+        'sql': 'vacuum ' ~ state.relation ~ (' lite' if state.log_is_whole else '') ~ ' retain ' ~ hours ~ ' hours', 'settings': {}, 'before': now - hours * 3600000,
     }) }}
 {% endmacro %}
 
@@ -103,6 +103,7 @@
     {%- do _record_state(state, plan.policy) -%}
     {%- for step in plan.steps -%}
         {%- for name, value in step.settings.items() -%}{%- do run_query('set `' ~ name ~ '` = ' ~ value) -%}{%- endfor -%}
+        {%- if step.before -%}{%- do _sign_commits(operation, {'vacuumed_before': step.before}) -%}{%- endif -%}
         {%- do run_query(step.sql) -%}
         {%- for name in step.settings -%}{%- do run_query('reset `' ~ name ~ '`') -%}{%- endfor -%}
     {%- endfor -%}

@@ -20,9 +20,10 @@
 {% endmacro %}
 
 
-{#- Every commit from now on says who, when and why (userMetadata of DESCRIBE HISTORY), until `_end`. -#}
-{% macro _sign_commits(record) %}
-    {%- set text = tojson({'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason, 'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}, sort_keys=true) -%}
+{#- Every commit from now on says who, when and why (userMetadata of DESCRIBE HISTORY), until `_end`. `more`: what else it says, such as up to when a VACUUM removes files, which
+    Delta's own commit tells of the default alone. -#}
+{% macro _sign_commits(record, more={}) %}
+    {%- set text = tojson(dict(more, **{'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason, 'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}), sort_keys=true) -%}
     {#- what SET, or Spark's replacing of ${names}, would take for its own -#}
     {%- set safe = text | replace('`', '\\u0060') | replace(';', '\\u003b') | replace('$', '\\u0024') -%}
     {%- do run_query('set `spark.databricks.delta.commitInfo.userMetadata` = `' ~ safe ~ '`') -%}

@@ -144,7 +144,11 @@
                 {%- do all.update({place.name: state}) -%}
             {%- endif -%}
             {%- set horizon = _vacuum_horizon(state, all, now) -%}
-            {%- if _removed_before(state, horizon.at) -%}{%- do run_query(_vacuum_step(state, horizon, now).sql) -%}{%- endif -%}
+            {%- if _removed_before(state, horizon.at) -%}
+                {%- set step = _vacuum_step(state, horizon, now) -%}
+                {%- do _sign_commits(record, {'vacuumed_before': step.before}) -%}
+                {%- do run_query(step.sql) -%}
+            {%- endif -%}
             {%- do _end(record, _newest_commit(place.relation).version) -%}
         {%- else -%}
             {%- set horizon = _vacuum_horizon(state, all, now) -%}
