@@ -4,6 +4,7 @@
 {% macro generate_schema_name(custom_schema_name, node) %}
     {%- if node and node.resource_type in ['model', 'seed', 'snapshot'] -%}
         {%- do _check_properties(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
+        {%- do _check_expectations(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
         {%- do _check_policy(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
     {%- endif -%}
     {%- if custom_schema_name is none -%}

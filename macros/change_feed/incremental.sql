@@ -7,7 +7,7 @@
     {%- endif -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
-    {%- set sql = _with_one_version_each(compiled_code) -%}
+    {%- set sql = _with_one_version_each(_kept_sql(compiled_code, model.config)) -%}
     {%- do _check_model(strategy, sql, model.config) -%}
 
     {{ run_hooks(pre_hooks) }}
@@ -60,6 +60,7 @@
         {%- do run_query('drop table if exists ' ~ stage) -%}
         {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds[:keys | length])) -%}
     {%- endif -%}
+    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) -%}
     {%- set applied = _apply_stage(target, stage, _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []), settings,
         check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.columns_differ -%}
@@ -72,7 +73,7 @@
     {{ return({
         'choice': choice,
         'message': ('no changes' if applied.rows == 0 else choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, '
-            ~ applied.bytes | filesizeformat) ~ ', of ' ~ plan.rows ~ ' changed input rows',
+            ~ applied.bytes | filesizeformat) ~ ', of ' ~ plan.rows ~ ' changed input rows' ~ audit,
         'rows': applied.rows,
     }) }}
 {% endmacro %}
@@ -113,14 +114,23 @@
         {%- set keys = _as_list(config.get('unique_key')) -%}
         {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1 limit 3') -%}
     {%- endif -%}
+    {%- set audit = '' -%}
+    {%- set stage = _stage_relation(target) if _expectations(model.config) else none -%}
+    {%- if stage -%}
+        {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
+        {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ marked | replace('%s', anew)) -%}
+        {%- set audit = _audit(target, stage, marked | replace('%s', _full_refresh_sql(strategy, _with_one_version_each(compiled_code), model.config, columns)), model.config) -%}
+        {%- set anew = 'select * except (_operation) from ' ~ stage -%}
+    {%- endif -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(anew) -%}
         {%- set anew = get_select_subquery(anew) -%}
     {%- endif -%}
     {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
+    {%- if stage -%}{%- do run_query('drop table if exists ' ~ stage) -%}{%- endif -%}
     {%- set metrics = _history(target, 1)[0].metrics -%}
     {%- set rows = metrics.get('numOutputRows', 0) | int -%}
-    {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ metrics.get('numOutputBytes', 0) | int | filesizeformat ~ ', ' ~ plan.reason, 'rows': rows}) }}
+    {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ metrics.get('numOutputBytes', 0) | int | filesizeformat ~ ', ' ~ plan.reason ~ audit, 'rows': rows}) }}
 {% endmacro %}
 
 

@@ -1,0 +1,113 @@
+{#- Expectations of a model, asked of the rows that are about to be written, before anything is: write, audit, publish. A row meets an expectation if the expression
+    is true of it. `warn` counts; `drop` keeps the row out of the table and in `<table>_quarantine`, as if the model's SQL had a filter; `fail` ends the run, with the
+    table as it was. -#}
+
+{% macro _expectations(config) %}
+    {{ return(_setting(config, 'expectations', [])) }}
+{% endmacro %}
+
+
+{#- Refuses expectations that cannot be; called while the project is parsed. -#}
+{% macro _check_expectations(where, config) %}
+    {%- set names = [] -%}
+    {%- for rule in _expectations(config) -%}
+        {%- for key in ['name', 'expression'] if not rule.get(key) -%}
+            {{ exceptions.raise_compiler_error(where ~ ': expectations: one has no ' ~ key ~ '.') }}
+        {%- endfor -%}
+        {%- for key in rule if key not in ['name', 'expression', 'on_failure'] -%}
+            {{ exceptions.raise_compiler_error(where ~ ": expectations: '" ~ key ~ "' of " ~ rule.name ~ ' is not a key here (allowed: name, expression, on_failure).') }}
+        {%- endfor -%}
+        {%- if rule.get('on_failure', 'warn') not in ['warn', 'drop', 'fail'] -%}
+            {{ exceptions.raise_compiler_error(where ~ ': expectations: on_failure of ' ~ rule.name ~ " is '" ~ rule.on_failure ~ "': allowed are warn, drop and fail.") }}
+        {%- elif rule.name in names -%}
+            {{ exceptions.raise_compiler_error(where ~ ': expectations: two are named ' ~ rule.name ~ '.') }}
+        {%- elif rule.get('on_failure') == 'drop' and config.get('incremental_strategy') in ['signed_sum', 'history'] -%}
+            {{ exceptions.raise_compiler_error(where ~ ': expectations: ' ~ rule.name ~ ' drops rows, and a table of ' ~ config.get('incremental_strategy')
+                ~ ' needs them all to go on: filter in the SQL, or use warn or fail.') }}
+        {%- endif -%}
+        {%- do names.append(rule.name) -%}
+    {%- endfor -%}
+    {%- if _expectations(config) and config.get('materialized') == 'incremental' and config.get('incremental_strategy') not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
+        {{ exceptions.raise_compiler_error(where ~ ': expectations are asked of models with change_feed, affected_keys, signed_sum or history.') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- The model's SQL without the rows that an expectation drops: a part of what the model is, as if it had the filter itself. -#}
+{% macro _kept_sql(sql, config) %}
+    {%- set kept = _met(_expectations(config) | selectattr('on_failure', 'defined') | selectattr('on_failure', 'equalto', 'drop')) -%}
+    {{ return('select * from (\n' ~ sql ~ '\n) where ' ~ kept if kept else sql) }}
+{% endmacro %}
+
+
+{% macro _met(rules) %}
+    {%- set conditions = [] -%}
+    {%- for rule in rules -%}{%- do conditions.append('coalesce(' ~ rule.expression ~ ', false)') -%}{%- endfor -%}
+    {{ return(conditions | join(' and ')) }}
+{% endmacro %}
+
+
+{#- Asks the rows that are about to be written. `stage`: a table with the columns of the target and `_operation`; `unfiltered`: the SQL of such a table that
+    still has the rows to be dropped. Returns a text for the run's message, such as `; positive: 2 of 10 rows (warn)`, or '' where all is well. Raises where a rule fails,
+    after dropping the stage. -#}
+{% macro _audit(target, stage, unfiltered, config) %}
+    {%- set rules = _expectations(config) -%}
+    {%- if not rules -%}{{ return('') }}{%- endif -%}
+    {%- set drops = rules | selectattr('on_failure', 'defined') | selectattr('on_failure', 'equalto', 'drop') | list -%}
+    {%- if drops -%}{%- do _quarantine_dropped(target, unfiltered, drops) -%}{%- endif -%}
+    {%- set counts = ["count_if(_operation <> 'delete') as asked"] -%}
+    {%- for rule in rules -%}
+        {%- do counts.append(('(select count(*) from ' ~ _quarantine_name(target) ~ ' where invocation_id = ' ~ string_literal(invocation_id) ~ ' and array_contains(expectations, ' ~ string_literal(rule.name) ~ '))' if rule in drops
+            else "count_if(_operation <> 'delete' and not coalesce(" ~ rule.expression ~ ', false))') ~ ' as broken_' ~ loop.index) -%}
+    {%- endfor -%}
+    {%- set row = run_query('select ' ~ counts | join(', ') ~ ' from ' ~ stage).rows[0] -%}
+    {%- set broken = [] -%}
+    {%- set failed = [] -%}
+    {%- set values = [] -%}
+    {%- for rule in rules -%}
+        {%- set count = row['broken_' ~ loop.index] | int -%}
+        {%- set on_failure = rule.get('on_failure', 'warn') -%}
+        {%- set asked = (row['asked'] | int) + (count if rule in drops else 0) -%}
+        {%- do values.append('(' ~ [string_literal(target.schema ~ '.' ~ target.identifier), string_literal(rule.name), string_literal(rule.expression), string_literal(on_failure), asked | string, count | string, string_literal(invocation_id)] | join(', ') ~ ')') -%}
+        {%- if count -%}
+            {%- do broken.append(rule.name ~ ': ' ~ count ~ ' of ' ~ asked ~ ' rows (' ~ on_failure ~ ')') -%}
+            {%- if on_failure == 'fail' -%}{%- do failed.append(rule.name ~ ' (' ~ rule.expression ~ '): ' ~ count ~ ' of ' ~ asked ~ ' rows') -%}{%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do _record_expectations(values) -%}
+    {%- if failed -%}
+        {%- do run_query('drop table if exists ' ~ stage) -%}
+        {{ exceptions.raise_compiler_error(target ~ ' does not meet ' ~ failed | join('; ') ~ '. The table was left as it is; ops.expectations has the counts.') }}
+    {%- endif -%}
+    {{ return('; ' ~ broken | join('; ') if broken else '') }}
+{% endmacro %}
+
+
+{% macro _record_expectations(values) %}
+    {%- set schema = generate_schema_name('ops', none) | trim -%}
+    {%- set name = _quoted_name(schema, 'expectations') -%}
+    {%- if adapter.get_relation(none, schema, 'expectations') is none -%}
+        {%- do run_query('create schema if not exists ' ~ adapter.quote(schema)) -%}
+        {%- do run_query('create table if not exists ' ~ name ~ " (at timestamp comment 'When the rows were asked, UTC.', table_name string, expectation string, expression string, on_failure string, "
+            ~ "rows_asked bigint, rows_broken bigint, invocation_id string) using delta comment 'One row per expectation and run.'") -%}
+    {%- endif -%}
+    {%- do run_query('insert into ' ~ name ~ ' select current_timestamp(), * from values ' ~ values | join(', ')) -%}
+{% endmacro %}
+
+
+{% macro _quarantine_name(target) %}
+    {{ return(_quoted_name(target.schema, target.identifier ~ '_quarantine')) }}
+{% endmacro %}
+
+
+{#- Puts rows that an expectation drops into the quarantine beside the table, as JSON with the names of the rules. -#}
+{% macro _quarantine_dropped(target, unfiltered, rules) %}
+    {%- set names = [] -%}
+    {%- for rule in rules -%}{%- do names.append('if(coalesce(' ~ rule.expression ~ ', false), null, ' ~ string_literal(rule.name) ~ ')') -%}{%- endfor -%}
+    {%- if adapter.get_relation(none, target.schema, target.identifier ~ '_quarantine') is none -%}
+        {%- do run_query('create table if not exists ' ~ _quarantine_name(target) ~ " (at timestamp comment 'When it was kept out, UTC.', expectations array<string> comment 'Those that it does not meet.', "
+            ~ "record string comment 'The row as JSON.', invocation_id string) using delta comment 'One row per row that was kept out of the table, and run.'") -%}
+    {%- endif -%}
+    {%- do run_query('insert into ' ~ _quarantine_name(target) ~ ' select current_timestamp(), array_compact(array(' ~ names | join(', ') ~ ')), to_json(struct(* except (_operation))), ' ~ string_literal(invocation_id)
+        ~ ' from (\n' ~ unfiltered ~ "\n) where _operation <> 'delete' and not (" ~ _met(rules) ~ ')') -%}
+{% endmacro %}
