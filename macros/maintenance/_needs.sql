@@ -43,7 +43,29 @@
             {%- do needs.append({'by': 'the shallow clone ' ~ other ~ ' stands on version ' ~ state.cloned_version, 'version': state.cloned_version | int, 'at': none}) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- for source in graph.sources.values() if (_setting(source.config, 'stream') or {}).get('from') in ['delta', 'delta_changes'] -%}
+        {%- set path = _setting(source.config, 'stream').get('path') | string -%}
+        {%- set location = states[name].detail['location'] -%}
+        {%- if location == path or location.endswith('/' ~ path.strip('/')) -%}
+            {%- set read = _read_by_stream(source, location) -%}
+            {%- set unread = _first_unread(states[name], read) if read is not none else none -%}
+            {%- if unread -%}
+                {%- do needs.append({'by': 'the stream ' ~ source.name ~ ' has read up to version ' ~ read, 'version': unread.version, 'at': unread.at}) -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
     {{ return(needs) }}
+{% endmacro %}
+
+
+{#- The last version that a stream of `headwaters ingest` has read whole, by its checkpoint in the lake; none where it has read nothing, and so will begin with a
+    snapshot. The table's own log is named beside the checkpoint's folder so that the path leads somewhere when there is no checkpoint. -#}
+{% macro _read_by_stream(source, location) %}
+    {%- if '/warehouse/' not in location -%}{{ return(none) }}{%- endif -%}
+    {%- set lake = location.rsplit('/warehouse/', 1)[0] -%}
+    {%- set found = run_query("select max_by(value, cast(_metadata.file_name as int)) as planned from text.`" ~ lake | replace('`', '``') ~ '/{checkpoints/' ~ source.identifier ~ '/offsets/*,warehouse/'
+        ~ location.rsplit('/warehouse/', 1)[1] | replace('`', '``') ~ "/_delta_log/*.crc}` where _metadata.file_path like '%/checkpoints/%' and value like '%reservoirVersion%'").rows[0]['planned'] -%}
+    {{ return((fromjson(found).reservoirVersion | int) - 1 if found else none) }}
 {% endmacro %}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,14 @@ from typing import Any
 
 from tables.conftest import Orders
 
+STREAM = """
+sources:
+  - name: streams
+    schema: "{{{{ target.schema }}}}_streams"
+    tables:
+      - name: copies
+        config: {{meta: {{stream: {{from: delta, path: warehouse/{folder}/silver_orders}}}}}}
+"""
 SOURCE = """
 sources:
   - name: bronze
@@ -43,6 +52,14 @@ def test_vacuum_keeps_what_others_need(shared: Orders) -> None:
         orders.sql(f"drop table {copy}")
         printed = orders.operation("maintain", select="silver", dry_run=False)
         assert " are kept: gold.customer_totals has read up to version " in printed
+        # a stream that reads silver says in its checkpoint how far it is
+        orders.write("models/bronze/copies.yml", STREAM.format(folder=f"{orders.schema}_silver.db"))
+        offsets = Path(os.environ["HEADWATERS_LAKE"]) / "checkpoints/copies/offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text('v1\n{}\n{"sourceVersion":1,"reservoirVersion":1,"index":-1}\n')
+        printed = orders.operation("maintain", select="silver")
+        assert " are kept: the stream copies has read up to version 0" in printed
+        shutil.rmtree(offsets.parent)
 
     # nobody needs them any more
     said = orders.answers(orders.dbt("run"))["customer_totals"]
