@@ -94,12 +94,13 @@
     {%- if undeclared -%}
         {{ exceptions.raise_compiler_error('erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data (' ~ wanted.kind ~ ') and does not say whether it holds any: declare meta.pii for it, or pii: none. Nothing was changed.') }}
     {%- endif -%}
+    {%- set copies = [] -%}
     {%- for backup in _backups() -%}
         {%- for place in places if place.name == backup.of -%}
-            {%- do places.append(dict(place, name=backup.name, relation=backup.relation, follows=false)) -%}
+            {%- do copies.append(dict(place, name=backup.name, relation=backup.relation, follows=false)) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {{ return(places) }}
+    {{ return((places + copies) | sort(attribute='name')) }}
 {% endmacro %}
 
 
@@ -145,7 +146,8 @@
             {%- endif -%}
             {%- set horizon = _vacuum_horizon(state, all, now) -%}
             {%- if _removed_before(state, horizon.at) -%}
-                {%- set step = _vacuum_step(state, horizon, now) -%}
+                {#- not LITE: files that no commit names are looked for, too -#}
+                {%- set step = _vacuum_step(dict(state, log_is_whole=false), horizon, now) -%}
                 {%- do _sign_commits(record, {'vacuumed_before': step.before}) -%}
                 {%- do run_query(step.sql) -%}
             {%- endif -%}
