@@ -65,6 +65,10 @@ dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample
 pytest: setup-dev  ## the promises in Python, on one shared Spark
 	@$(BIN)/python -m pytest -q
 
+.PHONY: test-slow
+test-slow: setup-dev  ## the tests that take their minutes: repair, every source of a stream, names in two schemas
+	@$(BIN)/python -m pytest -q -m slow
+
 .PHONY: soak
 soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for fewer)
 	@PYTHONPATH=scripts $(BIN)/python tests/python/soak.py $(or $(KILLS),1000)
@@ -79,7 +83,7 @@ bench-%: setup-dev  ## one of them: bench-dbt_start, bench-file_ingestion, bench
 .PHONY: soak-incremental
 soak-incremental: setup-dev  ## random histories, stops and kills of incremental runs; hours, resumable
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m incremental.soak
-	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q tests/python/incremental/test_aliases.py
+	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: clean
 clean:  ## remove everything that was made: environment, lake, target, logs

@@ -87,12 +87,15 @@
 {% endmacro %}
 
 
-{#- LITE reads what to remove from the log instead of listing the folder; it needs a log that is whole since the last VACUUM. -#}
+{#- LITE reads what to remove from the log instead of listing the folder. It needs a log that is whole since the last VACUUM, and it does not heed
+    RETAIN: it is for tables of which nobody needs more than their own retention keeps. -#}
 {% macro _vacuum_step(state, horizon, now) %}
     {%- set hours = ((now - horizon.at) / 3600000) | round(0, 'ceil') | int -%}
+    {%- set lite = state.log_is_whole and not horizon.why -%}
+    {%- set before = horizon.at if lite else now - hours * 3600000 -%}
     {{ return({
-        'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(now - hours * 3600000) ~ ' are needed by nobody',
-        'sql': 'vacuum ' ~ state.relation ~ (' lite' if state.log_is_whole else '') ~ ' retain ' ~ hours ~ ' hours', 'settings': {}, 'before': now - hours * 3600000,
+        'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(before) ~ ' are needed by nobody',
+        'sql': 'vacuum ' ~ state.relation ~ (' lite' if lite else ' retain ' ~ hours ~ ' hours'), 'settings': {}, 'before': before,
     }) }}
 {% endmacro %}
 

@@ -204,6 +204,7 @@ def lose_checkpoint(ingester: Ingester, declared: Node) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_topic_goes_on_after_what_its_tables_hold_when_the_checkpoint_is_lost(
     ingester: Ingester, broker: str, topic: str
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_topic_goes_on_after_what_its_tables_hold_when_the_checkpoint_is_lost(
     assert ids == {f"r{n}" for n in range(100) if n % 10 != 9 and not 80 <= n < 90}
 
 
+@pytest.mark.slow
 def test_files_go_on_after_what_the_tables_hold_when_the_checkpoint_is_lost(
     ingester: Ingester,
 ) -> None:

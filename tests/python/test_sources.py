@@ -11,9 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from ingestion import Ingester, Node, audit, node, numbered, wait_for
 
 from headwaters import kafka
+
+pytestmark = pytest.mark.slow
 
 NAMED = {"id": "int", "name": "string"}
 

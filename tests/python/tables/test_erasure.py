@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from tables.conftest import Orders
 
 PERSON = "config: {meta: {pii: customer}}"
@@ -28,6 +30,7 @@ models: [{{name: customer_totals, columns: [{{name: customer, {PERSON}}}]}}]
 ANN: dict[str, Any] = {"subject": {"customer": "ann"}}
 
 
+@pytest.mark.slow
 def test_a_person_is_erased_from_rows_and_files(orders: Orders) -> None:
     for path, text in DECLARED.items():
         orders.write(path, text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tables.conftest import Orders
 
 RULES = """
@@ -17,6 +19,7 @@ models:
 SILVER = "select id, customer, amount from {silver} order by id"
 
 
+@pytest.mark.slow
 def test_rows_are_counted_kept_out_or_stop_the_run(unbuilt: Orders) -> None:
     orders = unbuilt
     orders.write("models/silver/silver_orders.yml", RULES)

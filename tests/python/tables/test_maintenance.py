@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tables.conftest import Orders
 
 STREAM = """
@@ -31,6 +33,7 @@ sources:
 """
 
 
+@pytest.mark.slow
 def test_vacuum_keeps_what_others_need(shared: Orders) -> None:
     orders = shared
     orders.sql("update {bronze} set amount = amount + 1")

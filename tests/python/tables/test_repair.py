@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tables.conftest import Orders
+
+pytestmark = pytest.mark.slow
 
 GOLD = "select customer, orders, amount from {gold} order by customer"
 BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]

@@ -201,8 +201,9 @@ models:
 def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -> None:
     rows = orders.sql("select * from {gold} order by customer")
     before = orders.version(orders.gold)
-    model = orders.folder / "models/gold/customer_totals.sql"
-    model.write_text(model.read_text().replace(") }}\n", ", partition_by='customer') }}\n", 1))
+    path = "models/gold/customer_totals.sql"
+    text = (orders.folder / path).read_text()
+    orders.write(path, text.replace(") }}\n", ", partition_by='customer') }}\n", 1))
     assert orders.operation("plan_tables", select="customer_totals").splitlines()[1] == (
         "  + partitioned by: customer (rewrites the table)"
     )
