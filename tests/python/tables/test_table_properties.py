@@ -232,8 +232,9 @@ def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -
     assert partitions(orders) == ["customer"]
 
     # what Delta does not do is said before anything is changed
-    model = orders.folder / "models/silver/silver_orders.sql"
-    model.write_text(model.read_text().replace("cluster_by=", "partition_by="))
+    path = "models/silver/silver_orders.sql"
+    text = (orders.folder / path).read_text()
+    orders.write(path, text.replace("cluster_by=", "partition_by="))
     before = orders.version(orders.silver)
     said = orders.operation(
         "apply_tables", expect=False, select="silver_orders", rewrite=True, reason="by day"
