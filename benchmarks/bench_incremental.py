@@ -14,15 +14,12 @@ bench-incremental` chooses cells.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from benchmarks.runner import ROOT, Bench, Clock, clock
-from headwaters import engine
-from headwaters.project import Project
+from benchmarks.runner import Bench, Clock, clock, dbt_project, shared_engine
 
 ROWS = int(os.environ.get("ROWS", "10000000")) * int(os.environ.get("SCALE", "1"))
 SHARES = [float(share) for share in os.environ.get("SHARES", "0.0001 0.001 0.01 0.1 0.5").split()]
@@ -45,32 +42,27 @@ select {COLUMNS} from {{{{ changes(source('bench', 'orders')) }}}}
 
 def run(bench: Bench) -> None:
     """One engine for all cells; the table moves on from cell to cell."""
-    os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
-    os.environ["HEADWATERS_SCHEMA"] = "main"
-    os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", "8g")
-    project = _project(bench.work / "project")
-    served = engine.start(Project(ROOT), port=0)
-    os.environ["HEADWATERS_ENGINE"] = served.address
-    try:
-        from pyspark.sql import SparkSession
-
-        spark = SparkSession.builder.remote(served.address).getOrCreate()
-        cells = Cells(bench, spark, project, served.pid)
+    options = dbt_project(
+        bench.work / "project",
+        {
+            "models/silver/orders_dim.sql": MODEL,
+            "models/sources.yml": "sources: [{name: bench, tables: [{name: orders}]}]\n",
+        },
+    )
+    with shared_engine(bench, "8g") as (spark, pid):
+        cells = Cells(bench, spark, options, pid)
         cells.prepare()
         for place in PLACES:
             for share in SHARES:
                 cells.measure(place, share)
         cells.batches(BATCHES)
-        spark.stop()
-    finally:
-        engine.stop(Project(ROOT))
 
 
 class Cells:
     """The source, the model's table, and the variants."""
 
-    def __init__(self, bench: Bench, spark: Any, project: Path, pid: int) -> None:
-        self.bench, self.spark, self.project, self.pid = bench, spark, project, pid
+    def __init__(self, bench: Bench, spark: Any, options: list[str], pid: int) -> None:
+        self.bench, self.spark, self.options, self.pid = bench, spark, options, pid
         self.round = 0
         self.manifests: dict[str, Any] = {}
         self.answer = ""
@@ -194,8 +186,7 @@ class Cells:
         """`dbt run` of the model, in this process against the engine; `options` are its vars."""
         from dbt.cli.main import dbtRunner
 
-        folders = ["--project-dir", str(self.project), "--profiles-dir", str(ROOT / "profiles")]
-        common = ["--target", "engine", "--vars", options, *folders]
+        common = [*self.options, "--vars", options]
         if options not in self.manifests:
             self.manifests[options] = dbtRunner().invoke(["--quiet", "parse", *common]).result
         outcome = dbtRunner(manifest=self.manifests[options]).invoke(
@@ -246,19 +237,5 @@ def statements_of_dbt() -> Iterator[list[str]]:
             seen.append(sql)
         return execute(manager, sql, *arguments, **options)
 
-    SparkConnectionManager.execute = noting  # type: ignore[method-assign, assignment] # a patch
-    try:
+    with mock.patch.object(SparkConnectionManager, "execute", noting):
         yield seen
-    finally:
-        SparkConnectionManager.execute = execute  # type: ignore[method-assign] # a patch
-
-
-def _project(folder: Path) -> Path:
-    (folder / "models" / "silver").mkdir(parents=True)
-    (folder / "macros").symlink_to(ROOT / "macros")
-    shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
-    (folder / "models" / "silver" / "orders_dim.sql").write_text(MODEL)
-    (folder / "models" / "sources.yml").write_text(
-        "sources: [{name: bench, tables: [{name: orders}]}]\n"
-    )
-    return folder

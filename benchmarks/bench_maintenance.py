@@ -11,14 +11,10 @@ The CPU is that of Spark and dbt together.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from benchmarks.runner import ROOT, Bench, Clock, clock, median
-from headwaters import engine
-from headwaters.project import Project
+from benchmarks.runner import Bench, Clock, clock, dbt_project, median, shared_engine
 
 ROWS = int(os.environ.get("ROWS", "2000000"))
 MERGES = int(os.environ.get("MERGES", "200"))
@@ -30,25 +26,18 @@ QUERY = "select day, count(*), sum(amount), max(note) from {table} group by day"
 
 def run(bench: Bench) -> None:
     """Each variant on a table of its own, one after the other on one engine."""
-    os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
-    os.environ["HEADWATERS_SCHEMA"] = "main"
-    os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", "4g")
-    project = _project(bench.work / "project")
-    served = engine.start(Project(ROOT), port=0)
-    os.environ["HEADWATERS_ENGINE"] = served.address
-    try:
-        from pyspark.sql import SparkSession
-
-        spark = SparkSession.builder.remote(served.address).getOrCreate()
+    tables = ", ".join(f"{{name: {_identifier(variant)}}}" for variant in VARIANTS)
+    options = dbt_project(
+        bench.work / "project",
+        {"models/sources.yml": f"sources: [{{name: bench, tables: [{tables}]}}]\n"},
+    )
+    with shared_engine(bench, "4g") as (spark, pid):
         spark.sql("create schema bench")
         for variant in VARIANTS:
-            _measure(bench, spark, project, served.pid, variant)
-        spark.stop()
-    finally:
-        engine.stop(Project(ROOT))
+            _measure(bench, spark, options, pid, variant)
 
 
-def _measure(bench: Bench, spark: Any, project: Path, pid: int, variant: str) -> None:
+def _measure(bench: Bench, spark: Any, options: list[str], pid: int, variant: str) -> None:
     table = f"bench.{_identifier(variant)}"
     spark.sql(
         f"create table {table} using delta tblproperties ("
@@ -64,7 +53,7 @@ def _measure(bench: Bench, spark: Any, project: Path, pid: int, variant: str) ->
             if variant == "optimize each time":
                 spark.sql(f"optimize {table}").collect()
             elif variant == "policy" and number % EVERY == 0:
-                _maintain(project, variant)
+                _maintain(options, variant)
 
     took = clock(work, [pid])
     bench.record(
@@ -111,36 +100,14 @@ def _bytes_written(spark: Any, table: str) -> int:
     return total
 
 
-def _maintain(project: Path, variant: str) -> None:
+def _maintain(options: list[str], variant: str) -> None:
     from dbt.cli.main import dbtRunner
 
-    folders = ["--project-dir", str(project), "--profiles-dir", str(ROOT / "profiles")]
     arguments = f"{{select: {_identifier(variant)}, dry_run: false}}"
-    outcome = dbtRunner().invoke(
-        [
-            "--quiet",
-            "run-operation",
-            "maintain",
-            "--args",
-            arguments,
-            "--target",
-            "engine",
-            *folders,
-        ]
-    )
+    command = ["--quiet", "run-operation", "maintain", "--args", arguments]
+    outcome = dbtRunner().invoke([*command, *options])
     assert outcome.success, outcome.exception
 
 
 def _identifier(variant: str) -> str:
     return variant.replace(" ", "_")
-
-
-def _project(folder: Path) -> Path:
-    (folder / "models").mkdir(parents=True)
-    (folder / "macros").symlink_to(ROOT / "macros")
-    shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
-    tables = ", ".join(f"{{name: {_identifier(variant)}}}" for variant in VARIANTS)
-    (folder / "models" / "sources.yml").write_text(
-        f"sources: [{{name: bench, tables: [{tables}]}}]\n"
-    )
-    return folder

@@ -9,11 +9,15 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from headwaters import engine
+from headwaters.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -157,6 +161,41 @@ def descendants(pid: int) -> list[int]:
         fresh = [child for child, parent in parents.items() if parent in fresh]
         found += fresh
     return found
+
+
+@contextmanager
+def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
+    """An engine on a lake of the benchmark's own: a session on it, and its process id.
+
+    dbt in this process finds it with `--target engine`. `memory` is the heap's size, such as 4g,
+    where HEADWATERS_DRIVER_MEMORY says nothing else.
+    """
+    os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
+    os.environ["HEADWATERS_SCHEMA"] = "main"
+    os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", memory)
+    served = engine.start(Project(ROOT), port=0)
+    os.environ["HEADWATERS_ENGINE"] = served.address
+    try:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.remote(served.address).getOrCreate()
+        yield spark, served.pid
+        spark.stop()
+    finally:
+        engine.stop(Project(ROOT))
+
+
+def dbt_project(folder: Path, files: dict[str, str]) -> list[str]:
+    """Make a dbt project with this project's macros and the files given; dbt's options for it."""
+    folder.mkdir(parents=True)
+    (folder / "macros").symlink_to(ROOT / "macros")
+    shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    folders = ["--project-dir", str(folder), "--profiles-dir", str(ROOT / "profiles")]
+    return ["--target", "engine", *folders]
 
 
 def bytes_below(folder: Path) -> int:

@@ -3,9 +3,10 @@
     It is also the one macro that dbt calls for every node while it parses, so a wrong table property or policy is said here. -#}
 {% macro generate_schema_name(custom_schema_name, node) %}
     {%- if node and node.resource_type in ['model', 'seed', 'snapshot'] -%}
-        {%- do _check_properties(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
-        {%- do _check_expectations(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
-        {%- do _check_policy(node.original_file_path ~ ': ' ~ node.name, node.config) -%}
+        {%- set where = node.original_file_path ~ ': ' ~ node.name -%}
+        {%- do _check_properties(where, node.config) -%}
+        {%- do _check_expectations(where, node.config) -%}
+        {%- do _check_policy(where, node.config) -%}
     {%- endif -%}
     {%- if custom_schema_name is none -%}
         {{ target.schema }}

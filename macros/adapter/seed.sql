@@ -137,13 +137,9 @@
 {#- The statement that replaces the table by the rows of `source`. -#}
 {% macro _seed_create(relation, source, checksum) %}
     {%- set properties = dict(_created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
-    {%- set assignments = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value | string)) -%}
-    {%- endfor -%}
     create or replace table {{ relation }}
     using delta
-    tblproperties ({{ assignments | join(', ') }})
+    tblproperties ({{ _assignments(properties) }})
     {{ partition_cols(label="partitioned by") }}
     {{ location_clause() }}
     {{ comment_clause() }}

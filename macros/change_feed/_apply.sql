@@ -22,7 +22,7 @@
 {% macro _refuse_repeated_keys(target, stage, keys, query) %}
     {%- set found = run_query(query).rows -%}
     {%- if found | length -%}
-        {%- if stage -%}{%- do run_query('drop table if exists ' ~ stage) -%}{%- endif -%}
+        {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
         {%- set examples = [] -%}
         {%- for row in found -%}{%- do examples.append(row.values() | join(', ')) -%}{%- endfor -%}
         {{ exceptions.raise_compiler_error(

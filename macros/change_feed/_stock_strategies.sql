@@ -29,23 +29,16 @@
     {%- else -%}
         {%- do _mend_drift(target, run_query('describe detail ' ~ target).rows[0]) -%}
         {%- set stage = _stage_relation(target) -%}
-        {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ compiled_code) -%}
+        {%- do _create_stage(stage, compiled_code) -%}
         {%- do process_schema_changes(on_schema_change, stage, existing) -%}
         {%- call statement('main') -%}{{ _stock_sql(strategy, target, stage) }}{%- endcall -%}
-        {%- do run_query('drop table if exists ' ~ stage) -%}
+        {%- do _drop_stage(stage) -%}
     {%- endif -%}
 
     {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=created)) -%}
     {%- do persist_docs(target, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}
-{% endmacro %}
-
-
-{#- Where a model's run keeps its batch: beside the target, under a name that no other model, run or microbatch has. -#}
-{% macro _stage_relation(target) %}
-    {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
-    {{ return(target.incorporate(path={'identifier': target.identifier ~ '__stage_' ~ run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8] ~ batch})) }}
 {% endmacro %}
 
 

@@ -7,7 +7,7 @@
             {%- for row in run_query('show tables in ' ~ schema ~ " like '*__stage_*'").rows -%}
                 {%- set made = modules.re.search('__stage_(\\d{12})_', row['tableName']) -%}
                 {%- if made and made.group(1) < yesterday -%}
-                    {%- do run_query('drop table if exists ' ~ adapter.quote(schema) ~ '.' ~ adapter.quote(row['tableName'])) -%}
+                    {%- do _drop_stage(_quoted_name(schema, row['tableName'])) -%}
                 {%- endif -%}
             {%- endfor -%}
         {%- endfor -%}

@@ -53,22 +53,23 @@
         {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
     {%- endif -%}
     {%- set stage = _stage_relation(target) -%}
-    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
+    {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
     {%- set keys = _as_list(settings.unique_key) -%}
     {%- set is_pruned = strategy == 'change_feed' and bounds | length > keys | length and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
     {%- if is_pruned and _is_pruned_wrongly(target, stage, keys, bounds) -%}
-        {%- do run_query('drop table if exists ' ~ stage) -%}
-        {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ _stage_sql(strategy, target, sql, plan, settings, columns, bounds[:keys | length])) -%}
+        {%- set bounds = bounds[:keys | length] -%}
+        {%- do _drop_stage(stage) -%}
+        {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
     {%- endif -%}
-    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) -%}
-    {%- set applied = _apply_stage(target, stage, _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []), settings,
+    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
+    {%- set applied = _apply_stage(target, stage, keys + (['valid_from'] if strategy == 'history' else []), settings,
         check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.columns_differ -%}
-        {%- do run_query('drop table if exists ' ~ stage) -%}
+        {%- do _drop_stage(stage) -%}
         {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
     {%- endif -%}
     {%- do _set_watermark(target, plan.inputs) -%}
-    {%- do run_query('drop table if exists ' ~ stage) -%}
+    {%- do _drop_stage(stage) -%}
     {%- set choice = 'skip' if applied.rows == 0 else 'append' if applied.rows == applied.inserted else 'merge' -%}
     {{ return({
         'choice': choice,
@@ -118,7 +119,7 @@
     {%- set stage = _stage_relation(target) if _expectations(model.config) else none -%}
     {%- if stage -%}
         {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
-        {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ marked | replace('%s', anew)) -%}
+        {%- do _create_stage(stage, marked | replace('%s', anew)) -%}
         {%- set audit = _audit(target, stage, marked | replace('%s', _full_refresh_sql(strategy, _with_one_version_each(compiled_code), model.config, columns)), model.config) -%}
         {%- set anew = 'select * except (_operation) from ' ~ stage -%}
     {%- endif -%}
@@ -127,7 +128,7 @@
         {%- set anew = get_select_subquery(anew) -%}
     {%- endif -%}
     {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
-    {%- if stage -%}{%- do run_query('drop table if exists ' ~ stage) -%}{%- endif -%}
+    {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
     {%- set metrics = _history(target, 1)[0].metrics -%}
     {%- set rows = metrics.get('numOutputRows', 0) | int -%}
     {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ metrics.get('numOutputBytes', 0) | int | filesizeformat ~ ', ' ~ plan.reason ~ audit, 'rows': rows}) }}

@@ -52,7 +52,6 @@
     after dropping the stage. -#}
 {% macro _audit(target, stage, unfiltered, config) %}
     {%- set rules = _expectations(config) -%}
-    {%- if not rules -%}{{ return('') }}{%- endif -%}
     {%- set drops = rules | selectattr('on_failure', 'defined') | selectattr('on_failure', 'equalto', 'drop') | list -%}
     {%- if drops -%}{%- do _quarantine_dropped(target, unfiltered, drops) -%}{%- endif -%}
     {%- set counts = ["count_if(_operation <> 'delete') as asked"] -%}
@@ -76,7 +75,7 @@
     {%- endfor -%}
     {%- do _record_expectations(values) -%}
     {%- if failed -%}
-        {%- do run_query('drop table if exists ' ~ stage) -%}
+        {%- do _drop_stage(stage) -%}
         {{ exceptions.raise_compiler_error(target ~ ' does not meet ' ~ failed | join('; ') ~ '. The table was left as it is; ops.expectations has the counts.') }}
     {%- endif -%}
     {{ return('; ' ~ broken | join('; ') if broken else '') }}

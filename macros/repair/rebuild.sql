@@ -10,8 +10,8 @@
     {%- set inputs = _inputs_of(sql) -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
     {%- set anew = _full_refresh_sql(node.config.incremental_strategy, sql, node.config, columns) -%}
-    {%- set stage = _quoted_name(target.schema, target.identifier ~ '__stage_' ~ run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) -%}
-    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ anew) -%}
+    {%- set stage = _quoted_name(target.schema, _stage_name(target.identifier)) -%}
+    {%- do _create_stage(stage, anew) -%}
     {%- set types = run_query('select typeof((select struct(*) from ' ~ target.relation ~ ' limit 1)) as held, typeof((select struct(*) from ' ~ stage ~ ' limit 1)) as anew').rows[0] -%}
     {%- set lines = [] -%}
     {%- if types['held'] != types['anew'] and types['held'] != 'void' and types['anew'] != 'void' -%}
@@ -29,10 +29,7 @@
     {%- elif _go_on('rebuild', [_target_line(target, counts['held'])] + lines + _followers_line(target), dry_run) -%}
         {%- set declared = _declared_table(node) -%}
         {%- set properties = dict(_created_properties(node.config), **{'headwaters.sql': _without_versions(sql), 'headwaters.inputs': tojson(_watermark(inputs))}) -%}
-        {%- set swap = 'create or replace table ' ~ target.relation ~ ' using delta' ~ (' partitioned by (' ~ _quoted(declared.partition_by) | join(', ') ~ ')' if declared.partition_by else '')
-            ~ (' cluster by (' ~ _quoted(declared.cluster_by) | join(', ') ~ ')' if declared.cluster_by else '') ~ (' comment ' ~ string_literal(declared.comment) if declared.comment else '')
-            ~ ' tblproperties (' ~ _assignments(properties) ~ ') as select * from ' ~ stage -%}
-        {%- do _run_recorded('rebuild', target, reason, {'removed': gone, 'added': come}, [swap]) -%}
+        {%- do _run_recorded('rebuild', target, reason, {'removed': gone, 'added': come}, [_replace_table_sql(target.relation, declared, declared.comment, properties, stage)]) -%}
     {%- endif -%}
-    {%- do run_query('drop table if exists ' ~ stage) -%}
+    {%- do _drop_stage(stage) -%}
 {% endmacro %}

@@ -40,10 +40,15 @@
 {% macro _rewrite_sql(table) %}
     {%- set kept = {} -%}
     {%- for name, value in _as_mapping(table.detail['properties']).items() if not name.startswith('delta.constraints.') -%}{%- do kept.update({name: value}) -%}{%- endfor -%}
-    {%- set declared = table.declared -%}
-    {{ return('create or replace table ' ~ table.relation ~ ' using delta'
-        ~ (' partitioned by (' ~ _quoted(declared.partition_by) | join(', ') ~ ')' if declared.partition_by)
-        ~ (' cluster by (' ~ _quoted(declared.cluster_by) | join(', ') ~ ')' if declared.cluster_by)
-        ~ (' comment ' ~ string_literal(table.detail['description']) if table.detail['description'])
-        ~ ' tblproperties (' ~ _assignments(kept) ~ ') as select * from ' ~ table.relation) }}
+    {{ return(_replace_table_sql(table.relation, table.declared, table.detail['description'], kept, table.relation)) }}
+{% endmacro %}
+
+
+{#- A table's rows replaced by those of another one, or of itself, under the partitioning and clustering that it is declared with. -#}
+{% macro _replace_table_sql(relation, declared, comment, properties, rows_of) %}
+    {{ return('create or replace table ' ~ relation ~ ' using delta'
+        ~ (' partitioned by (' ~ _quoted(declared.partition_by) | join(', ') ~ ')' if declared.partition_by else '')
+        ~ (' cluster by (' ~ _quoted(declared.cluster_by) | join(', ') ~ ')' if declared.cluster_by else '')
+        ~ (' comment ' ~ string_literal(comment) if comment else '')
+        ~ ' tblproperties (' ~ _assignments(properties) ~ ') as select * from ' ~ rows_of) }}
 {% endmacro %}

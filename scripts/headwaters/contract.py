@@ -357,7 +357,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             table=node["identifier"],
             file=node["original_file_path"],
             stream=stream,
-            columns=columns,  # type: ignore[arg-type]
+            columns=columns,  # type: ignore[arg-type]  # pydantic reads the YAML's dicts
             properties=_properties(node["config"]),
         )
     except ValidationError as error:

@@ -7,6 +7,7 @@ told by the metastore's lock, which the server inherits, never by that file alon
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -42,11 +43,17 @@ def answers(address: str) -> bool:
     return listens(url.port or DEFAULT_PORT, url.hostname or "localhost")
 
 
-def start(project: Project, port: int | None = None, patience: float = 90.0) -> Engine:
+def start(
+    project: Project,
+    port: int | None = None,
+    patience: float = 90.0,
+    settings: Mapping[str, str] | None = None,
+) -> Engine:
     """Start the engine with the Spark settings of the target `local`, and wait until it listens.
 
-    `port` None takes 15002, or a free port when that is taken. An engine that already runs is
-    returned as it is. Raises WorkError when another process holds the metastore, or Spark ends.
+    `port` None takes 15002, or a free port when that is taken. `settings` come on top. An engine
+    that already runs is returned as it is. Raises WorkError when another process holds the
+    metastore, or Spark ends.
     """
     lake = project.lake
     if (running := find(lake)) is not None:
@@ -58,7 +65,7 @@ def start(project: Project, port: int | None = None, patience: float = 90.0) -> 
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            _command(project, chosen),
+            _command(project, chosen, settings or {}),
             cwd=project.root,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -83,7 +90,7 @@ def stop(project: Project) -> Engine | None:
     return engine
 
 
-def _command(project: Project, port: int) -> list[str]:
+def _command(project: Project, port: int, more: Mapping[str, str]) -> list[str]:
     import pyspark
 
     settings = {
@@ -91,6 +98,7 @@ def _command(project: Project, port: int) -> list[str]:
         "spark.sql.catalogImplementation": "hive",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
+        **more,
     }
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),

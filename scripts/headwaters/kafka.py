@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from headwaters.environment import cache_folder, fetch_locked, find_java
 from headwaters.errors import UserError, WorkError
@@ -103,7 +103,7 @@ def ranges(
 
 def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
     """Make a topic, unless it is there."""
-    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     if topic not in admin.list_topics(timeout=10).topics:
@@ -212,12 +212,12 @@ def stop(lake: Path) -> Broker | None:
     return broker
 
 
-def _format(java: list[str], settings: Path, output: object, log: Path) -> None:
+def _format(java: list[str], settings: Path, output: IO[bytes], log: Path) -> None:
     data = settings.parent / "data"
     shutil.rmtree(data, ignore_errors=True)
     identity = uuid.uuid5(uuid.NAMESPACE_URL, str(data)).hex[:22]
     command = [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
-    done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)  # type: ignore[call-overload]
+    done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         raise WorkError(f"the Kafka broker's folder {data} could not be made (see {log})")
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import pytest
 from ingestion import Ingester, start_worker
+from processes import environment
 
 from headwaters import engine as engines
 from headwaters import kafka
@@ -37,6 +38,13 @@ from headwaters.project import Project
 ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
+
+# On tables of a few rows, compiling a query to Java takes longer than answering it: a fifth of the
+# whole. `make dbt-test`, the soaks and the benchmarks compile, as users do.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def pytest_configure() -> None:
@@ -70,7 +78,7 @@ def engine(project: Project, lake: Path) -> Iterator[engines.Engine]:
     with pytest.MonkeyPatch.context() as patch:
         if "HEADWATERS_DRIVER_MEMORY" not in os.environ:
             patch.setenv("HEADWATERS_DRIVER_MEMORY", "2g")
-        running = engines.start(project, port=0)
+        running = engines.start(project, port=0, settings=INTERPRETED)
         patch.setenv("HEADWATERS_ENGINE", running.address)
         yield running
         # A client that outlives its server asks it for ten minutes to release the session.
@@ -171,7 +179,7 @@ def dbt(engine: engines.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                     str(ROOT / "profiles"),
                 ]
             )
-        result.messages = messages  # type: ignore[attr-defined]
+        result.messages = messages  # type: ignore[attr-defined]  # a field for the tests
         if expect is not None and result.success is not expect:
             pytest.fail(
                 f"dbt {' '.join(arguments)}: {result.exception or ''}\n" + "\n".join(messages)
@@ -232,11 +240,9 @@ def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
 
 
 def _build_sample_lake() -> None:
-    # A process that speaks Spark Connect says so to its children in SPARK_…
-    ours = ("SPARK_", "HEADWATERS_", "DBT_")
     built = subprocess.run(
         [ROOT / "scripts" / "dbt-test"],
-        env={key: value for key, value in os.environ.items() if not key.startswith(ours)},
+        env=environment(),
         check=False,
         capture_output=True,
         text=True,

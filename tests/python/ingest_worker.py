@@ -19,6 +19,7 @@ import traceback
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from headwaters import ingest, tables
 from headwaters.audit import audit, summarise
@@ -51,7 +52,6 @@ def run(
     """
     os.environ["HEADWATERS_LAKE"] = lake
     out = io.StringIO()
-    too_many = tables.TOO_MANY
 
     class Clock(datetime):
         @classmethod
@@ -65,15 +65,17 @@ def run(
             raise Killed(f"before {die_before}")
         append(self, rows, table, number)
 
-    ingest.Writer._append = dying  # type: ignore[method-assign]
-    setattr(ingest, "datetime", Clock)  # noqa: B010
-    tables.TOO_MANY = too_many if compact_at is None else compact_at
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
     usual = resource.prlimit(jvm, resource.RLIMIT_FSIZE)
     try:
         if file_limit is not None:
             resource.prlimit(jvm, resource.RLIMIT_FSIZE, (file_limit, usual[1]))
-        with contextlib.redirect_stdout(out):
+        with (
+            mock.patch.object(ingest.Writer, "_append", dying),
+            mock.patch.object(ingest, "datetime", Clock),
+            mock.patch.object(tables, "TOO_MANY", compact_at or tables.TOO_MANY),
+            contextlib.redirect_stdout(out),
+        ):
             contracts = [parse_contract(node) for node in nodes]
             code = ingest.run(Project(ROOT), contracts, spark, **how)
         return {"code": code, "lines": out.getvalue().splitlines()}
@@ -81,9 +83,6 @@ def run(
         return {"code": 2 if isinstance(error, UserError) else 1, "lines": [str(error)]}
     finally:
         resource.prlimit(jvm, resource.RLIMIT_FSIZE, usual)
-        ingest.Writer._append = append  # type: ignore[method-assign]
-        setattr(ingest, "datetime", datetime)  # noqa: B010
-        tables.TOO_MANY = too_many
 
 
 def kill_at(point: str, batch: int, after: float | None) -> None:
@@ -110,8 +109,7 @@ def kill_at(point: str, batch: int, after: float | None) -> None:
         if point == "checkpoint" and written[0] > batch:
             die()
 
-    ingest.Writer._append = dying_append  # type: ignore[method-assign]
-    ingest.Writer.write = dying_write  # type: ignore[method-assign, assignment]
+    mock.patch.multiple(ingest.Writer, _append=dying_append, write=dying_write).start()
     if after is not None:
         threading.Timer(after, die).start()
 

@@ -18,6 +18,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from processes import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 Node = dict[str, Any]
 
@@ -25,21 +27,14 @@ Node = dict[str, Any]
 @contextmanager
 def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
     """A worker in a process group of its own, so that it can be killed together with its Spark."""
-    # A process that speaks Spark Connect says so to its children in SPARK_…
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    environment = {
-        **kept,
-        "PYTHONPATH": str(ROOT / "scripts"),
-        "HEADWATERS_LAKE": str(lake),
-        "HEADWATERS_DRIVER_MEMORY": os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m"),
-    }
+    memory = os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m")
     script = Path(__file__).with_name("ingest_worker.py")
     with subprocess.Popen(
         [sys.executable, str(script)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
+        env={**environment(lake), "HEADWATERS_DRIVER_MEMORY": memory},
         start_new_session=True,
     ) as process:
         yield process

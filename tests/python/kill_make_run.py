@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 # A sign that the run has come to this point, and the signal that then ends it.
@@ -33,26 +34,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def variables(lake: Path) -> dict[str, str]:
-    # Spark Connect, which this process speaks, marks its environment with SPARK_…
-    ours = ("SPARK_", "HEADWATERS_", "DBT_")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
-    return {
-        **kept,
-        "HEADWATERS_LAKE": str(lake),
-        "DBT_TARGET_PATH": str(lake / "target"),
-        "DBT_LOG_PATH": str(lake / "logs"),
-        "HEADWATERS_DRIVER_MEMORY": "1500m",
-        # dbt build without its tests, which take most of its time and write nothing
-        "DBT_EXCLUDE_RESOURCE_TYPES": "test unit_test",
-    }
-
-
 def start(lake: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["make", "--no-print-directory", "run"],
         cwd=ROOT,
-        env=variables(lake),
+        env={
+            **environment(lake),
+            "HEADWATERS_DRIVER_MEMORY": "1500m",
+            # dbt build without its tests, which take most of its time and write nothing
+            "DBT_EXCLUDE_RESOURCE_TYPES": "test unit_test",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

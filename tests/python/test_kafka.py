@@ -101,7 +101,7 @@ def send(broker: str, topic: str, *numbers: int) -> None:
 def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flight(
     ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+    from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # not in __all__
 
     lake = tmp_path / "broker"
     monkeypatch.setenv("HEADWATERS_LAKE", str(lake))

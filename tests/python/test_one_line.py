@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt_headwaters import one_line
+from headwaters.dbt_session import one_line
 
 CLASSIC = """[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14;
 'Project [*]

@@ -169,12 +169,12 @@ def looks_down_only(manifest: Manifest) -> Iterator[str]:
         for parent in node["depends_on"]["nodes"]:
             source = manifest.nodes.get(parent)
             below = layer(source) if source else None
-            if below is None:
+            if source is None or below is None:
                 continue
             if LAYERS.index(below) > LAYERS.index(place):
-                yield f"{node['name']} ({place}) reads {source['name']} ({below}) above it"  # type: ignore[index]
+                yield f"{node['name']} ({place}) reads {source['name']} ({below}) above it"
             if place == "gold" and below == "bronze":
-                yield f"{node['name']} (gold) reads {source['name']} past silver"  # type: ignore[index]
+                yield f"{node['name']} (gold) reads {source['name']} past silver"
 
 
 def is_named_for_its_layer(manifest: Manifest) -> Iterator[str]:

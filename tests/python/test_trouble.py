@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import signal
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import environment
 
 from headwaters import metastore
 from headwaters.errors import WorkError
@@ -21,20 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADWATERS = [sys.executable, "-m", "headwaters.cli"]
 DBT = [sys.executable, "-m", "dbt.cli.main", "--no-use-colors"]
 SHOW = [*DBT, "show", "--inline", "select 1", "--no-populate-cache", "--profiles-dir", "profiles"]
-
-
-def environment(lake: Path) -> dict[str, str]:
-    """The variables of a process of its own: its own lake, and no engine of the test session."""
-    # Spark Connect, which this process may speak, marks its environment with SPARK_…
-    ours = ("SPARK_", "HEADWATERS_", "DBT_")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
-    return {
-        **kept,
-        "HEADWATERS_LAKE": str(lake),
-        "DBT_TARGET_PATH": str(lake / "target"),
-        "DBT_LOG_PATH": str(lake / "logs"),
-        "PYTHONPATH": str(ROOT / "scripts"),
-    }
 
 
 def run(

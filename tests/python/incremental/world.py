@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 
@@ -131,7 +132,7 @@ class World:
             raise AssertionError(
                 "\n".join([f"dbt: {result.exception or ''}", *messages, *self.story])
             )
-        result.messages = messages  # type: ignore[attr-defined]
+        result.messages = messages  # type: ignore[attr-defined]  # a field for the tests
         return result
 
     def answers(self, result: Any) -> dict[str, str]:
@@ -228,9 +229,8 @@ class World:
                         raise DbtRuntimeError("stopped by the test")
             return execute(manager, sql, *arguments, **options)
 
-        SparkConnectionManager.execute = noting  # type: ignore[method-assign, assignment]
         try:
-            yield
+            with mock.patch.object(SparkConnectionManager, "execute", noting):
+                yield
         finally:
-            SparkConnectionManager.execute = execute  # type: ignore[method-assign]
             self.statements = dict(seen)

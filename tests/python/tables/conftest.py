@@ -90,7 +90,7 @@ class Orders:
             result = dbtRunner(manifest=self._manifest, callbacks=[listen]).invoke(
                 [*arguments, *common]
             )
-        result.messages = messages  # type: ignore[attr-defined]
+        result.messages = messages  # type: ignore[attr-defined]  # a field for the tests
         if expect is not None and result.success is not expect:
             said = "\n".join([f"dbt {' '.join(arguments)}: {result.exception or ''}", *messages])
             raise AssertionError(said)

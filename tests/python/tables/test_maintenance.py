@@ -168,9 +168,9 @@ def cursor() -> Any:
     """What dbt runs its statements with."""
     from dbt.adapters.spark import session
 
-    import dbt_headwaters
+    from headwaters import dbt_session
 
-    dbt_headwaters._install_cursor()
+    dbt_session.install_cursor()
     return session.Cursor(server_side_parameters={"spark.remote": os.environ["HEADWATERS_ENGINE"]})
 
 

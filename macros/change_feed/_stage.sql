@@ -1,0 +1,24 @@
+{#- A stage holds what a run is about to write, in a table of its own beside the target: computed once, looked at, written in one
+    commit, dropped. What a killed run leaves is dropped by drop_forgotten_stages. -#}
+
+{#- `identifier__stage_<minute>_<run>`: a name that no other model or run has. -#}
+{% macro _stage_name(identifier) %}
+    {{ return(identifier ~ '__stage_' ~ run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) }}
+{% endmacro %}
+
+
+{#- The stage of the model that runs, or of one batch of it (microbatch). -#}
+{% macro _stage_relation(target) %}
+    {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
+    {{ return(target.incorporate(path={'identifier': _stage_name(target.identifier) ~ batch})) }}
+{% endmacro %}
+
+
+{% macro _create_stage(stage, sql) %}
+    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ sql) -%}
+{% endmacro %}
+
+
+{% macro _drop_stage(stage) %}
+    {%- do run_query('drop table if exists ' ~ stage) -%}
+{% endmacro %}

@@ -1,0 +1,27 @@
+"""Processes of their own, beside the test session's engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def environment(lake: Path | None = None) -> dict[str, str]:
+    """The variables of a process with a lake of its own, or the project's.
+
+    The test session's own are left out, and with them what Spark Connect, which the session speaks,
+    tells every child in SPARK_….
+    """
+    ours = ("SPARK_", "HEADWATERS_", "DBT_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    if lake is None:
+        return kept
+    return {
+        **kept,
+        "PYTHONPATH": str(ROOT / "scripts"),
+        "HEADWATERS_LAKE": str(lake),
+        "DBT_TARGET_PATH": str(lake / "target"),
+        "DBT_LOG_PATH": str(lake / "logs"),
+    }
