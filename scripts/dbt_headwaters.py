@@ -7,6 +7,7 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
 - `tblproperties` and `maintenance` of a layer, a folder and a model add up, as `meta` does: dbt
   would take the model's alone, and a model that names one property would lose its layer's change
   data feed.
+- `adapter.run_response` gives a materialization's result with its counts, for run_results.json.
 - Ctrl-C ends a run without dbt's stack trace.
 """
 
@@ -15,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbt.adapters.base.meta import available
+from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt.plugins.manager import dbtPlugin
@@ -30,6 +33,7 @@ class Headwaters(dbtPlugin):
         """Called by dbt once for each invocation."""
         end_on_interrupt()
         _add_up_table_properties()
+        _offer_run_response()
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
             return
@@ -57,3 +61,28 @@ def _add_up_table_properties() -> None:
     # the same for what a model says in its SQL and in its YAML
     names = BaseConfig.mergebehavior["update"]
     names.extend(name for name in ("tblproperties", "maintenance") if name not in names)
+
+
+@dataclass
+class RunResponse(AdapterResponse):
+    """What a run of a model did, as `adapter_response` in run_results.json.
+
+    `rows_*` are rows of the model's table, `input_rows` the changed rows of its inputs, whether
+    they changed anything or not, `bytes_written` those of the rows that were written.
+    """
+
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    input_rows: int | None = None
+    bytes_written: int | None = None
+
+
+@available
+def _run_response(adapter: SparkAdapter, message: str, code: str, **counts: Any) -> RunResponse:
+    return RunResponse(_message=message, code=code, **counts)
+
+
+def _offer_run_response() -> None:
+    setattr(SparkAdapter, "run_response", _run_response)  # noqa: B010 - mypy knows no such method
+    SparkAdapter._available_ |= {"run_response"}

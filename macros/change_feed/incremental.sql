@@ -18,7 +18,7 @@
         {%- do _mend_drift(target, plan.detail) -%}
     {%- endif -%}
     {%- set result = _run_plan(strategy, target, existing, sql, plan) -%}
-    {%- do store_raw_result('main', message=result.message, code=result.choice, rows_affected=result.rows) -%}
+    {%- do store_result('main', response=adapter.run_response(result.message, result.choice, **result.counts)) -%}
 
     {%- if result.choice == 'replace' -%}
         {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) -%}
@@ -33,14 +33,14 @@
 {% endmaterialization %}
 
 
-{#- Carries a plan out. Returns choice, message and rows. -#}
+{#- Carries a plan out. Returns choice, message and counts. -#}
 {% macro _run_plan(strategy, target, existing, sql, plan) %}
     {%- if plan.choice == 'skip' -%}
         {#- commits that changed no rows need not be looked at again and again -#}
         {%- if plan.recovered or plan.ranges.values() | map(attribute='versions') | sum > 10 -%}
             {%- do _set_watermark(target, plan.inputs) -%}
         {%- endif -%}
-        {{ return({'choice': 'skip', 'message': 'no changes', 'rows': 0}) }}
+        {{ return({'choice': 'skip', 'message': 'no changes', 'counts': {'rows_affected': 0}}) }}
     {%- elif plan.choice == 'replace' -%}
         {{ return(_replace(strategy, target, existing, sql, plan)) }}
     {%- endif -%}
@@ -75,7 +75,8 @@
         'choice': choice,
         'message': ('no changes' if applied.rows == 0 else choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, '
             ~ applied.bytes | filesizeformat) ~ ', of ' ~ plan.rows ~ ' changed input rows' ~ audit,
-        'rows': applied.rows,
+        'counts': {'rows_affected': applied.rows, 'rows_inserted': applied.inserted, 'rows_updated': applied.updated, 'rows_deleted': applied.deleted,
+            'input_rows': plan.rows, 'bytes_written': applied.bytes},
     }) }}
 {% endmacro %}
 
@@ -130,8 +131,11 @@
     {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
     {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
     {%- set metrics = _history(target, 1)[0].metrics -%}
-    {%- set rows = metrics.get('numOutputRows', 0) | int -%}
-    {{ return({'choice': 'replace', 'message': 'replace: ' ~ rows ~ ' rows, ' ~ metrics.get('numOutputBytes', 0) | int | filesizeformat ~ ', ' ~ plan.reason ~ audit, 'rows': rows}) }}
+    {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
+    {{ return({
+        'choice': 'replace', 'counts': counts,
+        'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
+    }) }}
 {% endmacro %}
 
 

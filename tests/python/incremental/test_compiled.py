@@ -46,7 +46,18 @@ def test_statements_are_few_and_as_reviewed(fresh_world: World) -> None:
 
     for statement in CHANGES:
         world.change(statement)
-    world.run()
+    changed = world.run()
+    told = {answer.node.name: answer.adapter_response for answer in changed.result.results}
+    assert told["linear"].pop("_message").endswith(" of 3 changed input rows")
+    assert told["linear"].pop("bytes_written") > 0
+    assert told["linear"] == {
+        "code": "merge",
+        "rows_affected": 2,
+        "rows_inserted": 1,
+        "rows_updated": 1,
+        "rows_deleted": 0,
+        "input_rows": 3,
+    }
     # one describe history more for each further input
     inputs = {"linear": 2, "people_totals": 2, "named": 2}
     many = {

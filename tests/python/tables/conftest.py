@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -75,26 +76,35 @@ class Orders:
             if event.info.level in ("warn", "error"):
                 messages.append(event.info.msg)
 
-        common = [
-            *("--no-use-colors", "--quiet", "--target", "engine"),
-            *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
-            *("--target-path", str(self.folder / "target")),
-            *("--log-path", str(self.folder / "logs")),
-        ]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HEADWATERS_SCHEMA", self.schema)
+            for name, value in self.variables().items():
+                patch.setenv(name, value)
             if self._manifest is None:
-                parsed = dbtRunner().invoke(["parse", *common])
+                parsed = dbtRunner().invoke(["parse", *self.options()])
                 assert parsed.success, parsed.exception
                 self._manifest = parsed.result
             result = dbtRunner(manifest=self._manifest, callbacks=[listen]).invoke(
-                [*arguments, *common]
+                [*arguments, *self.options()]
             )
         result.messages = messages  # type: ignore[attr-defined]  # a field for the tests
         if expect is not None and result.success is not expect:
             said = "\n".join([f"dbt {' '.join(arguments)}: {result.exception or ''}", *messages])
             raise AssertionError(said)
         return result
+
+    def options(self) -> list[str]:
+        """What every dbt command on this project is told."""
+        return [
+            *("--no-use-colors", "--quiet", "--target", "engine"),
+            *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
+            *("--target-path", str(self.folder / "target")),
+            *("--log-path", str(self.folder / "logs")),
+        ]
+
+    def variables(self) -> dict[str, str]:
+        """The environment in which dbt finds this project's schemas, and the engine."""
+        names = ("HEADWATERS_ENGINE", "HEADWATERS_LAKE")
+        return {"HEADWATERS_SCHEMA": self.schema, **{name: os.environ[name] for name in names}}
 
     def operation(self, name: str, expect: bool = True, **arguments: Any) -> str:
         """`dbt run-operation`; what it printed, or what it failed with."""

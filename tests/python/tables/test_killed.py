@@ -1,0 +1,126 @@
+"""An operation that is killed has happened or has not, and can be repeated."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import environment
+
+from tables.conftest import Orders
+
+pytestmark = pytest.mark.slow
+
+BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]
+# What is wrong with silver, and the operation that mends it.
+WRONG = "update {silver} set amount = 0 where id = 1"
+OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "restore": (WRONG, {"table": "silver_orders"}),
+    "replace_where": (WRONG, {"model": "silver_orders", "predicate": "id = 1"}),
+    "rebuild": (WRONG, {"model": "silver_orders"}),
+    "delete_where": (
+        "insert into {silver} values (6, 'ann', date'2026-01-03', 1)",
+        {"table": "silver_orders", "predicate": "id = 6"},
+    ),
+}
+
+
+def kill(orders: Orders, statement: int, operation: str, arguments: dict[str, Any]) -> None:
+    """The operation in a process of its own, which dies before that statement of its change."""
+    script = Path(__file__).with_name("killed.py")
+    answered = subprocess.run(
+        [
+            *(sys.executable, str(script), str(statement), "run-operation", operation),
+            *("--args", json.dumps(arguments), *orders.options()),
+        ],
+        cwd=orders.folder,
+        env=environment(orders.folder) | orders.variables(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answered.returncode == -signal.SIGKILL, answered.stdout + answered.stderr
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_killed_repair_is_done_or_not_and_can_be_repeated(shared: Orders, operation: str) -> None:
+    orders = shared
+    wrong, named = OPERATIONS[operation]
+    right = orders.version(orders.silver)
+    if operation == "restore":
+        named = {**named, "version": right}
+    arguments: dict[str, Any] = {**named, "reason": "by hand", "dry_run": False}
+    rows = "select * from {silver} order by id"
+    wanted = orders.sql(rows)
+    orders.sql(wrong)
+    before, version = orders.sql(rows), orders.version(orders.silver)
+    assert before != wanted
+
+    kill(orders, 2, operation, arguments)
+    assert orders.sql(rows) == before
+    assert orders.version(orders.silver) == version
+    kill(orders, 3, operation, arguments)
+    assert orders.sql(rows) == wanted
+    states = f"select state from {{ops}} where operation = '{operation}'"
+    assert orders.sql(states) == [("started",), ("started",)]
+
+    # what was not done is done when it is repeated
+    orders.sql(f"restore table {{silver}} to version as of {version}")
+    orders.operation(operation, **arguments)
+    assert orders.sql(rows) == wanted
+    assert sorted(orders.sql(states)) == [("done",), ("started",), ("started",), ("started",)]
+    orders.dbt("run")
+    assert orders.sql("select customer, orders, amount from {gold} order by customer") == BUILT
+
+
+def test_a_killed_drop_leaves_the_table_in_its_place_or_aside(shared: Orders) -> None:
+    orders = shared
+    arguments: dict[str, Any] = {"table": "customer_totals", "reason": "unread", "dry_run": False}
+    # 1 signs the commits, 2 notes on the table what it is, 3 sets it aside
+    kill(orders, 3, "drop", arguments)
+    assert orders.operation("list_backups") == "0 backups, 0 expired"
+    printed = orders.operation("drop", **arguments)
+    assert not orders.spark.catalog.tableExists(orders.gold)
+    assert orders.operation("list_backups").endswith("1 backups, 0 expired")
+    orders.undo(printed)
+    kill(orders, 4, "drop", arguments)
+    assert not orders.spark.catalog.tableExists(orders.gold)
+    # the record has the undo of an operation that did not live to print it
+    undo = orders.sql(
+        "select undo from {ops} where operation = 'drop' and state = 'started' order by at desc"
+    )
+    orders.undo(f"undo:\n  {undo[0][0]};")
+    orders.dbt("run")
+    assert orders.sql("select customer, orders, amount from {gold} order by customer") == BUILT
+
+
+def test_a_killed_maintenance_is_made_good_by_the_next(shared: Orders) -> None:
+    orders = shared
+    orders.write("models/bronze/orders.yml", SMALL)
+    for number in range(9):
+        orders.sql(f"insert into {{bronze}} values ({number + 10}, 'x', date'2026-01-04', 1)")
+    arguments: dict[str, Any] = {"select": "bronze", "reason": "night", "dry_run": False}
+    rows = "select * from {bronze} order by id"
+    before, version = orders.sql(rows), orders.version(orders.bronze)
+    kill(orders, 2, "maintain", arguments)
+    assert orders.version(orders.bronze) == version
+    kill(orders, 3, "maintain", arguments)
+    assert orders.sql(rows) == before
+    orders.operation("maintain", **arguments)
+    assert orders.sql(rows) == before
+    assert orders.operation("maintain", **arguments).endswith("1 tables, nothing to do")
+
+
+SMALL = """
+sources:
+  - name: bronze
+    schema: "{{ target.schema }}_bronze"
+    tables:
+      - name: orders
+        config: {meta: {maintenance: {compact_above: 8, small_file: 1 MB}}}
+"""
