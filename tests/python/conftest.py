@@ -40,8 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Dbt = Callable[..., Any]
 
 # On tables of a few rows, compiling a query to Java, and Java to the best machine code, takes longer
-# than answering it: a third of the whole. `make dbt-test`, the soaks and the benchmarks do both, as
-# users do.
+# than answering it: half of the CPU. `make dbt-test`, soaks and benchmarks do both, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
