@@ -16,10 +16,11 @@
         {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
         {%- set sample = ' where pmod(' ~ key ~ ', ' ~ ([rows // sample_keys, 1] | max) ~ ') = 0' -%}
     {%- endif -%}
+    {#- each side is computed once: `except all` both ways would do it twice -#}
     {{ return(
-        'with _table as (select ' ~ names ~ ' from ' ~ relation ~ sample ~ '),\n_anew as (select ' ~ names ~ ' from (\n' ~ anew ~ '\n)' ~ sample ~ ')\n'
-        ~ "select 'table' as _side, * from (select * from _table except all select * from _anew)\nunion all\n"
-        ~ "select 'full refresh' as _side, * from (select * from _anew except all select * from _table)"
+        "select if(sum(_balance) > 0, 'table', 'full refresh') as _side, " ~ names ~ ' from (\n'
+        ~ 'select 1 as _balance, ' ~ names ~ ' from ' ~ relation ~ sample ~ '\nunion all\n'
+        ~ 'select -1 as _balance, ' ~ names ~ ' from (\n' ~ anew ~ '\n)' ~ sample ~ '\n)\ngroup by ' ~ names ~ ' having sum(_balance) <> 0'
     ) }}
 {% endmacro %}
 

@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
 
-# On tables of a few rows, compiling a query to Java, and Java to the best machine code, takes longer
+# On tables of a few rows, compiling a query to Java, and Java to the best machine code, takes more
 # than answering it: half of the CPU. `make dbt-test`, soaks and benchmarks do both, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
