@@ -29,7 +29,7 @@ from typing import Any
 
 import pytest
 from ingestion import Ingester, start_worker
-from processes import environment
+from processes import QUICK_JAVA, environment
 
 from headwaters import engine as engines
 from headwaters import kafka
@@ -39,13 +39,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
 
-# On tables of a few rows, compiling a query to Java, and Java to the best machine code, takes more
-# than answering it: half of the CPU. `make dbt-test`, soaks and benchmarks do both, as users do.
+# On tables of a few rows, compiling a query to Java takes longer than answering it. `make dbt-test`,
+# the soaks and the benchmarks compile, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-JAVA = "spark.driver.extraJavaOptions"
 
 
 def pytest_configure() -> None:
@@ -79,9 +78,8 @@ def engine(project: Project, lake: Path) -> Iterator[engines.Engine]:
     with pytest.MonkeyPatch.context() as patch:
         if "HEADWATERS_DRIVER_MEMORY" not in os.environ:
             patch.setenv("HEADWATERS_DRIVER_MEMORY", "2g")
-        java = project.spark_settings("local")[JAVA]
-        settings = {**INTERPRETED, JAVA: f"{java} -XX:TieredStopAtLevel=1"}
-        running = engines.start(project, port=0, settings=settings)
+        patch.setenv("HEADWATERS_JAVA_OPTIONS", QUICK_JAVA)
+        running = engines.start(project, port=0, settings=INTERPRETED)
         patch.setenv("HEADWATERS_ENGINE", running.address)
         yield running
         # A client that outlives its server asks it for ten minutes to release the session.
