@@ -39,8 +39,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
 
-# On tables of a few rows, compiling a query to Java takes longer than answering it. `make dbt-test`,
-# the soaks and the benchmarks compile, as users do.
+# Compiling a query to Java takes longer than answering it on tables of a few rows. `make dbt-test`,
+# soaks and benchmarks compile, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
