@@ -32,7 +32,7 @@ run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of 
 
 .PHONY: test
 test:  ## all checks, as CI runs them, with the time that each took
-	@scripts/checks setup-dev lint types dbt-test pytest
+	@scripts/checks setup-dev lint+types dbt-test+pytest
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)

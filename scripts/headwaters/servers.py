@@ -38,7 +38,7 @@ class Server:
     def running(cls, record: Path) -> Self | None:
         """The one that runs, or None."""
         found = cls.last(record)
-        return found if found and listens(found.port) and _alive(found.pid) else None
+        return found if found and listens(found.port) and alive(found.pid) else None
 
     def remember(self, record: Path) -> None:
         """Write down where it is, in one step."""
@@ -104,7 +104,7 @@ def end(pid: int, patience: float = 20.0) -> None:
         until = time.monotonic() + patience
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        while _alive(pid):
+        while alive(pid):
             if time.monotonic() > until:
                 break
             time.sleep(0.05)
@@ -113,7 +113,8 @@ def end(pid: int, patience: float = 20.0) -> None:
     raise WorkError(f"process {pid} does not end")
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Whether a process of ours runs."""
     with contextlib.suppress(ChildProcessError):  # it may be the child of another process
         os.waitpid(pid, os.WNOHANG)
     try:

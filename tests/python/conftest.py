@@ -22,6 +22,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,7 @@ from processes import QUICK_JAVA, environment
 from headwaters import engine as engines
 from headwaters import kafka
 from headwaters.project import Project
+from headwaters.servers import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,6 +56,11 @@ def pytest_configure() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the sample data come last: `make test` builds it while the others run."""
+    items.sort(key=lambda item: "lake_tables" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -223,6 +230,9 @@ def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
     They are what `make dbt-test` left, which runs first where nothing is left or it is out of date.
     """
     built = ROOT / "lake" / "dbt-test"
+    building = built.with_suffix(".pid")
+    while building.exists() and alive(int(building.read_text() or 0)):
+        time.sleep(0.5)
     paths = [path for name in BUILT_FROM for path in [ROOT / name, *(ROOT / name).rglob("*")]]
     files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
     newest = max(path.stat().st_mtime for path in files)

@@ -1,0 +1,90 @@
+"""Large changes: the planner computes anew only what is less work than the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SOURCES = """
+sources:
+  - name: inputs
+    schema: "{{ target.schema }}_inputs"
+    tables: [{name: orders}]
+"""
+TOTALS = """
+{{ config(materialized='incremental', incremental_strategy='affected_keys', unique_key='grp') }}
+select grp, count(*) as orders
+from {{ affected(source('inputs', 'orders'), key='grp') }}
+group by grp
+"""
+SUMS = """
+{{ config(materialized='incremental', incremental_strategy='signed_sum', unique_key='grp') }}
+select grp, sum(_weight) as orders from {{ signed(source('inputs', 'orders')) }} group by grp
+"""
+COPY = """
+{{ config(materialized='incremental', incremental_strategy='change_feed', unique_key='id') }}
+select id, grp from {{ changes(source('inputs', 'orders')) }}
+"""
+
+
+def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    orders = f"{schema}_inputs.orders"
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(
+        f"create table {orders} using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+        " as select id, id % 1000 as grp from range(40000)"
+    )
+    folder = new_project(
+        {
+            "models/inputs.yml": SOURCES,
+            "models/totals.sql": TOTALS,
+            "models/sums.sql": SUMS,
+            "models/copy.sql": COPY,
+        }
+    )
+
+    def said(statement: str) -> dict[str, str]:
+        spark.sql(statement)
+        result = dbt("run", project_dir=folder, schema=schema)
+        found = {answer.node.name: str(answer.message) for answer in result.result.results}
+        for name in ("totals", "sums"):
+            wrong = spark.sql(
+                f"select * from {schema}.{name} except all"
+                f" select grp, count(*) from {orders} group by grp"
+            )
+            assert wrong.collect() == []
+        return {name: message.split(":")[0] for name, message in found.items()} | {
+            "why": found["totals"].rpartition(", ")[2]
+        }
+
+    first = said(f"delete from {orders} where id < 0")
+    assert first == {"totals": "replace", "sums": "replace", "copy": "replace", "why": "first run"}
+
+    # 12,000 new rows, in 100 of 1,000 groups
+    assert said(f"insert into {orders} select id + 40000, id % 100 from range(12000)") == {
+        "totals": "merge",
+        "sums": "merge",
+        "copy": "append",
+        "why": "of 12000 changed input rows",
+    }
+    # as many, in every group
+    assert said(f"insert into {orders} select id + 60000, id % 1000 from range(12000)") == {
+        "totals": "replace",
+        "sums": "merge",
+        "copy": "append",
+        "why": "100 % of the keys touched",
+    }
+    # more than there were
+    assert said(f"update {orders} set grp = grp + 1 where id < 55000") == {
+        "totals": "replace",
+        "sums": "replace",
+        "copy": "replace",
+        "why": "100 % of the keys touched",
+    }
