@@ -242,6 +242,7 @@ def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
     for log in (built / "warehouse").glob("*.db/*/_delta_log"):
         table, schema = log.parent, log.parent.parent.stem
         spark.sql(f"create schema if not exists {schema}")
+        spark.sql(f"drop table if exists {schema}.{table.name}")  # another test's, of that name
         spark.sql(f"create table {schema}.{table.name} using delta location '{table}'")
 
     def rows(sql: str) -> list[tuple[Any, ...]]:

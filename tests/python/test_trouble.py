@@ -162,7 +162,8 @@ def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) ->
         time.sleep(0.05)
     starting.send_signal(signal.SIGINT)
     _, said = starting.communicate(timeout=60)
-    assert starting.returncode == 130
+    # 130 of its own, or ended by the signal itself where it came first: a shell says 130 of both
+    assert starting.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in said
     metastore.hold(lake, "this test")  # the server is gone, or it would hold the lock
     metastore.release(lake)

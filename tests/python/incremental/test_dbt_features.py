@@ -171,6 +171,7 @@ snapshots:
 """
 
 
+@pytest.mark.slow
 def test_commands_beside_run_leave_a_followed_table_right(
     dbt: Dbt, new_project: NewProject, inputs: Inputs, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
     assert orders.sql("select min(amount) from {silver} where id = 1") != [(10,)]
 
 
+@pytest.mark.slow
 def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
     orders = shared
     orders.write("models/bronze/orders.yml", SOURCE)

@@ -198,6 +198,7 @@ models:
     assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
 
 
+@pytest.mark.slow
 def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -> None:
     rows = orders.sql("select * from {gold} order by customer")
     before = orders.version(orders.gold)
