@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
     def said(statement: str) -> dict[str, str]:
         spark.sql(statement)
         result = dbt("run", project_dir=folder, schema=schema)
-        found = {answer.node.name: str(answer.message) for answer in result.result.results}
+        models = ("totals", "sums", "copy")
+        answers = {answer.node.name: str(answer.message) for answer in result.result.results}
+        found = {name: answers[name] for name in models}
         for name in ("totals", "sums"):
             wrong = spark.sql(
                 f"select * from {schema}.{name} except all"
@@ -61,7 +64,7 @@ def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
             )
             assert wrong.collect() == []
         return {name: message.split(":")[0] for name, message in found.items()} | {
-            "why": found["totals"].rpartition(", ")[2]
+            "why": re.sub(r"\d+ %", "N %", found["totals"].rpartition(", ")[2])
         }
 
     first = said(f"delete from {orders} where id < 0")
@@ -79,12 +82,12 @@ def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
         "totals": "replace",
         "sums": "merge",
         "copy": "append",
-        "why": "100 % of the keys touched",
+        "why": "N % of the keys touched",
     }
     # more than there were
     assert said(f"update {orders} set grp = grp + 1 where id < 55000") == {
         "totals": "replace",
         "sums": "replace",
         "copy": "replace",
-        "why": "100 % of the keys touched",
+        "why": "N % of the keys touched",
     }
