@@ -98,6 +98,7 @@ def send(broker: str, topic: str, *numbers: int) -> None:
     kafka.send(broker, topic, (numbered(number) for number in numbers))
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flight(
     ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
         kafka.stop(lake)
 
 
+@pytest.mark.slow
 def test_records_that_expired_before_they_were_read_are_an_error_unless_declared_otherwise(
     ingester: Ingester, broker: str, topic: str
 ) -> None:

@@ -81,6 +81,7 @@ STOCK: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_stock_strategies_do_what_dbt_documents(
     dbt: Dbt, new_project: NewProject, inputs: Inputs
 ) -> None:
@@ -133,6 +134,7 @@ MICROBATCH = model(
 )
 
 
+@pytest.mark.slow
 def test_microbatch_replaces_the_days_that_it_is_asked_for(
     dbt: Dbt, new_project: NewProject, inputs: Inputs
 ) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROJECT = """
 name: history
 version: 0.1.0
@@ -35,6 +37,7 @@ PERIODS = """
 """
 
 
+@pytest.mark.slow
 def test_late_deleted_and_filtered_images_land_in_their_periods(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:
