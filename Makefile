@@ -66,7 +66,7 @@ pytest: setup-dev  ## the promises in Python, on one shared Spark
 	@$(BIN)/python -m pytest -q
 
 .PHONY: test-slow
-test-slow: setup-dev  ## the tests that take their minutes: repair, every source of a stream, names in two schemas
+test-slow: setup-dev  ## the tests that take their minutes; CI runs them as well
 	@$(BIN)/python -m pytest -q -m slow
 
 .PHONY: soak
