@@ -26,8 +26,9 @@ POINTS = (
     ("silver", "warehouse/silver.db/*/_delta_log/*.json", signal.SIGKILL),
     ("gold, by Ctrl-C", "warehouse/gold.db/*/_delta_log/*.json", signal.SIGINT),
 )
-# When and from where a row came differs between two runs.
+# When and from where a row came differs between two runs, and so does since when it is true.
 LINEAGE = ("_source_file", "_ingested_at", "_batch_id", "ingested_at", "last_updated")
+LINEAGE += ("valid_from", "valid_to")
 
 pytestmark = pytest.mark.skipif(
     Path(sys.prefix) != ROOT / ".venv", reason="`make run` needs .venv: run this by `make pytest`"
