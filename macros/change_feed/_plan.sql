@@ -88,7 +88,7 @@
 {% endmacro %}
 
 
-{#- The share above which a replacement is cheaper, by strategy; measured by `make bench-incremental`. Rows that only came are appended,
+{#- The share above which a replacement is cheaper, by strategy; `make bench-incremental` is there to measure it, and has not yet. Rows that only came are appended,
     however many, where no key is computed anew. -#}
 {% macro _replace_above(strategy, plan) %}
     {%- if strategy == 'change_feed' and not plan.ranges.values() | rejectattr('inserts_only') | list -%}

@@ -51,6 +51,20 @@ from {{ affected(ref('silver_orders'), key='customer') }} group by customer
 """,
 }
 
+# Bronze as a source whose files are worth joining when there are more than 8.
+SMALL_FILES = """
+sources:
+  - name: bronze
+    schema: "{{ target.schema }}_bronze"
+    tables:
+      - name: orders
+        config: {meta: {maintenance: {compact_above: 8, small_file: 1 MB}}}
+"""
+
+# What gold answers, and what it answers once it is built.
+GOLD = "select customer, orders, amount from {gold} order by customer"
+BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]
+
 
 class Orders:
     """The project, its schemas, and dbt on it."""

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from processes import environment
 
-from tables.conftest import Orders
+from tables.conftest import BUILT, GOLD, SMALL_FILES, Orders
 
 pytestmark = pytest.mark.slow
 
-BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]
 # What is wrong with silver, and the operation that mends it.
 WRONG = "update {silver} set amount = 0 where id = 1"
 OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -75,7 +74,7 @@ def test_a_killed_repair_is_done_or_not_and_can_be_repeated(shared: Orders, oper
     assert orders.sql(rows) == wanted
     assert sorted(orders.sql(states)) == [("done",), ("started",), ("started",), ("started",)]
     orders.dbt("run")
-    assert orders.sql("select customer, orders, amount from {gold} order by customer") == BUILT
+    assert orders.sql(GOLD) == BUILT
 
 
 def test_a_killed_drop_leaves_the_table_in_its_place_or_aside(shared: Orders) -> None:
@@ -96,12 +95,12 @@ def test_a_killed_drop_leaves_the_table_in_its_place_or_aside(shared: Orders) ->
     )
     orders.undo(f"undo:\n  {undo[0][0]};")
     orders.dbt("run")
-    assert orders.sql("select customer, orders, amount from {gold} order by customer") == BUILT
+    assert orders.sql(GOLD) == BUILT
 
 
 def test_a_killed_maintenance_is_made_good_by_the_next(shared: Orders) -> None:
     orders = shared
-    orders.write("models/bronze/orders.yml", SMALL)
+    orders.write("models/bronze/orders.yml", SMALL_FILES)
     for number in range(9):
         orders.sql(f"insert into {{bronze}} values ({number + 10}, 'x', date'2026-01-04', 1)")
     arguments: dict[str, Any] = {"select": "bronze", "reason": "night", "dry_run": False}
@@ -114,13 +113,3 @@ def test_a_killed_maintenance_is_made_good_by_the_next(shared: Orders) -> None:
     orders.operation("maintain", **arguments)
     assert orders.sql(rows) == before
     assert orders.operation("maintain", **arguments).endswith("1 tables, nothing to do")
-
-
-SMALL = """
-sources:
-  - name: bronze
-    schema: "{{ target.schema }}_bronze"
-    tables:
-      - name: orders
-        config: {meta: {maintenance: {compact_above: 8, small_file: 1 MB}}}
-"""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tables.conftest import Orders
+from tables.conftest import SMALL_FILES, Orders
 
 STREAM = """
 sources:
@@ -22,14 +22,6 @@ sources:
     tables:
       - name: copies
         config: {{meta: {{stream: {{from: delta, path: warehouse/{folder}/silver_orders}}}}}}
-"""
-SOURCE = """
-sources:
-  - name: bronze
-    schema: "{{ target.schema }}_bronze"
-    tables:
-      - name: orders
-        config: {meta: {maintenance: {compact_above: 8, small_file: 1 MB}}}
 """
 
 
@@ -123,7 +115,7 @@ def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
 @pytest.mark.slow
 def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
     orders = shared
-    orders.write("models/bronze/orders.yml", SOURCE)
+    orders.write("models/bronze/orders.yml", SMALL_FILES)
     orders.sql("alter table {bronze} set tblproperties ('delta.enableDeletionVectors' = 'true')")
     orders.sql(
         "insert into {bronze} select /*+ repartition(12) */ cast(id + 10 as int), 'dan',"

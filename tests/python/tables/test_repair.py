@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from tables.conftest import Orders
+from tables.conftest import BUILT, GOLD, Orders
 
 pytestmark = pytest.mark.slow
-
-GOLD = "select customer, orders, amount from {gold} order by customer"
-BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]
 
 
 def dry(shared: Orders, operation: str, **arguments: Any) -> list[str]:
