@@ -30,7 +30,7 @@
 {% macro _milliseconds(value) %}
     {%- set moment = value -%}
     {%- if value is string -%}
-        {#- Thrift: text in the session's time zone, UTC -#}
+        {#- as a person writes it, UTC -#}
         {%- set moment = modules.datetime.datetime.fromisoformat(value).replace(tzinfo=modules.pytz.utc) -%}
     {%- endif -%}
     {{ return((moment.timestamp() * 1000) | round | int) }}

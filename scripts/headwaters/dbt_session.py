@@ -31,6 +31,9 @@ from headwaters.project import Project
 
 _lock = threading.Lock()
 
+# The `spark.remote` of the target `engine`, where the environment names no other.
+OF_THIS_LAKE = "the engine of this lake"
+
 
 def install_cursor() -> None:
     """Put the cursor in place, once; imports pyspark, which `dbt parse` does without."""
@@ -41,7 +44,7 @@ def install_cursor() -> None:
             return
         from pyspark.sql import SparkSession
 
-        sessions: dict[str, SparkSession] = {}
+        sessions: dict[str | None, SparkSession] = {}
 
         class HeadwatersCursor(session.Cursor):
             """dbt-spark's cursor with one session for each process and errors of one line."""
@@ -104,28 +107,34 @@ def _short_errors(kind: type[Exception]) -> Iterator[None]:
         raise kind(f"{one_line(error)}\n(more in {_log()})") from None
 
 
-def _session(sessions: dict[str, Any], settings: dict[str, str]) -> Any:
+def _session(sessions: dict[str | None, Any], settings: dict[str, str]) -> Any:
     """The process's session for these settings, started when there is none that lives."""
     from pyspark.sql import SparkSession
 
     from headwaters import engine, metastore
     from headwaters.environment import find_java
 
-    remote = settings.get("spark.remote", "")
-    if remote and "HEADWATERS_ENGINE" not in os.environ and (local := engine.find(_lake())):
-        settings = {**settings, "spark.remote": local.address}
-        remote = local.address
+    remote = settings.get("spark.remote")
+    if remote == OF_THIS_LAKE:
+        running = engine.find(_lake())
+        if running is None:
+            raise WorkError("no engine runs on this lake: start one with `headwaters engine start`")
+        remote = running.address
+        settings = {**settings, "spark.remote": remote}
     found = sessions.get(remote)
-    if found is not None and (remote or found.sparkContext._jsc is not None):
+    if found is not None and (remote is not None or found.sparkContext._jsc is not None):
         return found
-    if remote and not engine.answers(remote):
+    if remote == "":
         raise WorkError(
-            f"no Spark listens at {remote.split(';')[0]}: start one with `headwaters engine start`"
+            "--target cluster needs the address of its Spark Connect server: "
+            "HEADWATERS_CLUSTER=sc://host:15002 in the environment"
         )
+    if remote is not None and not engine.answers(remote):
+        raise WorkError(f"no Spark listens at {remote.split(';')[0]}")
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if not remote:
+    if remote is None:
         find_java()
         metastore.hold(_lake(), "dbt")
         builder = builder.enableHiveSupport()

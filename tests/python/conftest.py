@@ -163,6 +163,7 @@ def dbt(engine: engines.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         expect: bool | None = True,
     ) -> Any:
         messages: list[str] = []
+        target = [] if "--target" in arguments else ["--target", "engine"]
 
         def listen(event: Any) -> None:
             if event.info.level in ("warn", "error"):
@@ -179,8 +180,7 @@ def dbt(engine: engines.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                     "--no-use-colors",
                     "--quiet",
                     *arguments,
-                    "--target",
-                    "engine",
+                    *target,
                     "--project-dir",
                     str(project_dir),
                     "--profiles-dir",

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headwaters.engine import Engine, find
 
 
@@ -13,11 +15,19 @@ def test_engine_is_found_by_its_lake(engine: Engine, lake: Path) -> None:
     assert find(lake) == engine
 
 
-def test_dbt_builds_a_delta_table_on_the_engine(
-    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+@pytest.mark.parametrize("target", ["engine", "cluster"])
+def test_dbt_builds_a_delta_table_on_a_spark_that_runs(
+    target: str,
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    engine: Engine,
+    spark: Any,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HEADWATERS_CLUSTER", engine.address)
     folder = new_project({"models/silver/a.sql": "select 1 as id, 'x' as name"})
-    dbt("run", project_dir=folder, schema=schema)
+    dbt("run", "--target", target, project_dir=folder, schema=schema)
     tables = [
         f"{database[0]}.a"
         for database in spark.sql(f"show databases like '{schema}*'").collect()

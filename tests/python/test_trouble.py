@@ -15,6 +15,7 @@ import pytest
 from processes import environment
 
 from headwaters import metastore
+from headwaters.dbt_session import _session
 from headwaters.errors import WorkError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,13 +139,24 @@ def test_dbt_without_java_is_one_line(
 
 def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path) -> None:
     command = [*SHOW, "--target", "engine"]
-    kept = environment(tmp_path / "lake") | {"HEADWATERS_ENGINE": "sc://127.0.0.1:1"}
+    kept = environment(tmp_path / "lake")
     ran = subprocess.run(command, cwd=small, env=kept, capture_output=True, text=True, timeout=60)
     assert ran.returncode != 0
-    assert (
-        "no Spark listens at sc://127.0.0.1:1: start one with `headwaters engine start`"
-        in ran.stdout
-    )
+    assert "no engine runs on this lake: start one with `headwaters engine start`" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("remote", "said"),
+    [
+        ("sc://127.0.0.1:1/;token=x", "no Spark listens at sc://127.0.0.1:1/"),
+        ("", "--target cluster needs the address of its Spark Connect server: HEADWATERS_CLUSTER="),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_without_its_token(remote: str, said: str) -> None:
+    with pytest.raises(WorkError) as caught:
+        _session({}, {"spark.remote": remote})
+    assert str(caught.value).startswith(said)
+    assert "token" not in str(caught.value)
 
 
 def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) -> None:
