@@ -1,9 +1,9 @@
-{#- From a staged change to the target: one look at the stage, one commit. Returns the counts. `check_target`: the stage was not compared
-    with the target, so make sure that keys which are new to the input are new to the target too. -#}
-{% macro _apply_stage(target, stage, keys, settings, check_target=false) %}
-    {%- set look = _look_at(target, stage, keys, settings) -%}
+{#- From a staged change, which `look` knows, to the target, in one commit. Returns the counts; `refused` says why only a replacement
+    would be right. `check_target`: the stage was not compared with the target, so make sure that keys which are new to the input are new
+    to the target too. -#}
+{% macro _apply_stage(target, stage, keys, settings, look, check_target) %}
     {%- if look.target_type != look.stage_type -%}
-        {{ return(dict(look, columns_differ=true)) }}
+        {{ return(dict(look, refused='the columns changed')) }}
     {%- endif -%}
     {%- if look.rows > look.distinct -%}
         {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1 limit 3') -%}
@@ -12,7 +12,11 @@
             ~ " as s on s._operation = 'insert' and "  ~ equals(keys, 't', 's') ~ ' where ' ~ look.within_keys ~ ' limit 3') -%}
     {%- endif -%}
     {%- if look.rows > 0 -%}
-        {%- do run_query(_insert_sql(target, stage, settings) if look.rows == look.inserted else _merge_sql(target, stage, keys, look)) -%}
+        {%- if look.rows == look.inserted -%}
+            {%- do run_query(_insert_sql(target, stage, settings)) -%}
+        {%- elif run_query(_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int != look.rows -%}
+            {{ return(dict(look, refused='the table did not have all the rows that changed')) }}
+        {%- endif -%}
     {%- endif -%}
     {{ return(look) }}
 {% endmacro %}
@@ -34,15 +38,19 @@
 
 
 {#- Everything that the rest of the run needs to know of a stage: counts, where its rows are in the target, and whether its columns are
-    still the target's. -#}
-{% macro _look_at(target, stage, keys, settings) %}
+    still the target's. `bounds` are those that the stage was compared within, keys first: `misplaced` counts the keys that look new there
+    and lie in the target beyond, where `prune_by` promised that they would not. -#}
+{% macro _look_at(target, stage, keys, settings, bounds=[]) %}
     {%- set before = _before_names(settings) -%}
+    {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ equals(keys, 't', 's')
+        ~ ' where ' ~ _within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ _within_bounds(bounds[keys | length:], 't') ~ ') is not true)' -%}
     {%- set expressions = [
         'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
         "count_if(_operation = 'delete') as deleted", 'count(distinct struct(' ~ _quoted(keys) | join(', ') ~ ')) as distinct_keys',
         'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes',
         'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
         'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',
+        (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
     ] -%}
     {%- set columns = keys + before -%}
     {%- set row = run_query('select ' ~ (expressions + _bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
@@ -50,7 +58,7 @@
     {%- set bounds = _bounds_of(row, columns) -%}
     {{ return({
         'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
-        'distinct': row['distinct_keys'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
+        'distinct': row['distinct_keys'] | int, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
         'within': _within_bounds(bounds, 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'), 'stage_type': row['stage_type'], 'target_type': row['target_type'],
     }) }}
 {% endmacro %}

@@ -18,8 +18,12 @@
         {{ exceptions.raise_compiler_error(where ~ ' has ' ~ kinds | select('equalto', wanted) | list | length ~ ' inputs in ' ~ wanted ~ '(); it needs '
             ~ ('at least one.' if strategy == 'affected_keys' else 'exactly one. Mark inputs that change rarely with lookup(), or use affected_keys for several changing inputs.')) }}
     {%- endif -%}
-    {%- do _check_bare_inputs(where, sql, inputs, wanted) -%}
-    {%- do _check_deterministic(where, sql, settings) -%}
+    {%- set code = modules.re.sub("(?s)/\\*.*?\\*/|--[^\\n]*|('(?:[^'\\\\]|\\\\.)*')", '\\1 ', _without_inputs(sql, inputs)) -%}
+    {%- do _check_bare_inputs(where, code, wanted) -%}
+    {%- do _check_deterministic(where, code, settings) -%}
+    {%- if 'lookup' not in kinds -%}
+        {%- do _check_linear(where, strategy, code, settings) -%}
+    {%- endif -%}
     {%- if strategy == 'affected_keys' -%}
         {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
         {%- for spec in affected -%}
@@ -61,13 +65,15 @@
 {% endmacro %}
 
 
-{#- An input that is not marked would be read at whatever version it has, and its changes would never be followed. -#}
-{% macro _check_bare_inputs(where, sql, inputs, wanted) %}
-    {%- set rest = _without_inputs(sql, inputs) -%}
-    {%- for id in model.depends_on.nodes -%}
-        {%- set node = graph.sources[id] if id in graph.sources else graph.nodes.get(id, {}) -%}
-        {%- set name = (node.schema ~ '.' ~ (node.identifier or node.alias)) if node.schema else none -%}
-        {%- if name and modules.re.search('(?i)(?<![\\w.`])`?' ~ modules.re.escape(node.schema) ~ '`?\\.`?' ~ modules.re.escape(node.identifier or node.alias) ~ '`?(?!\\w)', rest) -%}
+{#- An input that is not marked would be read at whatever version it has, and its changes would never be followed. It may come by a ref(),
+    in an ephemeral model, or by its name. `code` is the SQL without its inputs and comments. -#}
+{% macro _check_bare_inputs(where, code, wanted) %}
+    {%- for node in graph.sources.values() | list + graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'seed', 'snapshot']) | list -%}
+        {%- set name = node.identifier or node.alias -%}
+        {%- if name | lower in code | lower and modules.re.search('(?i)(?<![\\w.`])`?' ~ modules.re.escape(node.schema) ~ '`?\\.`?' ~ modules.re.escape(name) ~ '`?(?!\\w)', code) -%}
+            {%- if node.unique_id == model.unique_id -%}
+                {{ exceptions.raise_compiler_error(where ~ ' reads its own table. What it holds has to follow from its inputs alone, or a full refresh would give another table.') }}
+            {%- endif -%}
             {%- set call = "source('" ~ node.source_name ~ "', '" ~ node.name ~ "')" if node.resource_type == 'source' else "ref('" ~ node.name ~ "')" -%}
             {{ exceptions.raise_compiler_error(
                 where ~ ' reads ' ~ call ~ ' unmarked, so its changes would be missed. Write {{ ' ~ wanted ~ '(' ~ call ~ ') }} to follow its changes, or {{ lookup('
@@ -78,10 +84,34 @@
 {% endmacro %}
 
 
+{#- Where each row of the input makes its own rows of the model, and where sums of weighed rows are all that is taken of them. Not asked where
+    a lookup is read, which may well be summed up before it is joined. -#}
+{% macro _check_linear(where, strategy, code, settings) %}
+    {%- if strategy not in ['change_feed', 'signed_sum'] -%}{{ return('') }}{%- endif -%}
+    {%- set refused = 'distinct(?!\\s+from)|having|limit(?=\\s+\\d)|offset(?=\\s+\\d)|over(?=\\s*\\()|(?:intersect|except|union)(?!\\s*(?:all\\b|\\())|(?:count|avg|mean|min|max|first|last|any_value|median|collect_list|collect_set|array_agg|count_if|max_by|min_by|stddev|variance)(?=\\s*\\()' -%}
+    {%- set refused = refused if strategy == 'signed_sum' else 'group\\s+by|sum(?=\\s*\\()|' ~ refused -%}
+    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", "''", code)) -%}
+    {%- if found and strategy == 'change_feed' -%}
+        {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`: a row of its result would depend on more than one row of the input. Use affected_keys, which computes whole keys anew'
+            ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
+    {%- elif found -%}
+        {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`, which cannot be kept up by adding. Sums of `… * _weight` and the count `sum(_weight)` can; averages go into derived; for the rest there is affected_keys.') }}
+    {%- elif strategy == 'signed_sum' -%}
+        {%- for sum in modules.re.finditer('(?i)\\bsum\\s*\\(((?:[^()]|\\((?:[^()]|\\((?:[^()]|\\([^()]*\\))*\\))*\\))*)\\)', code) if '_weight' not in sum.group(1) -%}
+            {{ exceptions.raise_compiler_error(where ~ ' has sum(' ~ sum.group(1) | trim ~ ') without _weight, which would count rows that disappear as well. Write sum(' ~ sum.group(1) | trim ~ ' * _weight).') }}
+        {%- endfor -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- What gives another answer on another day cannot be kept by following changes. -#}
-{% macro _check_deterministic(where, sql, settings) %}
+{% macro _check_deterministic(where, code, settings) %}
     {%- set allowed = _as_list(settings.get('allow_nondeterministic')) | map('lower') | list -%}
-    {%- set code = modules.re.sub("(?s)/\\*.*?\\*/|--[^\\n]*|'(?:[^'\\\\]|\\\\.)*'", ' ', sql) -%}
+    {%- set moment = modules.re.search("(?i)\\b(?:timestamp|timestamp_ntz|timestamp_ltz|date)\\s*'\\s*(now|today|tomorrow|yesterday)\\b|\\b(tablesample)\\b", code) -%}
+    {%- if moment and (moment.group(1) or moment.group(2)) | lower not in allowed -%}
+        {{ exceptions.raise_compiler_error(where ~ ' uses ' ~ moment.group(0) ~ ': what it answers changes by itself, so rows that no input touches would go stale.') }}
+    {%- endif -%}
+    {%- set code = modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", ' ', code) -%}
     {%- set functions = 'now|current_timestamp|current_date|curdate|localtimestamp|current_time|unix_timestamp(?=\\s*\\(\\s*\\))|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name' -%}
     {%- for match in modules.re.finditer('(?i)(?<![\\w.`])(?:(current_timestamp|current_date|localtimestamp|current_time)(?![\\w`])|(' ~ functions ~ ')\\s*\\()', code) -%}
         {%- set name = (match.group(1) or match.group(2)) | lower -%}

@@ -56,7 +56,7 @@
         {{ return({'rows': metrics.get('numDeletedRows', metrics.get('numUpdatedRows', 1)) | int, 'inserts_only': false}) }}
     {%- endif -%}
     {%- set rows = (metrics.get('numOutputRows', 0) | int) + (metrics.get('numDeletedRows', 0) | int) -%}
-    {{ return({'rows': [rows, 1] | max, 'inserts_only': false}) }}
+    {{ return({'rows': [rows, 1] | max, 'inserts_only': false, 'uncounted': rows == 0}) }}
 {% endmacro %}
 
 
@@ -66,13 +66,27 @@
 {% macro _range(spec, from) %}
     {#- commits may have come since the version was pinned: ask for some more than the range -#}
     {%- set commits = _history(spec.source, spec.version - from.version + 20) if from.version <= spec.version else [] -%}
-    {{ return(_range_of(spec, from, commits)) }}
+    {%- set range = _range_of(spec, from, commits) -%}
+    {%- if range.gap or spec.kind == 'lookup' -%}
+        {{ return(range) }}
+    {%- endif -%}
+    {%- if range.replaced -%}
+        {%- set columns = run_query('select typeof((select struct(*) from ' ~ spec.source ~ ' version as of ' ~ from.version ~ ' limit 1)) as before, '
+            ~ 'typeof((select struct(*) from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1)) as after').rows[0] -%}
+        {%- if columns['before'] != columns['after'] -%}
+            {{ return(dict(range, gap=spec.source ~ ' was replaced by a table of other columns')) }}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if range.uncounted -%}
+        {%- do range.update({'rows': run_query('select count(*) from ' ~ _feed_sql(spec.source, range.from, range.to)).rows[0][0] | int}) -%}
+    {%- endif -%}
+    {{ return(range) }}
 {% endmacro %}
 
 
 {#- The same from commits that are already known, newest first. -#}
 {% macro _range_of(spec, from, commits) %}
-    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
+    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'replaced': false, 'uncounted': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
     {%- set span = spec.source ~ ' from version ' ~ from.version ~ ' to ' ~ spec.version -%}
     {%- if from.version > spec.version -%}
         {%- do result.update({'gap': spec.source ~ ' is at version ' ~ spec.version ~ ', behind the ' ~ from.version ~ ' that was read last: it was restored elsewhere or made anew'}) -%}
@@ -82,7 +96,8 @@
     {%- set vacuums = [] -%}
     {%- for commit in commits -%}
         {%- if commit.version == from.version -%}
-            {%- set base.found = (commit.at == from.at) -%}
+            {#- Delta tells commits of one moment apart by a millisecond each, as far back as it was asked -#}
+            {%- set base.found = (commit.at - from.at) | abs < 100 -%}
             {%- if not base.found -%}
                 {%- do result.update({'gap': spec.source ~ ' is another table than the one that was read last: its version ' ~ from.version ~ ' has another date'}) -%}
             {%- endif -%}
@@ -96,6 +111,8 @@
                     'rows': result.rows + effect.rows,
                     'commits': result.commits + 1,
                     'inserts_only': result.inserts_only and effect.inserts_only,
+                    'uncounted': result.uncounted or effect.get('uncounted', false),
+                    'replaced': result.replaced or 'REPLACE' in commit.operation or commit.parameters.get('mode') == 'Overwrite' or commit.operation == 'RESTORE',
                 }) -%}
                 {%- for horizon in vacuums if commit.at < horizon and not result.gap -%}
                     {%- do result.update({'gap': 'the change files of ' ~ spec.source ~ ' at version ' ~ commit.version ~ ' were vacuumed'}) -%}
@@ -109,7 +126,7 @@
             {%- set properties = _as_mapping(commit.parameters.get('properties')) -%}
             {%- if (commit.operation == 'SET TBLPROPERTIES' and (properties.get('delta.enableChangeDataFeed', 'true') | lower) == 'false')
                 or (commit.operation == 'UNSET TBLPROPERTIES' and 'delta.enableChangeDataFeed' in (commit.parameters | string))
-                or (' TABLE AS SELECT' in commit.operation and (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true') -%}
+                or ((' TABLE AS SELECT' in commit.operation or 'REPLACE TABLE' in commit.operation) and (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true') -%}
                 {%- do result.update({'gap': span ~ ' was without its change data feed (version ' ~ commit.version ~ ')'}) -%}
             {%- endif -%}
         {%- endif -%}

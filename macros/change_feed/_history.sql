@@ -1,12 +1,12 @@
 {#- The images of an input as rows with `_image`, a struct of `at` (when the image became true: the column `at` of images(), else the
     commit's time), `version` (of the commit) and `deleted`. Images that cancel out within one commit say nothing: a rebuild of the input
     shows every row as gone and come. A before image says nothing that its after image does not, unless the key moved: `_periods_sql`
-    drops those that have one. Images that stand for periods of the target have version -1. -#}
+    drops those that have one. Images that stand for periods of the target have version -1, and `until` where a deletion ended them. -#}
 {% macro _images_sql(spec, feed) %}
     {%- set happened = 'coalesce(' ~ adapter.quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
     {{ return(
         '(select * except (_commit_version, _commit_timestamp, _net), named_struct('
-        ~ "'at', cast(if(_net < 0, _commit_timestamp, " ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', _net < 0) as _image"
+        ~ "'at', cast(if(_net < 0, _commit_timestamp, " ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', _net < 0, 'until', cast(null as timestamp)) as _image"
         ~ ' from (select * except (_change_type), sum(' ~ _image_weight() ~ ') as _net from ' ~ feed ~ ' group by all) where _net <> 0)'
     ) }}
 {% endmacro %}
@@ -32,7 +32,8 @@
         {%- set first.horizon = [first.horizon, _vacuumed_before(commit)] | max -%}
     {%- endfor -%}
     {%- for commit in commits if commit.version <= spec.version and first.known -%}
-        {%- if first.commit is not none and (commit.at < first.horizon or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
+        {%- set starts = first.commit is not none and first.commit.operation == 'SET TBLPROPERTIES' and 'delta.enableChangeDataFeed' in (first.commit.parameters | string) -%}
+        {%- if first.commit is not none and (starts or commit.at < first.horizon or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
             {%- set first.known = false -%}
         {%- else -%}
             {%- set first.commit = commit -%}
@@ -43,14 +44,17 @@
 
 
 {#- From images to periods of validity. `sql` gives the model's columns and `_image`; the result has the model's columns,
-    valid_from, valid_to (exclusive, null while it is true) and is_current. Of two images at one moment the later commit's is true. -#}
+    valid_from, valid_to (exclusive, null while it is true) and is_current. Of two images at one moment the later commit's is true. A
+    deletion ends what earlier commits said, whatever their moments; what a later commit brings, it does not know. -#}
 {% macro _periods_sql(sql, settings) %}
     {%- set keys = _quoted(settings.get('unique_key')) | join(', ') -%}
     {{ return(
-        'select * except (_image, _superseded, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (\n'
-        ~ 'select *, lead(_image.at) over (partition by ' ~ keys ~ ' order by _image.at, _image.version, not _image.deleted) as _until from (\n'
-        ~ 'select *, _image.deleted and _image.version >= 0 and bool_or(not _image.deleted) over (partition by ' ~ keys ~ ', _image.version) as _superseded from (\n' ~ sql ~ '\n)\n'
-        ~ ') where not _superseded\n) where not _image.deleted and (_until is null or _until > _image.at)'
+        'select * except (_image, _superseded, _cut, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (\n'
+        ~ 'select *, least(lead(_image.at) over (partition by ' ~ keys ~ ' order by _image.at, _image.version), _cut) as _until from (\n'
+        ~ 'select *, least(_image.until, min(if(_image.deleted, _image.at, null)) over (partition by ' ~ keys
+        ~ ' order by _image.version range between 1 following and unbounded following)) as _cut from (\n'
+        ~ 'select *, _image.deleted and bool_or(not _image.deleted) over (partition by ' ~ keys ~ ', _image.version) as _superseded from (\n' ~ sql ~ '\n)\n'
+        ~ ') where not _superseded\n) where not _image.deleted and (_cut is null or _cut > _image.at)\n) where _until is null or _until > _image.at'
     ) }}
 {% endmacro %}
 
@@ -63,8 +67,7 @@
     {%- set range = plan.ranges[spec.source] -%}
     {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.from, range.to))}) -%}
     {%- set columns = '* except (valid_from, valid_to, is_current, _next)' -%}
-    {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false) as _image from _periods"
-        ~ ' union all select ' ~ columns ~ ", named_struct('at', valid_to, 'version', cast(-1 as bigint), 'deleted', true) as _image from _periods where valid_to is not null and not (_next <=> valid_to)" -%}
+    {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> valid_to, null, valid_to)) as _image from _periods" -%}
     {{ return(
         'with _images as (\n' ~ images ~ '\n),\n'
         ~ '_touched as (select distinct ' ~ _quoted(keys) | join(', ') ~ ' from _images),\n'

@@ -27,7 +27,7 @@
         {{ return('(select *, 1 as _weight from ' ~ snapshot ~ ')') }}
     {%- elif spec.kind == 'images' -%}
         {#- the columns only: the images themselves are in the feed, see _history.sql -#}
-        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false) as _image from " ~ snapshot ~ ')') }}
+        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, 'until', cast(null as timestamp)) as _image from " ~ snapshot ~ ')') }}
     {%- endif -%}
     {{ return(snapshot) }}
 {% endmacro %}

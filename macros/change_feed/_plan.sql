@@ -1,9 +1,9 @@
 {#- What the next run of a model does and why: the one place where that is decided. Changes nothing.
     Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned inputs of the SQL), ranges (for each changing input's
-    source: what `_range` says), and holds (the versions that the target holds). -#}
+    source: what `_range` says), lookups (the same for lookups), and holds (the versions that the target holds). -#}
 {% macro _plan(strategy, relation, exists, sql, settings, full_refresh=false) %}
     {%- set inputs = _inputs_of(sql) -%}
-    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'holds': none, 'recovered': false} -%}
+    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'recovered': false} -%}
     {%- if not exists -%}
         {{ return(dict(plan, reason='first run')) }}
     {%- elif flags.EMPTY -%}
@@ -17,45 +17,44 @@
     {%- do plan.update({'holds': state.inputs, 'detail': state.detail}) -%}
     {%- if state.inputs is none -%}
         {{ return(dict(plan, reason='the table does not say which versions of its inputs it holds')) }}
-    {%- elif state.sql != _without_versions(sql) -%}
-        {{ return(dict(plan, reason='the SQL of the model is not what built the table')) }}
+    {%- elif state.sql != _built_by(strategy, sql, settings) -%}
+        {{ return(dict(plan, reason='the SQL and settings of the model are not what built the table')) }}
     {%- endif -%}
     {%- if _as_names(state.detail['partitionColumns']) != _as_list(settings.get('partition_by')) and not (_as_list(settings.get('partition_by')) and _as_names(state.detail['clusteringColumns'])) -%}
         {{ return(dict(plan, reason='the table is not partitioned as the model says')) }}
     {%- endif -%}
     {%- set holds = _recovered_inputs(relation, state) -%}
     {%- if holds is none -%}
-        {{ return(dict(plan, reason='a restore by time hides which versions of its inputs the table holds')) }}
+        {{ return(dict(plan, reason='its history does not tell which versions of its inputs the table holds')) }}
     {%- endif -%}
     {%- do plan.update({'holds': holds, 'recovered': state.pending is not none}) -%}
     {%- set changed_rows = namespace(total=0) -%}
-    {%- for spec in inputs if spec.source not in plan.ranges -%}
+    {%- for spec in inputs -%}
+        {%- set known = plan.lookups if spec.kind == 'lookup' else plan.ranges -%}
         {%- if spec.source not in holds -%}
             {{ return(dict(plan, reason=spec.source ~ ' is a new input')) }}
-        {%- endif -%}
-        {%- if holds[spec.source].version != spec.version or holds[spec.source].at != spec.at -%}
+        {%- elif spec.source not in known and (holds[spec.source].version != spec.version or holds[spec.source].at != spec.at) -%}
             {%- set range = _range(spec, holds[spec.source]) -%}
-            {%- do plan.ranges.update({spec.source: range}) -%}
-            {%- if range.gap -%}
-                {%- if settings.get('on_gap', 'rebuild') == 'fail' -%}
-                    {{ exceptions.raise_compiler_error(
-                        "The changes that " ~ relation ~ " has to follow are not there: " ~ range.gap ~ ". The model says on_gap: fail, so the "
-                        ~ "table was left as it is; `dbt run --full-refresh --select " ~ relation.identifier ~ "` rebuilds it."
-                    ) }}
-                {%- endif -%}
-                {{ return(dict(plan, reason=range.gap)) }}
-            {%- endif -%}
-            {%- if range.rows > 0 and spec.kind == 'lookup' -%}
-                {%- if settings.get('on_lookup_change', 'rebuild') == 'rebuild' -%}
+            {%- do known.update({spec.source: range}) -%}
+            {%- if spec.kind == 'lookup' -%}
+                {%- if (range.rows > 0 or range.gap) and settings.get('on_lookup_change', 'rebuild') == 'rebuild' -%}
                     {{ return(dict(plan, reason='lookup ' ~ spec.source ~ ' changed')) }}
                 {%- endif -%}
+            {%- elif range.gap and settings.get('on_gap', 'rebuild') == 'fail' -%}
+                {{ exceptions.raise_compiler_error(
+                    "The changes that " ~ relation ~ " has to follow are not there: " ~ range.gap ~ ". The model says on_gap: fail, so the "
+                    ~ "table was left as it is; `dbt run --full-refresh --select " ~ relation.identifier ~ "` rebuilds it."
+                ) }}
+            {%- elif range.gap -%}
+                {{ return(dict(plan, reason=range.gap)) }}
             {%- else -%}
                 {%- set changed_rows.total = changed_rows.total + range.rows -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
     {%- do plan.update({'rows': changed_rows.total}) -%}
-    {%- if plan.ranges.values() | selectattr('columns_added') | list and _column_names(adapter.get_column_schema_from_query(_full_refresh_sql(strategy, sql, settings, []))) != _column_names(adapter.get_columns_in_relation(relation)) -%}
+    {%- if (plan.ranges.values() | list + plan.lookups.values() | list) | selectattr('columns_added') | list
+        and _column_names(_columns_of_full_refresh(strategy, sql, settings)) != _column_names(adapter.get_columns_in_relation(relation)) -%}
         {{ return(dict(plan, reason='an input has a new column')) }}
     {%- endif -%}
     {%- if changed_rows.total == 0 -%}
@@ -95,6 +94,12 @@
         {{ return(1.0) }}
     {%- endif -%}
     {{ return({'change_feed': 0.3, 'affected_keys': 0.3, 'signed_sum': 0.5, 'history': 1.0}[strategy]) }}
+{% endmacro %}
+
+
+{% macro _columns_of_full_refresh(strategy, sql, settings) %}
+    {%- set given = adapter.get_column_schema_from_query(sql) -%}
+    {{ return(given if strategy in ['change_feed', 'affected_keys'] else adapter.get_column_schema_from_query(_full_refresh_sql(strategy, sql, settings, given))) }}
 {% endmacro %}
 
 

@@ -12,6 +12,12 @@
 {% endmacro %}
 
 
+{#- What built a table, to tell whether the model is still the one: its SQL without versions, and the settings that say what rows it gives. -#}
+{% macro _built_by(strategy, sql, settings) %}
+    {{ return('/* built by ' ~ tojson([strategy, _as_list(settings.get('unique_key')), _as_list(settings.get('latest_by')), settings.get('derived', {})]) ~ ' */\n' ~ _without_versions(sql)) }}
+{% endmacro %}
+
+
 {#- The versions of a model's inputs, as the table's properties keep them. -#}
 {% macro _watermark(inputs) %}
     {%- set watermark = {} -%}
@@ -33,24 +39,26 @@
 {% endmacro %}
 
 
-{#- A run that adds to its target writes down first what it is about to add. If it was killed after its commit and before its
-    watermark, the target's history shows a commit that changed rows after that note: then what it holds is what was pending.
-    A RESTORE takes the reader to the commit that it went back to. Returns the inputs that the target really holds; none where a
-    RESTORE by time hides it. -#}
+{#- A run writes down first what it is about to bring in. If it was killed after its commit and before its watermark, the target's
+    history shows its commit after that note: then what it holds is what was pending. A RESTORE takes the reader to the commit that it
+    went back to. Returns the inputs that the target really holds; none where the history does not tell: a RESTORE by time, a note that
+    is too long ago, or rows that something else than a run changed after it. -#}
 {% macro _recovered_inputs(relation, state) %}
     {%- if not state.pending -%}
         {{ return(state.inputs) }}
     {%- endif -%}
-    {%- set found = namespace(rows_changed=false, noted=false, newest=none, hidden=false) -%}
+    {%- set found = namespace(ours=false, noted=false, newest=none, hidden=false) -%}
     {%- for commit in _history(relation, 100) if not found.noted and (found.newest is none or commit.version <= found.newest) -%}
         {%- if commit.operation == 'SET TBLPROPERTIES' and 'headwaters.pending' in (commit.parameters | string) -%}
             {%- set found.noted = true -%}
         {%- elif commit.operation == 'RESTORE' -%}
             {%- set found.newest = commit.parameters.get('version') | int(-1) -%}
             {%- set found.hidden = found.newest < 0 -%}
-        {%- elif _commit_effect(commit).rows > 0 or commit.operation in ['MERGE', 'WRITE'] -%}
-            {%- set found.rows_changed = true -%}
+        {%- elif commit.operation == 'MERGE' or (commit.operation == 'WRITE' and commit.parameters.get('mode') == 'Append') -%}
+            {%- set found.ours = true -%}
+        {%- elif _commit_effect(commit).rows > 0 -%}
+            {%- set found.hidden = true -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(none if found.hidden else state.pending if found.rows_changed else state.inputs) }}
+    {{ return(none if found.hidden or not found.noted else state.pending if found.ours else state.inputs) }}
 {% endmacro %}

@@ -48,7 +48,7 @@
         {%- set keys = _as_list(settings.get('unique_key')) -%}
         {%- set bounds = bounds[:keys | length] -%}
         {{ return(_recomputed_sql(target, _touched_sql(strategy, sql, plan, settings), keys, _latest_rows_sql(
-            'select _all.* from (' ~ sql ~ ') as _all left semi join _touched on ' ~ equals(keys, '_all', '_touched'), settings
+            'select _all.* from (\n' ~ sql ~ '\n) as _all left semi join _touched on ' ~ equals(keys, '_all', '_touched'), settings
         ), settings, bounds)) }}
     {%- elif strategy == 'affected_keys' -%}
         {{ return(_affected_sql(target, sql, plan, settings, bounds)) }}
@@ -72,20 +72,26 @@
 {% endmacro %}
 
 
-{#- `new` and `old` each have `_row` and the key columns; every key's change from old to new, without the rows that stay the same. -#}
+{#- `new` and `old` each have `_row` and the key columns; every key's change from old to new, without the rows that stay the same. Of a key
+    that comes more than once all rows are kept, or the one that is new would replace the one that stays: `_apply_stage` refuses them. -#}
 {% macro _classified_sql(new, old, keys, settings) %}
     {{ return(
         'select inline(array(coalesce(_new._row, _old._row)))' ~ _before_sql(settings, '_old._row') ~ ', '
         ~ "case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation\n"
-        ~ 'from ' ~ new ~ ' as _new full outer join ' ~ old ~ ' as _old on ' ~ equals(keys, '_new', '_old') ~ '\n'
-        ~ 'where not (_new._row <=> _old._row)'
+        ~ 'from (select *, count(*) over (partition by ' ~ _quoted(keys) | join(', ') ~ ') as _copies from ' ~ new ~ ') as _new full outer join ' ~ old ~ ' as _old on ' ~ equals(keys, '_new', '_old') ~ '\n'
+        ~ 'where not (_new._row <=> _old._row) or _new._copies > 1'
     ) }}
 {% endmacro %}
 
 
-{#- Columns that say where in the target a row lies, besides its key: what the table is partitioned or clustered by, and `prune_by`. -#}
+{#- Columns that say where in the target a row lies, besides its key: what the table is partitioned or clustered by, and `prune_by`. None
+    where the old rows are computed, not read, and may by the model's own leave be others than the target has. -#}
 {% macro _prune_columns(settings) %}
     {%- set columns = [] -%}
+    {%- if settings.incremental_strategy == 'change_feed' and not settings.get('latest_by')
+        and (settings.get('allow_nondeterministic') or settings.get('on_lookup_change') == 'ignore') -%}
+        {{ return(columns) }}
+    {%- endif -%}
     {%- for column in _as_list(settings.get('partition_by')) + _as_list(settings.get('cluster_by')) + _as_list(settings.get('prune_by'))
         if column not in columns and column not in _as_list(settings.get('unique_key')) -%}
         {%- do columns.append(column) -%}
@@ -206,13 +212,17 @@
     are computed from the sums. -#}
 {% macro _signed_columns(columns, settings) %}
     {%- set keys = _as_list(settings.get('unique_key')) -%}
-    {%- set derived = settings.get('derived', {}) -%}
+    {%- set others = (keys + settings.get('derived', {}) | list) | map('lower') | list -%}
     {%- set measures = [] -%}
-    {%- for column in columns if column.name not in keys and column.name not in derived -%}
+    {%- for column in columns if column.name | lower not in others -%}
         {%- if column.dtype in ['double', 'float'] -%}
             {{ exceptions.raise_compiler_error(
                 "signed_sum adds differences to what is there, and floating-point sums depend on the order of adding: "
-                ~ column.name ~ " is a " ~ column.dtype ~ ". Cast what is summed to a decimal or an integer."
+                ~ column.name ~ " is a " ~ column.dtype ~ ". Cast what is summed, before it is summed, to a decimal or an integer."
+            ) }}
+        {%- elif column.dtype.split('(')[0] not in ['tinyint', 'smallint', 'int', 'bigint', 'decimal'] -%}
+            {{ exceptions.raise_compiler_error(
+                "signed_sum keeps sums and counts: " ~ column.name ~ " is a " ~ column.dtype ~ ". Put it into unique_key, or into derived where it is computed from the sums."
             ) }}
         {%- endif -%}
         {%- do measures.append(column) -%}
@@ -241,11 +251,11 @@
 
 {#- The measure that counts rows: a group is gone when it is 0. -#}
 {% macro _weight_column(sql) %}
-    {%- set found = modules.re.search('(?i)sum\\s*\\(\\s*(?:\\w+\\.)?_weight\\s*\\)\\s+as\\s+`?(\\w+)', sql) -%}
+    {%- set found = modules.re.search('(?i)sum\\s*\\(\\s*(?:\\w+\\.)?_weight\\s*\\)\\s+as\\s+(?:`([^`]+)`|(\\w+))', sql) -%}
     {%- if not found -%}
         {{ exceptions.raise_compiler_error("A signed_sum model needs `sum(_weight) as <name>` among its columns: the count of rows tells when a group is gone") }}
     {%- endif -%}
-    {{ return(found.group(1)) }}
+    {{ return(found.group(1) or found.group(2)) }}
 {% endmacro %}
 
 

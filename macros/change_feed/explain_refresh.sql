@@ -14,7 +14,7 @@
     {%- set lines = [node.schema ~ '.' ~ node.alias ~ ' (' ~ strategy ~ ', unique_key ' ~ _as_list(node.config.unique_key) | join(', ') ~ ')'] -%}
     {%- for spec in plan.inputs -%}
         {%- set held = (plan.holds or {}).get(spec.source) -%}
-        {%- set range = plan.ranges.get(spec.source) -%}
+        {%- set range = (plan.lookups if spec.kind == 'lookup' else plan.ranges).get(spec.source) -%}
         {%- set waiting = (range.commits ~ ' commits, ' ~ range.rows ~ ' rows waiting') if range else 'not read yet' if not held else 'nothing waiting' if held.version == spec.version
             else (spec.version - held.version) ~ ' versions waiting' -%}
         {%- do lines.append('  ' ~ spec.kind ~ ' ' ~ spec.source ~ ': holds ' ~ (held.version if held else '-') ~ ', newest ' ~ spec.version ~ ', ' ~ waiting) -%}

@@ -37,7 +37,7 @@
 {% macro _run_plan(strategy, target, existing, sql, plan) %}
     {%- if plan.choice == 'skip' -%}
         {#- commits that changed no rows need not be looked at again and again -#}
-        {%- if plan.recovered or plan.ranges.values() | map(attribute='versions') | sum > 10 -%}
+        {%- if plan.recovered or (plan.ranges.values() | list + plan.lookups.values() | list) | map(attribute='versions') | sum > 10 -%}
             {%- do _set_watermark(target, plan.inputs) -%}
         {%- endif -%}
         {{ return({'choice': 'skip', 'message': 'no changes', 'counts': {'rows_affected': 0}}) }}
@@ -47,26 +47,25 @@
     {%- set settings = model.config -%}
     {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
     {%- set touched = _touched_sql(strategy, sql, plan, settings) -%}
-    {%- set bounds = _touched_bounds(strategy, touched, plan, settings) if touched else [] -%}
+    {%- set bounds = _touched_bounds(strategy, target, touched, plan, settings) if touched else [] -%}
     {#- before the stage: a commit of a killed run that is still on its way fails on this one -#}
-    {%- if strategy == 'signed_sum' or (strategy == 'change_feed' and not settings.get('latest_by')) -%}
-        {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
-    {%- endif -%}
+    {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
     {%- set stage = _stage_relation(target) -%}
     {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
-    {%- set keys = _as_list(settings.unique_key) -%}
-    {%- set is_pruned = strategy == 'change_feed' and bounds | length > keys | length and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
-    {%- if is_pruned and _is_pruned_wrongly(target, stage, keys, bounds) -%}
+    {%- set keys = _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []) -%}
+    {%- set is_pruned = strategy == 'change_feed' and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
+    {%- set look = _look_at(target, stage, keys, settings, bounds if is_pruned else []) -%}
+    {%- if look.misplaced -%}
         {%- set bounds = bounds[:keys | length] -%}
         {%- do _drop_stage(stage) -%}
         {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
+        {%- set look = _look_at(target, stage, keys, settings) -%}
     {%- endif -%}
     {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
-    {%- set applied = _apply_stage(target, stage, keys + (['valid_from'] if strategy == 'history' else []), settings,
-        check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
-    {%- if applied.columns_differ -%}
+    {%- set applied = _apply_stage(target, stage, keys, settings, look, check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
+    {%- if applied.refused -%}
         {%- do _drop_stage(stage) -%}
-        {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
+        {{ return(_replace(strategy, target, existing, sql, dict(plan, reason=applied.refused))) }}
     {%- endif -%}
     {%- do _set_watermark(target, plan.inputs) -%}
     {%- do _drop_stage(stage) -%}
@@ -82,20 +81,13 @@
 
 
 {#- Where in the target, and in inputs read by key, the touched keys are. -#}
-{% macro _touched_bounds(strategy, touched, plan, settings) %}
+{% macro _touched_bounds(strategy, target, touched, plan, settings) %}
     {%- set columns = _touched_columns(settings) if strategy == 'change_feed' else (plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort -%}
     {%- set list_values = plan.rows <= 10000 -%}
-    {{ return(_bounds_of(run_query('select ' ~ _bounds_expressions(columns, list_values) | join(', ') ~ ' from (\n' ~ touched ~ '\n)').rows[0], columns, list_values)) }}
-{% endmacro %}
-
-
-{#- `prune_by` promises that a key determines columns. A key of the stage that looks new, and lies in the target beyond the batch's values
-    of those columns, breaks the promise. -#}
-{% macro _is_pruned_wrongly(target, stage, keys, bounds) %}
-    {{ return(run_query(
-        'select 1 from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ equals(keys, 't', 's')
-        ~ ' where ' ~ _within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ _within_bounds(bounds[keys | length:], 't') ~ ') is not true limit 1'
-    ).rows | length > 0) }}
+    {%- set row = run_query('select ' ~ (_bounds_expressions(columns, list_values) + ['typeof((select struct(' ~ _quoted(columns) | join(', ') ~ ') from ' ~ target
+        ~ ' limit 1)) as target_type', 'typeof(any_value(struct(' ~ _quoted(columns) | join(', ') ~ '))) as touched_type']) | join(', ') ~ ' from (\n' ~ touched ~ '\n)').rows[0] -%}
+    {#- '9' and '10' lie otherwise than 9 and 10: of keys that have another type in the input, nothing can be said -#}
+    {{ return(_bounds_of(row, columns, list_values) if row['target_type'] == row['touched_type'] else []) }}
 {% endmacro %}
 
 
@@ -107,12 +99,12 @@
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
     {%- do _check_columns(strategy, target, columns, plan.inputs, model.config) -%}
     {%- set properties = dict(_created_properties(model.config)) -%}
-    {%- do properties.update({'headwaters.sql': _without_versions(sql)}) -%}
+    {%- do properties.update({'headwaters.sql': _built_by(strategy, sql, model.config)}) -%}
     {%- if plan.inputs and not plan.inputs | selectattr('version', 'none') | list -%}
         {%- do properties.update({'headwaters.inputs': tojson(_watermark(plan.inputs))}) -%}
     {%- endif -%}
     {%- set anew = _full_refresh_sql(strategy, sql, model.config, columns) -%}
-    {%- if (strategy == 'affected_keys' or (strategy == 'change_feed' and not config.get('latest_by'))) and not plan.ranges -%}
+    {%- if strategy in ['affected_keys', 'signed_sum'] or (strategy == 'change_feed' and not config.get('latest_by')) -%}
         {%- set keys = _as_list(config.get('unique_key')) -%}
         {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1 limit 3') -%}
     {%- endif -%}
@@ -126,7 +118,6 @@
     {%- endif -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(anew) -%}
-        {%- set anew = get_select_subquery(anew) -%}
     {%- endif -%}
     {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
     {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 CHANGE_FEED = "{{ config(incremental_strategy='change_feed', unique_key='id') }}\n"
+SIGNED_SUM = "{{ config(incremental_strategy='signed_sum', unique_key='id') }}\n"
 FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
 # Each model with what its error has to say.
@@ -16,6 +17,35 @@ REFUSED = {
         " where id in (select id from {{ source('inputs', 'repeated') }})",
         ["source('inputs', 'repeated')", "lookup("],
     ),
+    "by_name": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where id in (select id from {{ target.schema }}_INPUTS.repeated) -- not '",
+        ["source('inputs', 'repeated')", "lookup("],
+    ),
+    "through_a_model": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where id in (select id from {{ ref('hidden') }})",
+        ["source('inputs', 'repeated')", "lookup("],
+    ),
+    "itself": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where id not in (select id from {{ this }})",
+        ["reads its own table"],
+    ),
+    "summed": (
+        CHANGE_FEED + "select id % 2 as id from {{ changes(source('inputs', 'fed')) }} group by 1",
+        ["`group by`", "affected_keys"],
+    ),
+    "counted": (
+        SIGNED_SUM + "select id, sum(_weight) as rows, count(*) as others\n"
+        "from {{ signed(source('inputs', 'fed')) }} group by id",
+        ["`count`", "derived"],
+    ),
+    "unweighed": (
+        SIGNED_SUM + "select id, sum(_weight) as rows, sum(abs(id)) as total\n"
+        "from {{ signed(source('inputs', 'fed')) }} group by id",
+        ["sum(abs(id) * _weight)"],
+    ),
     "other_macro": (
         "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"
         "select id from {{ changes(source('inputs', 'fed')) }}",
@@ -24,6 +54,11 @@ REFUSED = {
     "clock": (
         CHANGE_FEED + "select id, now() as seen from {{ changes(source('inputs', 'fed')) }}",
         ["now()", "allow_nondeterministic"],
+    ),
+    "day": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where date '2026-01-01' < date 'today'",
+        ["date 'today", "changes by itself"],
     ),
     "missing_key": (
         CHANGE_FEED.replace("'id'", "'nothing'")
@@ -35,8 +70,7 @@ REFUSED = {
         ["no change data feed", "delta.enableChangeDataFeed"],
     ),
     "float_sum": (
-        "{{ config(incremental_strategy='signed_sum', unique_key='id') }}\n"
-        "select id, sum(_weight) as rows, sum(cast(id as double) * _weight) as total\n"
+        SIGNED_SUM + "select id, sum(_weight) as rows, sum(cast(id as double) * _weight) as total\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
         ["total", "double", "decimal"],
     ),
@@ -72,6 +106,8 @@ def test_models_that_cannot_be_right_are_refused(
         {
             "models/inputs.yml": SOURCES,
             "dbt_project.yml": PROJECT,
+            "models/hidden.sql": "{{ config(materialized='ephemeral') }}"
+            " select id from {{ source('inputs', 'repeated') }}",
             **{f"models/{name}.sql": text for name, text in models.items()},
         }
     )

@@ -36,10 +36,10 @@ final as (
 select * from final
 ))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
-from _appeared as _new full outer join _disappeared as _old on _new.`upper_grp` <=> _old.`upper_grp` and _new.`tens` <=> _old.`tens`
-where not (_new._row <=> _old._row);
+from (select *, count(*) over (partition by `upper_grp`, `tens`) as _copies from _appeared) as _new full outer join _disappeared as _old on _new.`upper_grp` <=> _old.`upper_grp` and _new.`tens` <=> _old.`tens`
+where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`upper_grp`, `tens`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.computed_key limit 1)) as target_type, cast(min(`upper_grp`) as string) as least_1, cast(max(`upper_grp`) as string) as greatest_1, count_if(`upper_grp` is null) as nulls_1, typeof(any_value(`upper_grp`)) as type_1, cast(min(`tens`) as string) as least_2, cast(max(`tens`) as string) as greatest_2, count_if(`tens` is null) as nulls_2, typeof(any_value(`tens`)) as type_2 from world.computed_key__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`upper_grp`, `tens`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.computed_key limit 1)) as target_type, 0 as misplaced, cast(min(`upper_grp`) as string) as least_1, cast(max(`upper_grp`) as string) as greatest_1, count_if(`upper_grp` is null) as nulls_1, typeof(any_value(`upper_grp`)) as type_1, cast(min(`tens`) as string) as least_2, cast(max(`tens`) as string) as greatest_2, count_if(`tens` is null) as nulls_2, typeof(any_value(`tens`)) as type_2 from world.computed_key__stage;
 
 select t.`upper_grp`, t.`tens` from world.computed_key as t left semi join world.computed_key__stage as s on s._operation = 'insert' and t.`upper_grp` <=> s.`upper_grp` and t.`tens` <=> s.`tens` where t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90 limit 3;
 

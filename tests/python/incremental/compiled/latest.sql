@@ -4,7 +4,7 @@ describe detail world.latest;
 
 describe history world_inputs.events limit 21;
 
-select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1 from (
+select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, typeof((select struct(`id`) from world.latest limit 1)) as target_type, typeof(any_value(struct(`id`))) as touched_type from (
 select distinct * from (select `id` from (
 with events as (
     select * from (select * except (_change_type, _commit_version, _commit_timestamp) from table_changes('world_inputs.events', 2, 2))
@@ -21,6 +21,8 @@ final as (
 select * from final
 ))
 );
+
+alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.events": {"version": 2, "at": 0}}');
 
 create table world.latest__stage using parquet as
 with _winners as (select struct(*) as _row, * from (
@@ -45,7 +47,7 @@ select inline(array(_new._row)), if(_old._row is null, 'insert', 'update') as _o
 from _winners as _new left join _present as _old on _new.`id` <=> _old.`id`
 where _old._row is null or struct(_new.`moment`, _new._row) > struct(_old.`moment`, _old._row);
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.latest limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.latest__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.latest limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.latest__stage;
 
 merge into world.latest as t using world.latest__stage as s
 on t.`id` = s.`id` and t.`id` between 1 and 7

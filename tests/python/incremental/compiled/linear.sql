@@ -49,16 +49,16 @@ final as (
 )
 select * from final
 ))
-select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
-from _appeared as _new full outer join _disappeared as _old on _new.`id` <=> _old.`id`
-where not (_new._row <=> _old._row);
+select inline(array(coalesce(_new._row, _old._row))), _old._row.`grp` as _before_1, case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
+from (select *, count(*) over (partition by `id`) as _copies from _appeared) as _new full outer join _disappeared as _old on _new.`id` <=> _old.`id`
+where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.linear__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation, _before_1)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, cast(min(`_before_1`) as string) as least_2, cast(max(`_before_1`) as string) as greatest_2, count_if(`_before_1` is null) as nulls_2, typeof(any_value(`_before_1`)) as type_2 from world.linear__stage;
 
 select t.`id` from world.linear as t left semi join world.linear__stage as s on s._operation = 'insert' and t.`id` <=> s.`id` where t.`id` between 1 and 9 limit 3;
 
 merge into world.linear as t using world.linear__stage as s
-on t.`id` = s.`id` and t.`id` between 1 and 9
+on t.`id` = s.`id` and t.`id` between 1 and 9 and (t.`grp` between 'a' and 'a' or t.`grp` is null)
 when matched then update set *
 when not matched and s._operation = 'insert' then insert *;
 

@@ -8,10 +8,12 @@ describe history world_inputs.items limit 23;
 
 describe history world_inputs.people limit 21;
 
-select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1 from (
+select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, typeof((select struct(`id`) from world.named limit 1)) as target_type, typeof(any_value(struct(`id`))) as touched_type from (
 select distinct * from (select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
 union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join table_changes('world_inputs.people', 2, 2) as _feed on _via.`grp` <=> _feed.`grp`)
 );
+
+alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}, "world_inputs.people": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}');
 
 create table world.named__stage using parquet as
 with _touched as (
@@ -39,10 +41,10 @@ select * from final
 )),
 _present as (select struct(_target.*) as _row, _target.`id` from world.named as _target left semi join _touched on _target.`id` <=> _touched.`id` where (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
-from _recomputed as _new full outer join _present as _old on _new.`id` <=> _old.`id`
-where not (_new._row <=> _old._row);
+from (select *, count(*) over (partition by `id`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`id` <=> _old.`id`
+where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
 
 merge into world.named as t using world.named__stage as s
 on t.`id` <=> s.`id` and (t.`id` between 1 and 9 or t.`id` is null)

@@ -30,7 +30,7 @@ select * from final
 where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or coalesce(_delta.`quarters`, 0) <> 0
 );
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
 
 merge into world.sums as t using world.sums__stage as s
 on t.`id` = s.`id` and t.`id` between 1 and 7

@@ -4,9 +4,11 @@ describe detail world.totals;
 
 describe history world_inputs.items limit 23;
 
-select cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, to_json(collect_set(cast(`grp` as string))) as values_1 from (
+select cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, to_json(collect_set(cast(`grp` as string))) as values_1, typeof((select struct(`grp`) from world.totals limit 1)) as target_type, typeof(any_value(struct(`grp`))) as touched_type from (
 select distinct * from (select _feed.`grp` as `grp` from table_changes('world_inputs.items', 2, 4) as _feed)
 );
+
+alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}}');
 
 create table world.totals__stage using parquet as
 with _touched as (
@@ -30,10 +32,10 @@ select * from final
 )),
 _present as (select struct(_target.*) as _row, _target.`grp`, _target.`is_large` from world.totals as _target left semi join _touched on _target.`grp` <=> _touched.`grp` where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
-from _recomputed as _new full outer join _present as _old on _new.`grp` <=> _old.`grp` and _new.`is_large` <=> _old.`is_large`
-where not (_new._row <=> _old._row);
+from (select *, count(*) over (partition by `grp`, `is_large`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`grp` <=> _old.`grp` and _new.`is_large` <=> _old.`is_large`
+where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`grp`, `is_large`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.totals limit 1)) as target_type, cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, cast(min(`is_large`) as string) as least_2, cast(max(`is_large`) as string) as greatest_2, count_if(`is_large` is null) as nulls_2, typeof(any_value(`is_large`)) as type_2 from world.totals__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`grp`, `is_large`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.totals limit 1)) as target_type, 0 as misplaced, cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, cast(min(`is_large`) as string) as least_2, cast(max(`is_large`) as string) as greatest_2, count_if(`is_large` is null) as nulls_2, typeof(any_value(`is_large`)) as type_2 from world.totals__stage;
 
 merge into world.totals as t using world.totals__stage as s
 on t.`grp` = s.`grp` and t.`is_large` = s.`is_large` and t.`grp` between 'a' and 'c'

@@ -1,3 +1,3 @@
-{{ config(incremental_strategy='change_feed', unique_key='id') }}
+{{ config(incremental_strategy='change_feed', unique_key='id', partition_by='grp') }}
 
 select * from {{ changes(source('inputs', 'items')) }} -- noqa: AM04

@@ -1,4 +1,4 @@
-{{ config(incremental_strategy='change_feed', unique_key='id') }}
+{{ config(incremental_strategy='change_feed', unique_key='id', cluster_by=['grp']) }}
 
 with items as (
     select * from {{ changes(source('inputs', 'items')) }}

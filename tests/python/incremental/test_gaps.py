@@ -1,0 +1,131 @@
+"""Changes that the feed cannot tell: noticed before anything is read, and the table rebuilt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PROJECT = """
+name: gaps
+version: 0.1.0
+profile: headwaters
+models:
+  gaps:
+    +materialized: incremental
+    +file_format: delta
+    +incremental_strategy: change_feed
+    +unique_key: id
+"""
+FEED_ON = "using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+MODEL = "select id, val from {{ changes(source('inputs', '%s')) }}"
+LOOKUP = (
+    "select items.id, items.val, lookups.val as other from {{ changes(source('inputs', 'plain')) }}"
+    " as items left join {{ lookup(source('inputs', 'lookups')) }} as lookups"
+    " on items.id = lookups.id"
+)
+
+# What happens to each input (or table, `{schema}.…`), and what the run of the model then says.
+HAPPENS: dict[str, tuple[list[str], str]] = {
+    "plain": ([], "no changes"),
+    "feed_off": (
+        [
+            "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'false')",
+            "insert into {it} values (5, 5)",
+            "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'true')",
+        ],
+        "was without its change data feed (version 2)",
+    ),
+    "vacuumed": (
+        ["update {it} set val = 7 where id = 1", "vacuum {it} retain 0 hours"],
+        "the change files of {it} at version 2 were vacuumed",
+    ),
+    "made_anew": (
+        [
+            "drop table {it}",
+            f"create table {{it}} (id int, val int) {FEED_ON}",
+            "insert into {it} values (8, 8)",
+            "insert into {it} values (9, 9)",
+        ],
+        "{it} is another table than the one that was read last",
+    ),
+    "shorter": (
+        ["drop table {it}", f"create table {{it}} {FEED_ON} as select 1 as id, 2 as val"],
+        "{it} is at version 0, behind the 1 that was read last",
+    ),
+    "other_columns": (
+        [f"create or replace table {{it}} {FEED_ON} as select 1 as id, 2L as val, 3 as more"],
+        "{it} was replaced by a table of other columns",
+    ),
+    "restored": (
+        ["update {it} set val = 9", "restore table {it} to version as of 1"],
+        "no changes, of 8 changed input rows",
+    ),
+    "noted": (
+        ["insert into {it} values (6, 6)", "delete from {schema}.noted where id = 2"],
+        "its history does not tell which versions of its inputs the table holds",
+    ),
+}
+
+
+def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    inputs = f"{schema}_inputs"
+    spark.sql(f"create schema {inputs}")
+    for name in [*HAPPENS, "lookups"]:
+        spark.sql(f"create table {inputs}.{name} (id int, val int) {FEED_ON}")
+        spark.sql(f"insert into {inputs}.{name} values (1, 10), (2, 20)")
+    tables = ", ".join(f"{{name: {name}}}" for name in [*HAPPENS, "lookups"])
+    schema_of_inputs = "{{ target.schema }}_inputs"
+    models = {name: MODEL % name for name in HAPPENS} | {
+        "refuses": "{{ config(on_gap='fail') }}" + MODEL % "made_anew",
+        "looks_up": LOOKUP,
+        "looks_away": "{{ config(on_lookup_change='ignore') }}" + LOOKUP,
+        "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
+    }
+    folder = new_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/inputs.yml": "sources: [{name: inputs, schema: "
+            f"'{schema_of_inputs}', tables: [{tables}]}}]\n",
+            **{f"models/{name}.sql": text for name, text in models.items()},
+        }
+    )
+    dbt("run", project_dir=folder, schema=schema)
+
+    # as a run leaves it that was killed before its commit
+    pending = json.dumps({f"{inputs}.noted": {"version": 2, "at": 0}})
+    spark.sql(f"alter table {schema}.noted set tblproperties ('headwaters.pending' = '{pending}')")
+    spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
+    for name, (statements, _) in HAPPENS.items():
+        for statement in statements:
+            spark.sql(statement.format(it=f"{inputs}.{name}", schema=schema))
+    spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = true")
+    spark.sql(f"update {inputs}.lookups set val = 30 where id = 1")
+
+    key = "{key: [id, val]}"
+    ran = dbt("run", "--vars", key, project_dir=folder, schema=schema, expect=False)
+    said = {answer.node.name: answer.message for answer in ran.result.results}
+    for name, (_, words) in HAPPENS.items():
+        assert words.format(it=f"{inputs}.{name}") in said[name]
+        got = spark.sql(f"select id, val from {schema}.{name} order by id").collect()
+        assert got == spark.sql(f"select id, val from {inputs}.{name} order by id").collect()
+    assert "on_gap: fail, so the table was left as it is" in said["refuses"]
+    refuses = spark.sql(f"select id, val from {schema}.refuses order by id").collect()
+    assert [tuple(row) for row in refuses] == [(1, 10), (2, 20)]
+    assert "settings of the model are not what built the table" in said["settings"]
+    assert f"lookup {inputs}.lookups changed" in said["looks_up"]
+    assert said["looks_away"] == "no changes"
+    others = f"select id, other from {schema}.%s order by id"
+    assert [tuple(row) for row in spark.sql(others % "looks_up").collect()] == [(1, 30), (2, 20)]
+    assert [tuple(row) for row in spark.sql(others % "looks_away").collect()] == [(1, 10), (2, 20)]
+
+    again = dbt("run", "--vars", key, "--exclude", "refuses", project_dir=folder, schema=schema)
+    told = {answer.node.name: answer.message for answer in again.result.results}
+    assert set(told.values()) == {"no changes"}
