@@ -28,7 +28,7 @@
         {{ print(_target_line(target, counts['held']) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
     {%- elif _go_on('rebuild', [_target_line(target, counts['held'])] + lines + _followers_line(target), dry_run) -%}
         {%- set declared = _declared_table(node) -%}
-        {%- set properties = dict(_created_properties(node.config), **{'headwaters.sql': _without_versions(sql), 'headwaters.inputs': tojson(_watermark(inputs))}) -%}
+        {%- set properties = dict(_created_properties(node.config), **{'headwaters.sql': _built_by(node.config.incremental_strategy, sql, node.config), 'headwaters.inputs': tojson(_watermark(inputs))}) -%}
         {%- do _run_recorded('rebuild', target, reason, {'removed': gone, 'added': come}, [_replace_table_sql(target.relation, declared, declared.comment, properties, stage)]) -%}
     {%- endif -%}
     {%- do _drop_stage(stage) -%}
