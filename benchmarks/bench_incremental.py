@@ -193,8 +193,10 @@ class Cells:
             ["--quiet", "run", *arguments, *common]
         )
         assert outcome.success, outcome.exception
-        result: Any = outcome.result
-        self.answer = str(result.results[0].message)
+        results: Any = outcome.result
+        [self.answer] = [
+            str(done.message) for done in results.results if done.node.resource_type == "model"
+        ]
         print(f"  {self.answer}", flush=True)
 
     def dbt_otherwise(self) -> None:
