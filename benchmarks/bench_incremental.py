@@ -235,7 +235,7 @@ def statements_of_dbt() -> Iterator[list[str]]:
     execute = SparkConnectionManager.execute
 
     def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-        if get_node_info().get("node_name"):
+        if get_node_info().get("resource_type") == "model":
             seen.append(sql)
         return execute(manager, sql, *arguments, **options)
 
