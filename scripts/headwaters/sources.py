@@ -110,7 +110,7 @@ def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
     if batch.max_files:
         options["maxFilesPerTrigger"] = str(batch.max_files)
     if batch.max_bytes:
-        options["maxBytesPerTrigger"] = batch.max_bytes
+        options["maxBytesPerTrigger"] = str(batch.max_bytes)
     reader, folder = spark.readStream.options(**options), f"file://{stream.path}"
     if contract.form == "csv":
         csv = {"header": "true", "enforceSchema": "false", **contract.stream.options}
@@ -191,7 +191,7 @@ def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
     if batch.max_files:
         options["maxFilesPerTrigger"] = str(batch.max_files)
     if batch.max_bytes:
-        options["maxBytesPerTrigger"] = batch.max_bytes
+        options["maxBytesPerTrigger"] = str(batch.max_bytes)
     if stream.start == "latest":
         options["startingVersion"] = "latest"
     elif isinstance(stream.start, StartAt) and stream.start.version is not None:
