@@ -93,7 +93,7 @@ def _bytes(text: object) -> int:
     match = re.fullmatch(r"(\d+)([bkmg]?)", str(text).strip().lower())
     if not match or not int(match[1]):
         raise ValueError("is not a size: write a number of bytes, or 512k, 64m, 1g")
-    return int(match[1]) * 1024 ** "bkmg".index(match[2] or "b")
+    return int(match[1]) * int(1024 ** "bkmg".index(match[2] or "b"))
 
 
 Size = Annotated[int, BeforeValidator(_bytes)]
