@@ -37,17 +37,27 @@ class Balance:
 
 def audit(
     project: Project, contracts: Sequence[Contract], spark: Any = None
-) -> dict[str, list[Balance]]:
-    """The balances of each stream, by name. Starts Spark unless it is given."""
+) -> dict[str, list[Balance] | WorkError]:
+    """The balances of each stream by name, or why it has none. Starts Spark unless it is given."""
     given = spark
     spark = given or start_spark(project)
     try:
-        return {
-            contract.name: balance(spark, Stream.of(project, contract)) for contract in contracts
-        }
+        return {contract.name: _balance(spark, project, contract) for contract in contracts}
     finally:
         if given is None:
             spark.stop()
+
+
+def _balance(spark: Any, project: Project, contract: Contract) -> list[Balance] | WorkError:
+    try:
+        return balance(spark, Stream.of(project, contract))
+    except WorkError as error:
+        return error
+
+
+def right(found: Sequence[Balance] | WorkError) -> bool:
+    """Whether an account could be made, and every record is in it once."""
+    return not isinstance(found, WorkError) and all(balance.right for balance in found)
 
 
 def balance(spark: Any, stream: Stream) -> list[Balance]:
@@ -64,17 +74,15 @@ def balance(spark: Any, stream: Stream) -> list[Balance]:
     return accounts[stream.contract.stream.source](spark, stream)
 
 
-def summarise(name: str, balances: Sequence[Balance]) -> list[str]:
+def summarise(name: str, balances: Sequence[Balance] | WorkError) -> list[str]:
     """One line for a stream, and one for each unit that is wrong."""
+    if isinstance(balances, WorkError):
+        return [f"{name}: FAILED: {str(balances).removeprefix(f'{name}: ')}"]
     read, bronze, quarantine, missing, twice = (
         sum(getattr(b, key) for b in balances)
         for key in ("read", "bronze", "quarantine", "missing", "twice")
     )
-    verdict = (
-        "right"
-        if all(b.right for b in balances)
-        else f"WRONG: {missing:,} missing, {twice:,} twice"
-    )
+    verdict = "right" if right(balances) else f"WRONG: {missing:,} missing, {twice:,} twice"
     lines = [f"{name}: {read:,} read = {bronze:,} bronze + {quarantine:,} quarantined: {verdict}"]
     lines += [
         f"  {b.unit}: {b.read:,} read, {b.bronze:,} bronze, {b.quarantine:,} quarantined, "
@@ -123,12 +131,13 @@ def _kafka(spark: Any, stream: Stream) -> list[Balance]:
         "endingOffsets": _json({(t, p): end for t, p, _, end, _ in spans}, held),
         **{f"kafka.{key}": value for key, value in declared.client.items()},
     }
-    keys = ["_topic", "_partition", "_offset"]
+    keys = ["_topic", "_partition", "_offset", "_timestamp"]
     source = spark.read.format("kafka").options(**options).load()
     sent = source.select(
         F.col("topic").alias("_topic"),
         F.col("partition").alias("_partition"),
         F.col("offset").alias("_offset"),
+        F.col("timestamp").alias("_timestamp"),
         F.lit(1).alias("_sent"),
     )
     limits = spark.createDataFrame(

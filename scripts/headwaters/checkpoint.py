@@ -2,8 +2,8 @@
 
 Structured Streaming keeps `metadata` (the checkpoint's own id), `offsets/<batch>` (planned),
 `commits/<batch>` (done) and, for files, `sources/0/<batch>` (which files each batch took).
-headwaters adds `contract.json`, the contract that the last planned batch is read with, and, where
-the checkpoint takes the place of a lost one, `begin.json`.
+headwaters adds `contract.json`, the contract that the last planned batch is read with,
+`topics.json`, which topics these are, and `begin.json`, where Spark does not keep the beginning.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+from pydantic import ValidationError
 
 from headwaters.contract import Contract
 from headwaters.errors import WorkError
@@ -88,13 +89,12 @@ class Checkpoint:
         compacts = [int(f.stem) for f in _visible(log) if f.name.endswith(".compact")]
         start = max(compacts, default=-1)
         parts = [log / f"{start}.compact"] if compacts else []
+        last = None if until is None else self._log_offset(until)
         parts += [log / str(batch) for batch in sorted(batches) if batch > start]
         lines = (line for part in parts for line in part.read_text().splitlines()[1:])
         entries = (json.loads(line) for line in lines if line)
         return {
-            unquote(entry["path"])
-            for entry in entries
-            if until is None or entry["batchId"] <= until
+            unquote(entry["path"]) for entry in entries if last is None or entry["batchId"] <= last
         }
 
     def taken(self, batch: int) -> list[str]:
@@ -132,10 +132,10 @@ class Checkpoint:
         file = self.path / "offsets" / str(batch)
         return json.loads(file.read_text().splitlines()[2]) if file.exists() else None
 
-    def pending(self, folder: Path, pattern: str | None = None) -> Pending:
+    def pending(self, folder: Path) -> Pending:
         """The files under `folder` that no batch has taken yet."""
         seen = self.seen()
-        new = [f for f in landed(folder, pattern) if unquote(f.as_uri()) not in seen]
+        new = [f for f in landed(folder) if unquote(f.as_uri()) not in seen]
         size = sum(file.stat().st_size for file in new)
         return Pending(len(new), "files", size, self.unfinished)
 
@@ -163,9 +163,23 @@ class Checkpoint:
         return Pending(number, "records", None, self.unfinished)
 
     def contract(self) -> Contract | None:
-        """The contract that the last planned batch was begun with."""
+        """The contract that the last planned batch was begun with.
+
+        Raises WorkError where a batch was cut short and another release wrote its contract.
+        """
         file = self.path / "contract.json"
-        return Contract.model_validate_json(file.read_bytes()) if file.exists() else None
+        try:
+            return Contract.model_validate_json(file.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            if not self.unfinished:
+                return None  # no batch is left that needs it
+            raise WorkError(
+                f"{self.path.name}: a batch was cut short, and this release of headwaters cannot "
+                f"read the contract that it was begun with ({file}): run headwaters ingest once "
+                "with the release that wrote it"
+            ) from None
 
     @property
     def error(self) -> str | None:
@@ -188,13 +202,24 @@ class Checkpoint:
         return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
 
     def begun(self) -> dict[str, Any]:
-        """What `--from` decided for a checkpoint that takes the place of a lost one, else {}."""
+        """Where `--from` or `start: latest` begins, as far as Spark does not keep it; else {}."""
         file = self.path / "begin.json"
         return json.loads(file.read_text()) if file.exists() else {}
 
     def keep_begun(self, note: dict[str, Any]) -> None:
         """Write down where the first batch begins."""
         self._keep("begin.json", json.dumps(note))
+
+    def topics(self) -> dict[str, str]:
+        """The identity of each topic that was read, where that is known."""
+        file = self.path / "topics.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def keep_topics(self, identities: dict[str, str]) -> None:
+        """Write down which topics are read."""
+        known = self.topics()
+        if known | identities != known:
+            self._keep("topics.json", json.dumps(known | identities))
 
     def keep_contract(self, contract: Contract) -> None:
         """Write the contract down before a batch is planned with it."""
@@ -228,7 +253,7 @@ class Checkpoint:
             yield
 
 
-def landed(folder: Path, pattern: str | None = None) -> list[Path]:
+def landed(folder: Path) -> list[Path]:
     """The files under a folder as Spark's file source sees them: hidden names do not count."""
     return [
         file
@@ -236,7 +261,6 @@ def landed(folder: Path, pattern: str | None = None) -> list[Path]:
         if file.is_file()
         and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
         and not file.name.endswith("._COPYING_")
-        and (pattern is None or fnmatch(file.name, pattern))
     ]
 
 

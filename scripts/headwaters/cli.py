@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,13 +26,26 @@ app.add_typer(simulate_app, name="simulate")
 def main() -> None:
     """The console entry: what went wrong is one line, and the exit code says whose fault it is."""
     try:
-        app()
+        app(args=_spread(sys.argv[1:]))
     except UserError as error:
         typer.echo(f"headwaters: {error}", err=True)
         raise SystemExit(2) from None
     except WorkError as error:
         typer.echo(f"headwaters: {error}", err=True)
         raise SystemExit(1) from None
+
+
+def _spread(arguments: list[str]) -> list[str]:
+    """`--select a b` → `--select a --select b`, as dbt takes it; click takes one word an option."""
+    spread: list[str] = []
+    option = None
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = argument if argument in ("--select", "-s", "--exclude") else None
+        elif option and spread[-1] != option:
+            spread.append(option)
+        spread.append(argument)
+    return spread
 
 
 def _words(options: list[str] | None) -> list[str]:
@@ -106,7 +120,7 @@ def ingest(
         period = None if every is None else seconds(every)
     except ValueError as error:
         raise UserError(f"--every {every} {error}") from None
-    if once and every:
+    if once and every is not None:
         raise UserError("--once ends and --every runs on: choose one")
     chosen = _words(select), _words(exclude)
     raise typer.Exit(run(Project.find(), *chosen, once, period, metrics_port, begin))
@@ -133,14 +147,13 @@ def streams(select: Select = None, exclude: Exclude = None) -> None:
 def audit(select: Select = None, exclude: Exclude = None) -> None:
     """Prove, record by record, that input = bronze + quarantine; exit code 1 when it is not."""
     from headwaters.audit import audit as run
-    from headwaters.audit import summarise
+    from headwaters.audit import right, summarise
 
     found = run(*_contracts(select, exclude))
     for name, balances in found.items():
         for line in summarise(name, balances):
             typer.echo(line)
-    right = all(balance.right for balances in found.values() for balance in balances)
-    raise typer.Exit(0 if right else 1)
+    raise typer.Exit(0 if all(map(right, found.values())) else 1)
 
 
 @app.command()

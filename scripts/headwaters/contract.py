@@ -48,6 +48,22 @@ QUARANTINE_COLUMNS = (
 # Why a record is in quarantine: see records.py
 REASONS = ("malformed", "type", "not_null", "check", "schema", "duplicate", "late")
 RESCUED = ("_rescued", "string")
+# What reading and parsing call their own columns, and what Delta and Spark keep for theirs
+_INTERNAL = (
+    "_bad", "_raw", "_keys", "_corrupt", "_unknown", "_uncast", "_whole", "_seen", "_row", "_avro",
+    "_reason", "_metadata", "_change_type", "_commit_version", "_commit_timestamp",
+)  # fmt: skip
+RESERVED = frozenset(
+    {name for origin in ORIGIN.values() for name, _ in origin}
+    | {name for name, _ in (*BATCH, RESCUED)}
+    | set(_INTERNAL)
+)
+# What answers otherwise when it is asked again: the list of macros/change_feed/_check_model.sql.
+NONDETERMINISTIC = (
+    "now|current_timestamp|current_date|curdate|localtimestamp|current_time"
+    r"|unix_timestamp(?=\s*\(\s*\))|rand|randn|random|randstr|uniform|uuid|shuffle"
+    "|monotonically_increasing_id|spark_partition_id|input_file_name"
+)
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
 # The names of the declared properties, so that plan_tables knows which of a table's were ours.
 DECLARED = "headwaters.declared"
@@ -70,6 +86,17 @@ def seconds(text: object) -> float:
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]
+
+
+def _bytes(text: object) -> int:
+    """A size such as `512m` in bytes: Spark's file source understands nothing else."""
+    match = re.fullmatch(r"(\d+)([bkmg]?)", str(text).strip().lower())
+    if not match or not int(match[1]):
+        raise ValueError("is not a size: write a number of bytes, or 512k, 64m, 1g")
+    return int(match[1]) * int(1024 ** "bkmg".index(match[2] or "b"))
+
+
+Size = Annotated[int, BeforeValidator(_bytes)]
 
 
 class _Part(BaseModel):
@@ -107,7 +134,7 @@ class Batch(_Part):
     """How much one micro-batch may hold."""
 
     max_files: int | None = Field(default=None, gt=0)
-    max_bytes: str | None = Field(default=None, pattern=r"^\d+(b|k|m|g)?$")
+    max_bytes: Size | None = None
     max_records: int | None = Field(default=None, gt=0)
     min_records: int | None = Field(default=None, gt=0)
     max_delay: Duration | None = None
@@ -175,6 +202,10 @@ class Stream(_Part):
             raise ValueError(f"path is missing: the {what}, relative to the lake")
         if self.source == "kafka" and not self.topics:
             raise ValueError("topics is missing: the topics to read, as a list")
+        if self.source == "files" and self.batch.max_files and self.batch.max_bytes:
+            raise ValueError(
+                "batch: files are counted by max_files or by max_bytes, not by both: choose one"
+            )
         return self
 
     @model_validator(mode="after")
@@ -340,13 +371,16 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     ]
     if not columns:
         raise UserError(f"{where}: no columns: a stream needs its columns with their data_type")
-    reserved = {name for origin in ORIGIN.values() for name, _ in origin}
-    reserved |= {name for name, _ in (*BATCH, RESCUED)}
-    for column in columns:
-        if column["name"] in reserved:
+    seen: dict[str, str] = {}
+    for name in (str(column["name"]) for column in columns):
+        if name.lower() in RESERVED:
+            raise UserError(f"{where}: column {name}: this name is ingestion's own; choose another")
+        if other := seen.get(name.lower()):
             raise UserError(
-                f"{where}: column {column['name']}: this name is ingestion's own; choose another"
+                f"{where}: columns {other} and {name} differ in case alone, and Spark takes them "
+                "for one: rename one of them"
             )
+        seen[name.lower()] = name
     try:
         stream = Stream.model_validate(meta["stream"])
     except ValidationError as error:
@@ -362,7 +396,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         )
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error, Contract, '')}") from None
-    if problem := _columns_for_the_stream(contract):
+    if problem := _columns_for_the_stream(contract) or _changes_by_itself(contract):
         raise UserError(f"{where}: {problem}")
     return contract
 
@@ -378,10 +412,10 @@ def new_columns(
 ) -> list[tuple[str, str]]:
     """The columns that unknown fields become: in their own type, or as text where they have none.
 
-    A name that no column can have, or that differs from another in case alone, is left out.
+    A name that no column can have, that is ingestion's own, or that differs from another in case
+    alone, is left out.
     """
-    taken = {name.lower() for name, _ in contract.bronze_columns()}
-    taken |= {name for origin in ORIGIN.values() for name, _ in origin}
+    taken = {name.lower() for name, _ in contract.bronze_columns()} | RESERVED
     found = []
     for name in names:
         if name.lower() not in taken and re.fullmatch(r"[^\s,;{}()=.`]+", name):
@@ -405,6 +439,26 @@ def _columns_for_the_stream(contract: Contract) -> str | None:
                 return f"config.meta.stream.deduplicate: {_refuse(name, types, 'a column')}"
         if types[wanted.event_time] != "timestamp":
             return f"config.meta.stream.deduplicate: {wanted.event_time} is not a timestamp"
+    return None
+
+
+def _changes_by_itself(contract: Contract) -> str | None:
+    """What is wrong with an expression that answers otherwise each time, or None.
+
+    A batch is looked at twice, for bronze and for quarantine, and again after a crash: a record
+    could be in both tables, or in neither.
+    """
+    bare = "current_timestamp|current_date|localtimestamp|current_time"
+    call = rf"(?i)(?<![\w.`])(?:({bare})(?![\w`])|({NONDETERMINISTIC})\s*\()"
+    for column in contract.columns:
+        for expression in (column.expression, *(rule.expression for rule in column.constraints)):
+            code = re.sub(r"(?s)/\*.*?\*/|--[^\n]*|'(?:[^'\\]|\\.)*'", " ", expression or "")
+            if found := re.search(call, code):
+                return (
+                    f"column {column.name}: expression {expression}: {found[1] or found[2]} "
+                    "answers otherwise each time, and a batch that runs again must end in the same "
+                    "rows: take the moment from a column of the record"
+                )
     return None
 
 

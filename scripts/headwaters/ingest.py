@@ -15,21 +15,22 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from headwaters.checkpoint import Checkpoint, Pending
-from headwaters.contract import REASONS, Column, Contract, StartAt, new_columns
+from headwaters.contract import ORIGIN, REASONS, Column, Contract, StartAt, new_columns
 from headwaters.delta_log import commit_of
 from headwaters.environment import find_java
 from headwaters.errors import UserError, WorkError
-from headwaters.lost_checkpoint import From, decide, left_out
+from headwaters.lost_checkpoint import KEEP_LATEST, From, decide, left_out
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
-from headwaters.sources import look, read, records
+from headwaters.sources import begins, look, read, records, topic_ids
 
 
 class _StopAsked(Exception):
@@ -56,6 +57,7 @@ class Stream:
     query: Any = None
     trigger: str | float = "available_now"
     begin: From | None = None
+    well: bool = False  # since its query began
     failures: int = 0
     retry_at: float = 0.0
 
@@ -145,19 +147,15 @@ def run(
 
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
-        stream.trigger = trigger or stream.contract.stream.trigger
+        stream.trigger = stream.contract.stream.trigger if trigger is None else trigger
         stream.begin = begin if stream.checkpoint.id is None else None
     if begin and not any(stream.begin for stream in streams):
         raise UserError(
             f"--from {begin} is for a stream without a checkpoint, and each of these has one: they "
             "go on from there"
         )
-    for stream in streams:
-        look(stream)
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
-        for stream in streams:
-            held.enter_context(stream.checkpoint.held())
-        busy = [stream for stream in streams if stream.endless or not stream.idle]
+        busy = [stream for stream in streams if _has_work(stream, held)]
         if busy:
             display.say("starting Spark")
             with contextlib.ExitStack() as started:
@@ -174,6 +172,24 @@ def run(
     if stopping.signal and not all(stream.endless for stream in busy):
         return 128 + stopping.signal
     return 1 if any(stream.error for stream in streams) else 0
+
+
+def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
+    """Whether a stream is this process's own and has something to do; its trouble is its own."""
+    try:
+        held.enter_context(stream.checkpoint.held())
+    except WorkError as error:
+        stream.error = str(error)  # error.txt is for the process that holds it
+        return False
+    try:
+        look(stream)
+        if stream.endless or not stream.idle:
+            return True
+        _keep_error(stream)
+        return False
+    except WorkError as error:
+        _failed(stream, error)
+        return stream.endless
 
 
 def start_spark(project: Project) -> Any:
@@ -212,6 +228,9 @@ def _run(spark: Any, streams: Sequence[Stream], stopping: Stopping, display: Any
                     _begin(spark, stream, stopping)
             elif not stream.query.isActive:
                 _ended(stream)
+            elif not stream.well and _has_looked(stream.query):
+                stream.well = True
+                _recovered(stream)
             elif stopping.signal and not stream.query.status["isTriggerActive"]:
                 # a batch in flight ends first; the next one would stop the query by itself
                 stream.query.stop()
@@ -227,16 +246,26 @@ def _run(spark: Any, streams: Sequence[Stream], stopping: Stopping, display: Any
 LOOK_EVERY = 15.0  # seconds, for the backlog
 
 
+def _has_looked(query: Any) -> bool:
+    """Whether a query has come through a trigger, with a batch or with nothing to read."""
+    return bool(query.lastProgress) or str(query.status["message"]).startswith("Waiting")
+
+
 def _working(stream: Stream, stopping: Stopping) -> bool:
     """Whether a stream runs, or will be started again."""
     return stream.query is not None or (stream.endless and not stopping.signal)
 
 
 def _begin(spark: Any, stream: Stream, stopping: Stopping) -> None:
+    stream.well = False
     try:
         _prepare(spark, stream)
         _finish_cut_short(spark, stream, stopping)
         stream.checkpoint.keep_contract(stream.contract)
+        if not begins(spark, stream):
+            _recovered(stream)
+            stream.retry_at = time.monotonic() + LOOK_EVERY
+            return
         stream.query = _start(spark, stream, stream.contract, stopping)
     except Exception as error:
         _failed(stream, error)
@@ -248,25 +277,37 @@ def _ended(stream: Stream) -> None:
     if failure and not isinstance(stream.cause, _StopAsked):
         _failed(stream, stream.cause or failure)
     elif stream.error is None:
-        stream.checkpoint.keep_error(None)
+        _keep_error(stream)
 
 
 def _failed(stream: Stream, error: Exception) -> None:
     stream.error = _one_line(stream, error)
     stream.cause = None
-    stream.checkpoint.keep_error(stream.error)
+    _keep_error(stream)
     stream.retry_at = time.monotonic() + min(2.0**stream.failures, 60.0)
     stream.failures += 1
     _log(stream, failed=stream.error)
+
+
+def _recovered(stream: Stream) -> None:
+    """Forget why a stream failed: it runs again, though it may have nothing to read."""
+    stream.failures, stream.error = 0, None
+    _keep_error(stream)
+
+
+def _keep_error(stream: Stream) -> None:
+    with contextlib.suppress(OSError):  # a full disk must not stop the streams beside
+        stream.checkpoint.keep_error(stream.error)
 
 
 def _log(stream: Stream, **facts: Any) -> None:
     """One line of JSON for each batch and each failure, in `<lake>/logs/ingest.jsonl`."""
     line = {"at": datetime.now(UTC).isoformat(), "stream": stream.contract.name, **facts}
     file = stream.lake / "logs" / "ingest.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as log:
-        log.write(json.dumps(line) + "\n")
+    with contextlib.suppress(OSError):  # the batch is written, whether or not the disk is full now
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a") as log:
+            log.write(json.dumps(line) + "\n")
 
 
 def _prepare(spark: Any, stream: Stream) -> None:
@@ -281,6 +322,8 @@ def _prepare(spark: Any, stream: Stream) -> None:
             f"{contract.file} now says {contract.stream.source}: use a lake of its own "
             f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start anew"
         )
+    if contract.stream.source == "kafka":
+        stream.checkpoint.keep_topics(topic_ids(stream))
     _check_expressions(spark, contract)
     make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
     make_table(
@@ -288,8 +331,6 @@ def _prepare(spark: Any, stream: Stream) -> None:
     )
     table, quarantine = state(spark, stream.bronze), state(spark, stream.quarantine)
     files = table.files + quarantine.files
-    known = stream.checkpoint.app_id in {*table.batches, *quarantine.batches}
-    done = stream.checkpoint.committed >= 0
     if stream.begin:
         decide(spark, stream, stream.begin)
         stream.begin = None  # a stream that is started again goes on with what was decided
@@ -302,14 +343,38 @@ def _prepare(spark: Any, stream: Stream) -> None:
             "(with what comes from now on) or --from earliest (everything again, also what is in "
             "the table)"
         )
-    fresh = stream.checkpoint.id is None and not stream.checkpoint.begun()
-    if fresh and (contract.stream.source, contract.stream.start) == ("files", "latest"):
-        decide(spark, stream, "latest")  # Spark knows no such start of files
-    if stream.checkpoint.id is not None and done and not known:
+    latest = contract.stream.start == "latest" and contract.stream.source in KEEP_LATEST
+    if latest and stream.checkpoint.planned < 0 and not stream.checkpoint.begun():
+        decide(spark, stream, "latest")
+    _see_same_batches(stream, table.batches, quarantine.batches)
+
+
+def _see_same_batches(
+    stream: Stream, bronze: Mapping[str, int], quarantine: Mapping[str, int]
+) -> None:
+    """Raise WorkError where checkpoint and tables are not of the same time: one was put back.
+
+    Every batch leaves its number in bronze, so that bronze is never behind what the checkpoint has
+    committed, nor ahead of what it has planned.
+    """
+    checkpoint, table = stream.checkpoint, f"bronze.{stream.contract.table}"
+    remedy = (
+        f"remove {checkpoint.path} and say where to go on: headwaters ingest --select "
+        f"{stream.contract.name} --from table (after what bronze and quarantine hold)"
+    )
+    written = bronze.get(checkpoint.app_id, -1)
+    if written < checkpoint.committed:
         raise WorkError(
-            f"the checkpoint {stream.checkpoint.path} has read {stream.checkpoint.committed + 1} "
-            f"batches that bronze.{contract.table} never saw: going on would leave them out. Put "
-            "the table back, or remove the checkpoint to ingest everything again"
+            f"the checkpoint {checkpoint.path} has read {checkpoint.committed - written} batches "
+            f"that {table} never saw: going on would leave them out. Put the newer table back, or "
+            + remedy
+        )
+    newest = max(written, quarantine.get(checkpoint.app_id, -1))
+    if newest > checkpoint.planned:
+        raise WorkError(
+            f"{table} has {newest - checkpoint.planned} batches that its checkpoint "
+            f"{checkpoint.path} does not know, an older copy: going on would leave out what comes "
+            "next. Put the newer checkpoint back, or " + remedy
         )
 
 
@@ -326,7 +391,9 @@ def _check_expressions(spark: Any, contract: Contract) -> None:
                 f"{contract.file}: {contract.name}.{what}: expression {expression}: {reason}"
             ) from None
 
-    types = ", ".join(f"`{c.name}` {c.data_type}" for c in contract.read_columns)
+    names = [(c.name, c.data_type) for c in contract.read_columns]
+    names += ORIGIN[contract.stream.source]  # a computed column may take a record's own time or key
+    types = ", ".join(f"`{name}` {kind}" for name, kind in names)
     frame = spark.createDataFrame([], types)
     for column in contract.computed_columns:
         frame = understood(frame, column.name, str(column.expression))
@@ -437,7 +504,7 @@ class Writer:
         took = time.monotonic() - started
         self.stream.batches += 1
         self.stream.seconds += took
-        self.stream.failures, self.stream.error = 0, None
+        _recovered(self.stream)
         _log(
             self.stream,
             batch=number,
@@ -451,19 +518,28 @@ class Writer:
 
     def _parse(self, spark: Any, batch: Any, number: int) -> Any:
         """The parsed batch; fields that are new become columns where the contract says so."""
+        from pyspark.sql import DataFrame
+
         from headwaters.records import parse, unknown_fields
         from headwaters.tables import add_columns
 
-        raw = records(spark, self.stream, self.contract, batch, number)
+        frames = records(spark, self.stream, self.contract, batch, number)
+
+        def parsed_all() -> Any:
+            return reduce(DataFrame.unionByName, [parse(self.contract, raw) for raw in frames])
+
         if self.contract.stream.schema_policy != "add_columns":
-            return parse(self.contract, raw)
+            return parsed_all()
         self.contract = widened(spark, self.stream.bronze, self.contract)
-        parsed = parse(self.contract, raw)
-        types = dict(raw.dtypes) if self.contract.form == "columns" else {}
+        parsed = parsed_all()
+        types: dict[str, str] = {}
+        if self.contract.form == "columns":
+            for name, kind in (typed for raw in frames for typed in raw.dtypes):
+                types[name] = kind if types.get(name, kind) == kind else "string"
         if added := new_columns(self.contract, unknown_fields(parsed), types):
             add_columns(spark, self.stream.bronze, added)
             self.contract = widened(spark, self.stream.bronze, self.contract)
-            parsed = parse(self.contract, raw)
+            parsed = parsed_all()
         return parsed
 
     def _bronze_before(self, spark: Any, number: int, done: bool) -> Any:
@@ -477,7 +553,14 @@ class Writer:
         version = state(spark, self.stream.bronze).version
         if done:
             written = commit_of(self.stream.bronze, self.stream.checkpoint.app_id, number)
-            version = version if written is None else written - 1
+            if written is None:
+                raise WorkError(
+                    f"batch {number} was cut short so long ago that the log of bronze."
+                    f"{self.contract.table} no longer says what came before it, and its duplicates "
+                    f"cannot be found again: remove {self.stream.checkpoint.path} and run "
+                    f"headwaters ingest --select {self.contract.name} --from table"
+                )
+            version = written - 1
         reader = spark.read.format("delta").option("versionAsOf", version)
         before = reader.load(str(self.stream.bronze))
         if self.newest is None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from headwaters.environment import cache_folder, fetch_locked, find_java
 from headwaters.errors import UserError, WorkError
@@ -66,8 +67,7 @@ def ranges(
     """
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    settings = {"bootstrap.servers": servers, "group.id": "headwaters", **(client or {})}
-    consumer = Consumer({**settings, "log_level": 0}, logger=_silent())
+    consumer = _client(Consumer, servers, {"group.id": "headwaters", **(client or {})})
     electing = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
     def offsets(topic: str, partition: int) -> tuple[int, int]:
@@ -99,6 +99,46 @@ def ranges(
         raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
     finally:
         consumer.close()
+
+
+def identities(
+    servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The broker's own identity of each topic: one that is made anew has another.
+
+    Raises WorkError when the broker does not answer. Brokers before 2.8 have none.
+    """
+    from confluent_kafka import KafkaException, TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    admin = _client(AdminClient, servers, client or {})
+    try:
+        found = admin.describe_topics(TopicCollection(list(topics)), request_timeout=10)
+        return {topic: str(described.result().topic_id) for topic, described in found.items()}
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+
+
+def _client(kind: Callable[..., Any], servers: str, client: Mapping[str, str]) -> Any:
+    """A client with the settings of Spark's, which is Java's: names that it alone has are left out.
+
+    Raises WorkError for a setting with a value that cannot be.
+    """
+    from confluent_kafka import KafkaException
+
+    java = ("sasl.jaas.config", "ssl.truststore.")
+    settings = {key: value for key, value in client.items() if not key.startswith(java)}
+    while True:
+        try:
+            return kind(
+                {"bootstrap.servers": servers, **settings, "log_level": 0}, logger=_silent()
+            )
+        except KafkaException as error:
+            reason = error.args[0].str()
+            unknown = re.search(r'No such configuration property: "(.+)"', reason)
+            if unknown is None or settings.pop(unknown[1], None) is None:
+                raise WorkError(f"the settings of the Kafka client (`client`): {reason}") from None
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3) -> None:

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from headwaters.checkpoint import landed
 from headwaters.contract import Contract
 from headwaters.errors import UserError
+from headwaters.sources import latest_version
 
 if TYPE_CHECKING:
     from headwaters.ingest import Stream
 
 From = Literal["earliest", "table", "latest"]
+# Of these, Spark keeps no end that it began at, or knows no such start: it is written down here.
+KEEP_LATEST = ("files", "delta", "delta_changes")
 
 
 def decide(spark: Any, stream: Stream, begin: From) -> None:
@@ -28,6 +31,8 @@ def decide(spark: Any, stream: Stream, begin: From) -> None:
     note: dict[str, Any] = {"from": begin}
     if begin == "latest" and source == "files":
         note["files"] = [_name(stream, str(file)) for file in landed(stream.path)]
+    if begin == "latest" and source in ("delta", "delta_changes"):
+        note["version"] = latest_version(spark, stream)
     if begin == "table":
         if source == "kafka":
             note |= _kafka_note(spark, stream)
@@ -52,14 +57,20 @@ def _both(spark: Any, stream: Stream, *columns: str) -> tuple[Any, Any]:
     )
 
 
+def _last_batches(spark: Any, stream: Stream) -> list[int]:
+    """The number of the last batch of each checkpoint that wrote bronze: clocks may go back."""
+    from headwaters.tables import state
+
+    batches = state(spark, stream.bronze).batches.items()
+    return sorted({n for app, n in batches if not app.endswith(":replay")})
+
+
 def _kafka_note(spark: Any, stream: Stream) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
-    columns = ("_topic", "_partition", "_offset", "_ingested_at")
-    bronze, quarantine = _both(spark, stream, *columns)
-    last = bronze.agg(F.max("_ingested_at").alias("_last"))
-    known = bronze.union(quarantine).crossJoin(F.broadcast(last))
-    whole = F.col("_last").isNull() | (F.col("_ingested_at") < F.col("_last"))
+    bronze, quarantine = _both(spark, stream, "_topic", "_partition", "_offset", "_batch_id")
+    known = bronze.union(quarantine)
+    whole = ~F.col("_batch_id").isin(_last_batches(spark, stream))
     places = known.groupBy("_topic", "_partition").agg(
         F.min("_offset").alias("first"),
         (F.max(F.when(whole, F.col("_offset"))) + 1).alias("again"),
@@ -77,14 +88,13 @@ def _kafka_note(spark: Any, stream: Stream) -> dict[str, Any]:
 def _files_note(spark: Any, stream: Stream) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
-    bronze, quarantine = _both(spark, stream, "_source_file", "_ingested_at")
-    last = bronze.agg(F.max("_ingested_at")).first()[0]
+    bronze, quarantine = _both(spark, stream, "_source_file", "_batch_id")
 
     def files(rows: Any) -> set[str]:
         return {row[0] for row in rows.select("_source_file").distinct().collect()}
 
     bad = files(quarantine)
-    half = files(bronze.where(F.col("_ingested_at") == F.lit(last))) - bad
+    half = files(bronze.where(F.col("_batch_id").isin(_last_batches(spark, stream)))) - bad
     return {"files": sorted((files(bronze) | bad) - half), "half": sorted(half)}
 
 

@@ -9,6 +9,7 @@ builds expressions; nothing is read or written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
@@ -23,27 +24,43 @@ CORRUPT = "_corrupt"
 
 
 def read_schema(contract: Contract) -> str:
-    """The DDL that a reader of text is asked for."""
-    columns = [f"`{column.name}` {column.data_type}" for column in contract.read_columns]
+    """The DDL that a reader of text is asked for.
+
+    Decimals of CSV are read as text: nothing can look for `wild_numbers` before.
+    """
+    text = contract.form == "csv"
+    columns = [
+        f"`{column.name}` {'string' if text and _is_decimal(column) else column.data_type}"
+        for column in contract.read_columns
+    ]
     return ", ".join([*columns, f"`{CORRUPT}` string"])
 
 
+def _is_decimal(column: declared.Column) -> bool:
+    return column.data_type.strip().lower().startswith("decimal")
+
+
 def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
-    """As `parse`, for rows of quarantine; `_batch_id` and `reason` are kept.
+    """As `parse`, for rows of quarantine; `_batch_id`, `_ingested_at` and `_reason` are kept.
 
     What has no text of its own (a row of a Parquet file) was kept as JSON.
     """
-    kept = ("_batch_id", "reason")
+    kept = ("_batch_id", "_ingested_at", "_reason")
     bytes_ = contract.form in ("avro", "raw")
     value = F.col("record") if bytes_ else F.col("record").cast("string")
+    rows = rows.withColumnRenamed("reason", "_reason")
     raw = rows.select(value.alias("value"), *contract.origin, *kept)
     if contract.form == "columns":
         return parse(contract, raw, kept, "json")
     if contract.form == "csv":
-        options = {k: v for k, v in contract.stream.options.items() if k != "header"}
-        options["columnNameOfCorruptRecord"] = CORRUPT
-        row = F.from_csv("value", read_schema(contract), options).alias("_row")
-        raw = raw.select("*", row).select("*", "_row.*").drop("_row")
+        row = F.from_csv("_raw", read_schema(contract), _csv_options(contract))
+        raw = raw.withColumnRenamed("value", "_raw").select("*", row.alias("_row"))
+        raw = raw.select("*", "_row.*").drop("_row")
+        parsed = parse(contract, raw, kept)
+        gone = problem_of("malformed", message=F.lit("was kept without its text"))
+        return parsed.withColumn(
+            "_bad", F.when(F.col("_raw").isNull(), gone).otherwise(F.col("_bad"))
+        )
     return parse(contract, raw, kept)
 
 
@@ -53,16 +70,16 @@ def parse(
     """Columns of the contract, `_bad`, `_raw` and `_rescued` for each record that came in.
 
     `raw` has, besides the lineage that the source delivers and what is to be `kept`, by the
-    contract's form: for JSON, Avro and raw `value` (the record's text or bytes), for CSV the typed
-    columns, for columns what the source has.
+    contract's form: for JSON, Avro and raw `value` (the record's text or bytes), for CSV the
+    columns of `read_schema` and, where it is known, the text as `_raw`, for columns what the source
+    has.
     """
     form = form or contract.form
     origin = [*contract.origin, *kept]
     if form == "json":
         typed = _from_json(contract, raw, origin)
     elif form == "csv":
-        value = F.col("value") if "value" in raw.columns else F.col(CORRUPT)
-        typed = raw.select("*", value.alias("_raw"))
+        typed = _from_csv(contract, raw, origin)
     elif form == "raw":
         (column,) = contract.read_columns
         value = F.col("value")
@@ -109,14 +126,77 @@ def _format_options(contract: Contract) -> dict[str, str]:
     return contract.stream.options if contract.form == "json" else {}
 
 
-def _wild(contract: Contract, text: Column) -> Column:
-    """Whether a record holds a number such as 1e100000000.
+# An exponent of five digits: of such a number, Spark would need minutes to hours for a decimal.
+_WILD = "[eE][+-]?0*[1-9][0-9]{4}"
+
+
+def wild_numbers(contract: Contract) -> str:
+    """A pattern of numbers such as 1e100000000 in JSON where a decimal is declared; or nothing.
 
     Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
+    In a text, or a field that is not declared, the same characters do no harm.
     """
-    if not any("decimal" in column.data_type.lower() for column in contract.read_columns):
-        return F.lit(False)
-    return F.coalesce(text.rlike("[0-9][eE][+-]?[0-9]{5}"), F.lit(False))
+    decimal = r"(?:decimal|dec|numeric)\b"
+    named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
+    element = rf"(?:array\s*<|map\s*<.*,)\s*{decimal}"
+    types = {column.name: column.data_type.strip() for column in contract.read_columns}
+    names = [name for name, kind in types.items() if re.match(decimal, kind, re.I)]
+    for kind in types.values():
+        names += [quoted or plain for quoted, plain in re.findall(named, kind, re.I)]
+    patterns = []
+    if names:
+        listed = "|".join(re.escape(name) for name in dict.fromkeys(names))
+        number = rf"[\"']?\s*[-+]?[0-9.,]++{_WILD}"
+        patterns.append(rf"[\"'](?:{listed})[\"']\s*:\s*{number}")
+    if any(re.search(element, kind, re.I) for kind in types.values()):
+        patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{_WILD}", rf"[\"']\s*[-+]?[0-9.,]++{_WILD}"]
+    return "|".join(patterns)
+
+
+def _wild(contract: Contract, text: Column) -> Column:
+    pattern = wild_numbers(contract)
+    return F.coalesce(text.rlike(pattern), F.lit(False)) if pattern else F.lit(False)
+
+
+def _cast(column: declared.Column, value: Column, kind: str) -> Column:
+    """A value of some type in the declared one, or null, as for text of `wild_numbers`."""
+    cast = value.try_cast(column.data_type)
+    if kind == "string" and _is_decimal(column):
+        return F.when(~value.rlike(_WILD), cast)
+    return cast
+
+
+def _csv_options(contract: Contract) -> dict[str, str]:
+    options = {k: v for k, v in contract.stream.options.items() if k != "header"}
+    return options | {"columnNameOfCorruptRecord": CORRUPT}
+
+
+def _from_csv(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+    """Rows of CSV, of which Spark keeps the text where it does not fit: else it is written anew."""
+    if "_raw" in raw.columns:
+        text = F.col("_raw")
+    else:
+        writing = {
+            "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+            "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+            "ignoreLeadingWhiteSpace": "false",
+            "ignoreTrailingWhiteSpace": "false",
+        }
+        fields = F.struct(*[F.col(f"`{column.name}`") for column in contract.read_columns])
+        text = F.coalesce(CORRUPT, F.to_csv(fields, writing | _csv_options(contract)))
+    given = {column.name: F.col(f"`{column.name}`") for column in contract.read_columns}
+    decimals = {  # Spark's own reader of CSV understands 1,234.50 as well
+        c.name: _cast(c, F.replace(given[c.name], F.lit(","), F.lit("")), "string")
+        for c in contract.read_columns
+        if _is_decimal(c)
+    }
+    return raw.select(
+        *origin,
+        CORRUPT,
+        text.alias("_raw"),
+        *[(given | decimals)[c.name].alias(c.name) for c in contract.read_columns],
+        F.coalesce(*_uncast(contract, given, decimals), _no_problem()).alias("_uncast"),
+    )
 
 
 def _from_avro(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
@@ -160,15 +240,22 @@ def _from_columns(
     """Columns that have a type already, by name, in the types that the contract declares."""
     declared_names = {column.name for column in contract.read_columns}
     unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
+    kinds = [kind for _, kind in raw.select(*given.values()).dtypes]
+    kind_of = dict(zip(given, kinds, strict=True))
+    typed = {
+        c.name: _cast(c, given[c.name], kind_of[c.name])
+        for c in contract.read_columns
+        if c.name in given
+    }
     return raw.select(
         *origin,
         *[
-            given.get(c.name, F.lit(None)).try_cast(c.data_type).alias(c.name)
+            typed.get(c.name, F.lit(None).cast(c.data_type)).alias(c.name)
             for c in contract.read_columns
         ],
         text.alias("_raw"),
         (F.to_json(F.struct(*unknown)) if unknown else _null()).alias("_unknown"),
-        F.coalesce(*_uncast(contract, given), _no_problem()).alias("_uncast"),
+        F.coalesce(*_uncast(contract, given, typed), _no_problem()).alias("_uncast"),
         *more,
     )
 
@@ -187,7 +274,7 @@ def newest_event(contract: Contract, rows: Column | None = None) -> Column:
     """
     assert contract.stream.deduplicate
     time = F.col(f"`{contract.stream.deduplicate.event_time}`")
-    taken = F.least(time, F.col("_ingested_at"))
+    taken = F.when(time.isNotNull(), F.least(time, F.col("_ingested_at")))  # least() skips nulls
     return F.unix_micros(F.max(taken if rows is None else F.when(rows, taken))).alias("newest")
 
 
@@ -208,7 +295,7 @@ def mark_repeated(
     if newest is not None:
         watermark = F.timestamp_micros(F.lit(newest - int(wanted.within * 1e6)))
         late = F.coalesce(time < watermark, F.lit(False))
-        bronze = bronze.where(time >= watermark)
+        bronze = bronze.where((time >= watermark) | time.isNull())
     known = bronze.select(*keys).distinct().withColumn("_seen", F.lit(True))
     parsed = parsed.join(known, list(wanted.key), "left")
     # every run of the same batch must choose the same one; equal records are all the same
@@ -302,15 +389,17 @@ def _no_problem() -> Column:
     return F.lit(None).cast("struct<reason:string,field:string,message:string>")
 
 
-def _uncast(contract: Contract, given: Mapping[str, Column]) -> list[Column]:
+def _uncast(
+    contract: Contract, given: Mapping[str, Column], typed: Mapping[str, Column]
+) -> list[Column]:
     """A problem for each column whose value does not fit its declared type."""
     return [
         F.when(
-            given[column.name].isNotNull() & given[column.name].try_cast(column.data_type).isNull(),
+            given[column.name].isNotNull() & typed[column.name].isNull(),
             _type_problem(column, given[column.name].cast("string")),
         )
         for column in contract.read_columns
-        if column.name in given
+        if column.name in typed
     ]
 
 
@@ -347,7 +436,7 @@ def _bad(contract: Contract, form: str) -> Column:
         malformed(_goes_on_after_the_record(), "more than one JSON object in a record")
     if form == "avro":
         malformed(~F.col("_whole"), "is not a record of the Avro schema")
-    if form in ("avro", "columns"):
+    if form in ("avro", "columns", "csv"):
         problems.append(F.col("_uncast"))
     if contract.stream.schema_policy == "fail" and form in ("json", "avro", "columns"):
         keys = _unknown_keys(contract) if form == "json" else "json_object_keys(_unknown)"
@@ -386,9 +475,7 @@ def _misfit(contract: Contract, form: str) -> Column:
         whole = fields.isNotNull()
         malformed = "is not a JSON object"
     else:
-        options = {k: v for k, v in contract.stream.options.items() if k != "header"}
-        options["columnNameOfCorruptRecord"] = CORRUPT
-        fields = F.from_csv("_raw", f"{strings}, `{CORRUPT}` string", options)
+        fields = F.from_csv("_raw", f"{strings}, `{CORRUPT}` string", _csv_options(contract))
         texts = [fields.getField(column.name) for column in columns]
         whole = fields.getField(CORRUPT).isNull()
         malformed = f"has not the {len(columns)} declared fields"

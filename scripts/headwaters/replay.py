@@ -91,6 +91,7 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     draft.replace(note)
     make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
     good = parsed.where("_bad is null")
+    keys = ["_raw", *contract.origin, "_batch_id"]
     at = datetime.now(UTC)
     moved = good.withColumn("_ingested_at", F.lit(at)).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
@@ -102,17 +103,36 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
         .option("txnVersion", version)
         .save(str(stream.bronze))
     )
-    keys = ["_raw", *contract.origin, "_batch_id"]
     columns = {"_raw": "record"}
     same = " and ".join(f"q.`{columns.get(key, key)}` <=> s.`{key}`" for key in keys)
-    (
-        quarantine.alias("q")
-        .merge(good.select(*keys).distinct().alias("s"), same)
-        .whenMatchedDelete()
-        .execute()
-    )
+    moves = good.select(*keys, F.lit(False).alias("_stays")).distinct()
+    if contract.stream.deduplicate:
+        moves = moves.unionByName(_stay(contract, parsed, keys), allowMissingColumns=True)
+    names = [name for name, _ in contract.quarantine_columns()]
+    merge = quarantine.alias("q").merge(moves.alias("s"), f"{same} and not s._stays")
+    merge = merge.whenMatchedDelete()
+    if contract.stream.deduplicate:
+        back: dict[str, Any] = {f"`{name}`": f"s.`{name}`" for name in names} | {
+            "`record`": "s.`_raw`"
+        }
+        merge = merge.whenNotMatchedInsert("s._stays", back)
+    merge.execute()
     note.unlink()
     return Replayed(accepted, refused)
+
+
+def _stay(contract: Contract, parsed: Any, keys: Sequence[str]) -> Any:
+    """What a key that comes twice leaves in quarantine, of records that are equal in everything.
+
+    Nothing tells two equal lines of a file apart, so both are deleted, and one is put back.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    moves = F.max(F.col("_bad").isNull()).over(Window.partitionBy(*keys))
+    left = parsed.withColumn("_moves", moves).where("_moves and _bad is not null")
+    version = F.lit(contract.version).alias("contract")
+    return left.select(*keys, "_bad.*", version, "_ingested_at", F.lit(True).alias("_stays"))
 
 
 def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
@@ -127,6 +147,6 @@ def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
     parsed = parse_again(contract, rows)
     if not contract.stream.deduplicate:
         return parsed
-    late = F.when(F.col("_bad").isNull() & (F.col("reason") == "late"), problem_of("late"))
+    late = F.when(F.col("_bad").isNull() & (F.col("_reason") == "late"), problem_of("late"))
     parsed = parsed.withColumn("_bad", F.coalesce("_bad", late))
     return mark_repeated(contract, parsed, bronze, None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from headwaters import kafka
 from headwaters.checkpoint import Pending
 from headwaters.contract import Contract, StartAt
 from headwaters.delta_log import appended, snapshot
-from headwaters.errors import UserError
+from headwaters.errors import UserError, WorkError
 
 if TYPE_CHECKING:
     from headwaters.ingest import Stream
@@ -28,24 +28,64 @@ def look(stream: Stream) -> None:
     declared, checkpoint = stream.contract.stream, stream.checkpoint
     if declared.source == "kafka":
         ends = kafka.ranges(stream.servers, declared.topics, declared.client)
+        topic_ids(stream)
         stream.pending = checkpoint.behind(ends)
     elif declared.source == "files":
         if not stream.path.is_dir():
             raise _nothing_at(stream, "folder", "land files there")
         stream.pending = checkpoint.pending(stream.path)
-    elif declared.source == "rate" or "://" in str(declared.path):
+    elif declared.source == "rate" or _remote(stream):
         stream.pending = None  # it has no end, or only Spark can reach it
     else:
         found = snapshot(stream.path)
         if found is None:
             raise _nothing_at(stream, "Delta table", "write it first")
-        position = checkpoint.delta_position()
+        position, begun = checkpoint.delta_position(), checkpoint.begun().get("version")
+        if position is None and begun is not None:
+            position = begun + 1, True
         since = 0 if position is None else position[0]
         all_ = (found.files, found.bytes)
         number, size = all_ if position is None else appended(stream.path, since)
         # a commit that adds no file (a delete) is to be read as well
         unread = since <= found.version
         stream.pending = Pending(number or int(unread), "files", size, checkpoint.unfinished)
+
+
+def topic_ids(stream: Stream) -> dict[str, str]:
+    """The identity of each topic of a stream.
+
+    Raises WorkError where a topic is not the one that was read so far: of a topic that was made
+    anew, offsets that were read before are other records.
+    """
+    declared, known = stream.contract.stream, stream.checkpoint.topics()
+    found = kafka.identities(stream.servers, declared.topics, declared.client)
+    if new := [topic for topic in found if known.get(topic, found[topic]) != found[topic]]:
+        raise WorkError(
+            f"the topic {', '.join(new)} was deleted and made anew since {stream.contract.name} "
+            f"last read it, and its offsets began at 0 again: remove {stream.checkpoint.path} and "
+            f"run headwaters ingest --select {stream.contract.name} --from earliest, which reads "
+            "all that the new topic holds and keeps what is in the table"
+        )
+    return found
+
+
+def latest_version(spark: Any, stream: Stream) -> int:
+    """The newest version of a Delta source."""
+    path = stream.contract.stream.path if _remote(stream) else stream.path
+    newest = spark.sql(f"describe history delta.`{path}` limit 1").first()
+    return int(newest["version"])
+
+
+def begins(spark: Any, stream: Stream) -> bool:
+    """Whether there is a first version to read: Delta can begin at none that is yet to come."""
+    begun: int | None = stream.checkpoint.begun().get("version")
+    if begun is None or stream.checkpoint.planned >= 0:
+        return True
+    return latest_version(spark, stream) > begun
+
+
+def _remote(stream: Stream) -> bool:
+    return "://" in str(stream.contract.stream.path)
 
 
 def _nothing_at(stream: Stream, what: str, todo: str) -> UserError:
@@ -68,35 +108,39 @@ def read(spark: Any, stream: Stream, contract: Contract) -> Any:
     return readers[contract.stream.source](spark, stream, contract)
 
 
-def records(spark: Any, stream: Stream, contract: Contract, batch: Any, number: int) -> Any:
-    """The records of a batch, in the form that `records.parse` takes.
+def records(spark: Any, stream: Stream, contract: Contract, batch: Any, number: int) -> list[Any]:
+    """The records of a batch, in the form that `records.parse` takes: one frame for each schema.
 
     Files that bring a schema along are read here, by name: a stream keeps one schema for as long as
     it runs, and a file that lands meanwhile may have another.
     """
     if contract.stream.source != "files" or contract.form not in ("columns", "raw"):
-        return batch
+        return [batch]
     options = contract.stream.options
     # a name is not a pattern
     paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", p) for p in stream.checkpoint.taken(number)]
     if contract.form == "raw":
         found = spark.read.format("binaryFile").load(paths).withColumnRenamed("content", "value")
-        return _with_source_file(found, ["value"], stream.lake)
-    if contract.stream.format == "avro":
-        return _read_avro(spark, options, paths, stream.lake)
-    found = spark.read.options(**{"mergeSchema": "true", **options}).parquet(*paths)
-    return _with_source_file(found, found.columns, stream.lake)
+        return [_with_source_file(found, ["value"], stream.lake)]
+    frames = _read_by_schema(spark, str(contract.stream.format), options, paths)
+    return [_with_source_file(frame, frame.columns, stream.lake) for frame in frames]
 
 
-def _read_avro(spark: Any, options: Mapping[str, str], paths: Sequence[str], lake: Path) -> Any:
-    """Avro files, which Spark would all read with the schema of the first."""
-    reader = spark.read.format("avro").options(**options)
+def _read_by_schema(
+    spark: Any, format_: str, options: Mapping[str, str], paths: Sequence[str]
+) -> list[Any]:
+    """Files, together where one schema holds for all of them, else those of each schema."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    reader = spark.read.format(format_).options(**options)
+    if format_ == "parquet":  # Avro would be read with the schema of the first file
+        with contextlib.suppress(PySparkException, Py4JJavaError):  # types that differ
+            return [reader.options(**{"mergeSchema": "true", **options}).load(paths)]
     by_schema: dict[str, list[str]] = {}
     for path in paths:
         by_schema.setdefault(reader.load(path).schema.json(), []).append(path)
-    frames = (reader.load(same) for same in by_schema.values())
-    named = [_with_source_file(frame, frame.columns, lake) for frame in frames]
-    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), named)
+    return [reader.load(same) for same in by_schema.values()]
 
 
 def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
@@ -110,7 +154,7 @@ def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
     if batch.max_files:
         options["maxFilesPerTrigger"] = str(batch.max_files)
     if batch.max_bytes:
-        options["maxBytesPerTrigger"] = batch.max_bytes
+        options["maxBytesPerTrigger"] = str(batch.max_bytes)
     reader, folder = spark.readStream.options(**options), f"file://{stream.path}"
     if contract.form == "csv":
         csv = {"header": "true", "enforceSchema": "false", **contract.stream.options}
@@ -191,8 +235,11 @@ def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
     if batch.max_files:
         options["maxFilesPerTrigger"] = str(batch.max_files)
     if batch.max_bytes:
-        options["maxBytesPerTrigger"] = batch.max_bytes
-    if stream.start == "latest":
+        options["maxBytesPerTrigger"] = str(batch.max_bytes)
+    begun = stream.checkpoint.begun().get("version")
+    if begun is not None:
+        options["startingVersion"] = str(begun + 1)
+    elif stream.start == "latest":  # of a checkpoint that was begun before this was written down
         options["startingVersion"] = "latest"
     elif isinstance(stream.start, StartAt) and stream.start.version is not None:
         options["startingVersion"] = str(stream.start.version)
@@ -203,7 +250,7 @@ def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
     elif declared.on_change != "fail":
         name = {"skip": "skipChangeCommits", "ignore": "ignoreChanges"}[declared.on_change]
         options[name] = "true"
-    path = str(declared.path) if "://" in str(declared.path) else str(stream.path)
+    path = str(declared.path) if _remote(stream) else str(stream.path)
     raw = spark.readStream.format("delta").options(**options).load(path)
     if declared.source == "delta":
         return raw

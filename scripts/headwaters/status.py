@@ -24,6 +24,7 @@ class Status:
     name: str
     source: str
     batches: int
+    position: str
     last: datetime | None
     rows: int | None
     quarantined: int | None
@@ -51,6 +52,7 @@ def status(project: Project, contract: Contract) -> Status:
         if declared.source == "kafka"
         else f"{declared.source} {declared.path or ''}".strip(),
         batches=stream.checkpoint.committed + 1,
+        position=_position(stream),
         last=stream.checkpoint.committed_at,
         rows=bronze.rows if bronze else 0,
         quarantined=quarantine.rows if quarantine else 0,
@@ -60,6 +62,26 @@ def status(project: Project, contract: Contract) -> Status:
     )
 
 
+def _position(stream: Stream) -> str:
+    """Up to where a stream has read its source: what its last batch left in the checkpoint."""
+    checkpoint, source = stream.checkpoint, stream.contract.stream.source
+    if checkpoint.committed < 0:
+        return ""
+    if source == "kafka":
+        offsets = checkpoint.offsets(checkpoint.committed)
+        parts = {
+            t: " ".join(f"{p}:{at}" for p, at in sorted(o.items())) for t, o in offsets.items()
+        }
+        return ", ".join(f"{t} {o}" if len(parts) > 1 else o for t, o in parts.items())
+    if source == "files":
+        return f"{len(checkpoint.seen(checkpoint.committed)):,} files"
+    if source == "rate":
+        return f"second {checkpoint.rate_seconds()}"
+    position = checkpoint.delta_position()
+    assert position
+    return f"version {position[0] - 1}" if position[1] else f"part of version {position[0]}"
+
+
 def show(states: Sequence[Status], console: Console | None = None) -> None:
     """Print the streams as a table, and their errors below it."""
     table = Table(box=None, pad_edge=False)
@@ -67,7 +89,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
         table.add_column(title)
     for title in ("batches", "rows", "quarantined", "MB"):
         table.add_column(title, justify="right")
-    for title in ("behind", "last batch"):
+    for title in ("read up to", "behind", "last batch"):
         table.add_column(title)
     for state in states:
         table.add_row(
@@ -77,6 +99,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             "?" if state.rows is None else f"{state.rows:,}",
             "?" if state.quarantined is None else f"{state.quarantined:,}",
             f"{state.bytes / 1e6:,.1f}",
+            state.position,
             state.behind,
             ago(state.last, datetime.now(UTC)),
         )

@@ -43,12 +43,14 @@ def run(
     clock: float = 0,
     compact_at: int | None = None,
     file_limit: int | None = None,
+    fail_starts: int = 0,
     **how: Any,
 ) -> Any:
     """Run streams, if asked with one thing wrong or small.
 
     `die_before` the commit to a table; a `clock` that goes wrong by some seconds; `compact_at` so
-    many files; no file of Spark's may be larger than `file_limit`, as on a disk that is full.
+    many files; no file of Spark's may be larger than `file_limit`, as on a disk that is full; the
+    first `fail_starts` starts of streams fail.
     """
     os.environ["HEADWATERS_LAKE"] = lake
     out = io.StringIO()
@@ -65,6 +67,13 @@ def run(
             raise Killed(f"before {die_before}")
         append(self, rows, table, number)
 
+    prepare, starts = ingest._prepare, iter(range(fail_starts))
+
+    def failing(*stream: Any) -> None:
+        if next(starts, None) is not None:
+            raise WorkError("not yet")
+        prepare(*stream)
+
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
     usual = resource.prlimit(jvm, resource.RLIMIT_FSIZE)
     try:
@@ -73,6 +82,7 @@ def run(
         with (
             mock.patch.object(ingest.Writer, "_append", dying),
             mock.patch.object(ingest, "datetime", Clock),
+            mock.patch.object(ingest, "_prepare", failing),
             mock.patch.object(tables, "TOO_MANY", compact_at or tables.TOO_MANY),
             contextlib.redirect_stdout(out),
         ):

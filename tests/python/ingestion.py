@@ -63,13 +63,21 @@ class Ingester:
         return [re.sub(r" in [\d.]+ s$", "", line) for line in answer["lines"]]
 
     @contextmanager
-    def running(self, *nodes: Node, every: float) -> Iterator[Callable[[], dict[str, float]]]:
+    def running(
+        self, *nodes: Node, every: float, **more: Any
+    ) -> Iterator[Callable[[], dict[str, float]]]:
         """Streams that run on, until SIGTERM; gives their metrics, by name and reason."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         assert self.process.stdin and self.process.stdout
-        request = {"lake": str(self.lake), "nodes": nodes, "trigger": every, "metrics_port": port}
+        request = {
+            "lake": str(self.lake),
+            "nodes": nodes,
+            "trigger": every,
+            "metrics_port": port,
+            **more,
+        }
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
 
@@ -175,14 +183,18 @@ def audit(ingester: Ingester, declared: Node) -> list[str]:
     return lines
 
 
-def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> None:
-    """Run streams in a process that is killed, with its Spark, as `how` says."""
+def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> bool:
+    """Run streams in a process that is killed, with its Spark, as `how` says.
+
+    False where the run had ended before.
+    """
     with start_worker(scratch) as process:
         assert process.stdin and process.stdout
         request = {"lake": str(lake), "nodes": declared, "kill": how}
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
-        process.stdout.readline()  # nothing comes from a process that was killed
+        answer = process.stdout.readline()  # nothing comes from a process that was killed
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
+    return not answer

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwaters.contract import parse_contract, seconds
+from headwaters.contract import NONDETERMINISTIC, new_columns, parse_contract, seconds
 from headwaters.errors import UserError
 
 NODE: dict[str, Any] = {
@@ -48,6 +50,10 @@ def changed(*path: str, to: Any) -> dict[str, Any]:
 
 
 STREAM = ("config", "meta", "stream")
+
+
+def check(expression: str) -> dict[str, Any]:
+    return changed("columns", "id", "constraints", to=[{"type": "check", "expression": expression}])
 
 
 def repeated(key: str, time: str) -> dict[str, Any]:
@@ -196,6 +202,38 @@ def test_another_contract_has_another_version() -> None:
             "column _batch_id: this name is ingestion's own; choose another",
         ),
         (
+            changed("columns", "_RAW", to={"name": "_RAW", "data_type": "int"}),
+            "column _RAW: this name is ingestion's own; choose another",
+        ),
+        (
+            changed("columns", "ID", to={"name": "ID", "data_type": "int"}),
+            "columns id and ID differ in case alone, and Spark takes them for one: rename one of "
+            "them",
+        ),
+        (
+            changed(*STREAM, "batch", to={"max_bytes": "12 MB"}),
+            "config.meta.stream.batch.max_bytes: is not a size: write a number of bytes, or 512k, "
+            "64m, 1g (given: '12 MB')",
+        ),
+        (
+            changed(*STREAM, "batch", to={"max_bytes": "512m", "max_files": 3}),
+            "config.meta.stream: batch: files are counted by max_files or by max_bytes, not by "
+            "both: choose one",
+        ),
+        (
+            check("at < Now ()"),
+            "column id: expression at < Now (): Now answers otherwise each time, and a batch that "
+            "runs again must end in the same rows: take the moment from a column of the record",
+        ),
+        (
+            check("at < current_timestamp"),
+            "column id: expression at < current_timestamp: current_timestamp answers otherwise",
+        ),
+        (
+            changed("columns", "day", "config", "meta", "expression", to="rand() + 1"),
+            "column day: expression rand() + 1: rand answers otherwise each time",
+        ),
+        (
             changed("columns", to={}),
             "no columns: a stream needs its columns with their data_type",
         ),
@@ -217,6 +255,31 @@ def test_a_wrong_contract_is_refused_by_name(node: dict[str, Any], message: str)
     assert said.startswith("models/bronze/orders.yml: bronze.orders: ")
     assert message in said
     assert "\n" not in said
+
+
+def test_what_only_looks_as_if_it_changed_by_itself_is_allowed() -> None:
+    for expression in ("id <> 'now()'", "now > at", "unix_timestamp(at) > 0", "x.rand(1)"):
+        parse_contract(check(expression))
+
+
+def test_models_and_contracts_refuse_the_same_functions() -> None:
+    macro = Path(__file__).parents[2] / "macros" / "change_feed" / "_check_model.sql"
+    listed = NONDETERMINISTIC.replace("\\", "\\\\")
+    assert f"functions = '{listed}'" in macro.read_text()
+
+
+def test_a_size_is_in_bytes_also_in_a_contract_that_was_kept() -> None:
+    for given, size in (("512m", 512 * 2**20), ("7", 7), (7, 7), ("2G", 2**31)):
+        contract = parse_contract(changed(*STREAM, "batch", to={"max_bytes": given}))
+        assert contract.stream.batch.max_bytes == size
+        kept = json.loads(contract.model_dump_json(by_alias=True))
+        kept["stream"]["batch"]["max_bytes"] = given
+        assert type(contract).model_validate(kept) == contract
+
+
+def test_a_new_field_does_not_take_a_name_that_is_ingestions_own() -> None:
+    found = ["_raw", "_Change_Type", "_source_file", "ID", "new", "New"]
+    assert new_columns(parse_contract(NODE), found, {}) == [("new", "string")]
 
 
 @pytest.mark.parametrize(

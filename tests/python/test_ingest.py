@@ -5,16 +5,25 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ingestion import Ingester, node
+from ingestion import Ingester, node, wait_for
 
+from headwaters import audit as audits
+from headwaters import ingest, tables
 from headwaters.checkpoint import Checkpoint
+from headwaters.cli import _spread
 from headwaters.contract import parse_contract
+from headwaters.errors import WorkError
+from headwaters.ingest import Stopping, Stream, Writer
+from headwaters.project import Project
+from headwaters.records import wild_numbers
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
@@ -30,6 +39,7 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
         "a.jsonl",
         '{"id": "good", "amount": 12.5, "at": "2026-01-02T03:04:05.678Z"}',
         '{"id": "as text", "amount": "7.25"}',
+        '{"id": "Td36cdc2e-0000001"}',
         '{"id": "nested {brace}", "extra": {"deep": [1, {"x": 2}]}, "flag": true}',
         '{"id": "null extra", "amount": null, "n": null}',
         "",
@@ -47,6 +57,7 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
     )
     lines = ingester.run(ORDERS)
     assert ingester.rows("orders", "id, amount, at, day, _rescued, _source_file, _batch_id") == [
+        ["Td36cdc2e-0000001", None, None, None, None, "landing/orders/a.jsonl", 0],
         ["as text", "7.25", None, None, None, "landing/orders/a.jsonl", 0],
         [
             "good",
@@ -95,32 +106,76 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
         ],
     }
     assert len(lines) == 1
-    assert lines[0].startswith("orders  4 rows, 11 quarantined (malformed 5, type amount 3, ")
+    assert lines[0].startswith("orders  5 rows, 11 quarantined (malformed 5, type amount 3, ")
 
 
 def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> None:
-    stream = node({"id": "int", "name": "string", "price": "decimal(6, 2)"}, {"format": "csv"})
+    columns = {"id": "int", "value": "string", "price": "decimal(6, 2)", "at": "timestamp"}
+    how = {"format": "csv", "batch": {"max_bytes": "512m"}}
+    stream = node(columns, how, rules={"price": [{"type": "check", "expression": "price <> id"}]})
     ingester.land(
         "a b.csv",
-        "id,name,price",
-        '1,"O\'Brien, Ann",1.50',
-        "2,,",
-        "x,no number,1",
+        "id,value,price,at",
+        '1,"O\'Brien, Ann",1.50,',
+        '2,,"1,234.50",',
+        "x,no number,1,",
         "4,too few",
-        "5,too,2,many",
-        "6,none,free",
+        "5,too,2,many,fields",
+        "6,none,free,",
+        checked := r'7," a \"check\", ",7.00,2026-01-02T03:04:05.678901Z',
+        "8,wild,1e100000000,",
+        "9,tiny,1e-100000000,",
     )
     ingester.run(stream)
-    assert ingester.rows("orders", "id, name, price, _source_file") == [
+    assert ingester.rows("orders", "id, value, price, _source_file") == [
         [1, "O'Brien, Ann", "1.50", "landing/orders/a b.csv"],
-        [2, None, None, "landing/orders/a b.csv"],
+        [2, None, "1234.50", "landing/orders/a b.csv"],
     ]
     assert ingester.quarantine() == [
-        ["malformed", None, "has not the 3 declared fields", "4,too few"],
-        ["malformed", None, "has not the 3 declared fields", "5,too,2,many"],
-        ["type", "price", "'free' is not a decimal(6, 2)", "6,none,free"],
-        ["type", "id", "'x' is not a int", "x,no number,1"],
+        ["malformed", None, "has not the 4 declared fields", "4,too few"],
+        ["malformed", None, "has not the 4 declared fields", "5,too,2,many,fields"],
+        ["type", "price", "'free' is not a decimal(6, 2)", "6,none,free,"],
+        ["check", "price", "breaks price <> id", checked],
+        ["type", "price", "'1e100000000' is not a decimal(6, 2)", "8,wild,1e100000000,"],
+        ["type", "price", "'1e-100000000' is not a decimal(6, 2)", "9,tiny,1e-100000000,"],
+        ["type", "id", "'x' is not a int", "x,no number,1,"],
     ]
+    # an older release kept no text of a row that only broke a rule
+    quarantine = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'orders_quarantine'}`"
+    lineage = "contract, _source_file, _ingested_at, _batch_id"
+    ingester.ask(
+        sql=f"insert into {quarantine} select reason, field, message, null as record, {lineage} "
+        f"from {quarantine} where reason = 'check'"
+    )
+    request = {"lake": str(ingester.lake), "replay": [node(columns, how)], "dry_run": False}
+    stay = {"malformed": 3, "type price": 3, "type id": 1}
+    assert ingester.ask(**request) == {"orders": [1, stay]}
+    assert ingester.rows("orders", "id, value, price, at")[2:] == [
+        [7, ' a "check", ', "7.00", "2026-01-02 03:04:05.678901"]
+    ]
+    assert len(ingester.quarantine()) == 7
+
+
+def test_a_wild_number_is_looked_for_only_where_a_decimal_is_declared() -> None:
+    def wild(text: str, **columns: str) -> bool:
+        pattern = wild_numbers(parse_contract(node(columns)))
+        return bool(pattern and re.search(pattern, text))
+
+    amount = {"id": "string", "amount": "decimal(8, 2)"}
+    assert wild('{"amount": 1e100000000}', **amount)
+    assert wild('{"amount" : "-1,0.5E+10000"}', **amount)
+    assert wild("{'amount':1e-00010000}", **amount)
+    assert not wild('{"amount": 1e9999}', **amount)
+    assert not wild('{"amount": 2e-00000}', **amount)
+    assert not wild('{"id": "2e-00000", "other": 1e100000000, "hash": "1e33333"}', **amount)
+    assert not wild('{"amount": 1e100000000}', amount="double")
+    nested = {"lines": "array<struct<item: string, `unit price`: DECIMAL(8,2), tax numeric>>"}
+    assert wild('{"lines": [{"unit price": 1e100000000}]}', **nested)
+    assert wild('{"lines": [{"tax": 1e100000000}]}', **nested)
+    assert not wild('{"lines": [{"item": "1e100000000"}], "x": [1e100000000]}', **nested)
+    for elements in ("array<decimal(8, 2)>", "map<string, array<int>>, decimal>"):
+        assert wild('{"a": [1, 1e100000000]}', a=elements)
+        assert wild('{"a": {"b": "1,0e100000000"}}', a=elements)
 
 
 def test_a_csv_file_with_other_columns_stops_the_stream_before_it_is_read(
@@ -145,12 +200,16 @@ def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -
     new = pa.table({"id": [3, 2**40], "day": ["2026-01-03", None], "extra": ["e", None]})
     pq.write_table(old, folder / "a.parquet")
     pq.write_table(new, folder / "b.parquet")
+    other = pa.table({"id": ["4", "x"], "day": [date(2026, 1, 4), None], "extra": [1.5, None]})
+    pq.write_table(other, folder / "c.parquet")
     ingester.run(stream)
     assert ingester.rows("orders", "id, day, note, _rescued, _source_file") == [
         [1, "2026-01-02", None, None, "landing/orders/a.parquet"],
         [3, "2026-01-03", None, '{"extra":"e"}', "landing/orders/b.parquet"],
+        [4, "2026-01-04", None, '{"extra":1.5}', "landing/orders/c.parquet"],
     ]
     assert ingester.quarantine() == [
+        ["type", "id", "'x' is not a int", '{"id":"x"}'],
         ["type", "id", "'1099511627776' is not a int", '{"id":1099511627776}'],
         ["type", "day", "'soon' is not a date", '{"id":2,"day":"soon"}'],
     ]
@@ -216,11 +275,62 @@ def test_a_missing_table_beside_a_checkpoint_is_an_error(ingester: Ingester) -> 
     assert "has read 1 batches that bronze.orders never saw" in line
 
 
+def test_checkpoint_and_tables_must_know_the_same_batches(tmp_path: Path) -> None:
+    stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
+    stream.checkpoint = Checkpoint(tmp_path / "orders")
+    for name in ("offsets/0", "offsets/1", "offsets/2", "commits/0", "commits/1"):
+        file = stream.checkpoint.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (stream.checkpoint.path / "metadata").write_text('{"id": "x"}')
+    app = "headwaters:orders:x"
+    right: list[tuple[dict[str, int], dict[str, int]]] = [
+        ({app: 1}, {}),
+        ({app: 2, f"{app}:replay": 9}, {app: 2}),
+        ({app: 1, "headwaters:orders:before": 9}, {app: 0}),
+    ]
+    for bronze, quarantine in right:
+        ingest._see_same_batches(stream, bronze, quarantine)
+    wrong = [
+        ({}, {}, "has read 2 batches that bronze.orders never saw"),
+        ({app: 0}, {app: 0}, "has read 1 batches that bronze.orders never saw"),
+        ({app: 3}, {}, "bronze.orders has 1 batches that its checkpoint"),
+        ({app: 2}, {app: 4}, "bronze.orders has 2 batches that its checkpoint"),
+    ]
+    for bronze, quarantine, said in wrong:
+        with pytest.raises(WorkError, match=said):
+            ingest._see_same_batches(stream, bronze, quarantine)
+
+
+@pytest.mark.slow
+def test_a_table_or_checkpoint_of_another_time_is_an_error(
+    ingester: Ingester, tmp_path: Path
+) -> None:
+    ingester.land("a.jsonl", one("a"))
+    ingester.run(SIMPLE)
+    shutil.copytree(ingester.lake, tmp_path / "older")
+    ingester.land("b.jsonl", one("b", "x"))  # nothing of it is for bronze
+    ingester.run(SIMPLE)
+    ingester.land("c.jsonl", one("c"))
+    for part, said in (
+        ("warehouse", "has read 1 batches that bronze.orders never saw: going on would leave them"),
+        ("checkpoints", "bronze.orders has 1 batches that its checkpoint"),
+    ):
+        mixed = Ingester(ingester.process, tmp_path / f"older {part}")
+        shutil.copytree(ingester.lake, mixed.lake)
+        shutil.rmtree(mixed.lake / part)
+        shutil.copytree(tmp_path / "older" / part, mixed.lake / part)
+        (line,) = mixed.run(SIMPLE, code=1)
+        assert said in line
+        assert "headwaters ingest --select orders --from table" in line
+    assert ingester.run(SIMPLE) == ["orders  1 rows"]
+
+
 def test_a_second_ingester_is_refused_with_the_firsts_identity(ingester: Ingester) -> None:
     ingester.land("a.jsonl", one("a"))
     with Checkpoint(ingester.lake / "checkpoints" / "orders").held():
         (line,) = ingester.run(SIMPLE, code=1)
-    assert line.startswith(f"orders: headwaters ingest, process {os.getpid()} on ")
+    assert line.startswith(f"orders  failed: orders: headwaters ingest, process {os.getpid()} on ")
     assert ingester.run(SIMPLE) == ["orders  1 rows"]
 
 
@@ -233,6 +343,12 @@ def test_a_failed_stream_does_not_stop_another(ingester: Ingester) -> None:
         "broken  failed: models/bronze/broken.yml: broken.day: expression to_dat(id): "
     )
     assert second == "orders  1 rows"
+
+
+def test_several_words_after_one_option_are_taken_as_dbt_takes_them() -> None:
+    words = _spread(["ingest", "--select", "a", "b", "--once", "-s", "c d", "e", "--exclude=f"])
+    told = ["--select", "a", "--select", "b", "--once", "-s", "c d", "-s", "e", "--exclude=f"]
+    assert words == ["ingest", *told]
 
 
 def test_a_missing_folder_is_named(ingester: Ingester) -> None:
@@ -320,6 +436,94 @@ sources:
     Ingester(ingester.process, lake).run(contract_node)
     assert [row[0] for row in spark.table("bronze.made_twice").collect()] == ["2026-01-01"]
     assert parse_contract(contract_node).bronze_columns()[0] == ("id", "string")
+
+
+def test_the_files_that_are_read_are_those_of_batches_that_are_done(tmp_path: Path) -> None:
+    """The source numbers its own log: after a kill between the two logs, it is one ahead."""
+    checkpoint = Checkpoint(tmp_path / "orders")
+    for name, lines in {
+        "offsets/0": ["v1", "{}", '{"logOffset": 0}'],
+        "offsets/1": ["v1", "{}", '{"logOffset": 2}'],
+        "offsets/2": ["v1", "{}", '{"logOffset": 3}'],
+        "commits/1": ["v1"],
+        **{
+            f"sources/0/{n}": ["v1", json.dumps({"path": f"file:///{n}", "batchId": n})]
+            for n in range(4)
+        },
+    }.items():
+        file = checkpoint.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(lines))
+    assert checkpoint.seen(checkpoint.committed) == {"file:///0", "file:///1", "file:///2"}
+    assert len(checkpoint.seen()) == 4
+
+
+def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_short(
+    tmp_path: Path,
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "orders")
+    assert checkpoint.contract() is None
+    checkpoint.keep_contract(parse_contract(SIMPLE))
+    assert checkpoint.contract() == parse_contract(SIMPLE)
+    (checkpoint.path / "contract.json").write_text('{"name": "orders", "kind": "old"}')
+    assert checkpoint.contract() is None
+    (checkpoint.path / "offsets").mkdir()
+    (checkpoint.path / "offsets" / "0").touch()
+    with pytest.raises(WorkError, match="orders: a batch was cut short, and this release of"):
+        checkpoint.contract()
+
+
+def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lake").touch()  # nothing can be written into a file
+    stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
+    stream.lake, stream.checkpoint = tmp_path / "lake", Checkpoint(tmp_path / "lake" / "orders")
+    ingest._failed(stream, WorkError("no space left"))
+    assert (stream.error, stream.failures) == ("no space left", 1)
+
+
+def test_a_stream_that_cannot_be_audited_does_not_stop_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def balance(_: Any, stream: Stream) -> list[audits.Balance]:
+        if stream.contract.name == "broken":
+            raise WorkError("broken: its source is gone")
+        return [audits.Balance("a", 2, 2, 0, 0, 0)]
+
+    monkeypatch.setattr(audits, "balance", balance)
+    contracts = [parse_contract(node({"id": "string"}, name=name)) for name in ("broken", "whole")]
+    found = audits.audit(Project(tmp_path), contracts, spark=object())
+    assert [line for name, one in found.items() for line in audits.summarise(name, one)] == [
+        "broken: FAILED: its source is gone",
+        "whole: 2 read = 2 bronze + 0 quarantined: right",
+    ]
+    assert [audits.right(one) for one in found.values()] == [False, True]
+
+
+def test_duplicates_that_can_no_longer_be_found_again_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rule = {"key": ["id"], "event_time": "at", "within": "1h"}
+    contract = parse_contract(node({"id": "string", "at": "timestamp"}, {"deduplicate": rule}))
+    stream = Stream.of(Project(tmp_path), contract)
+    monkeypatch.setattr(ingest, "commit_of", lambda *_: None)
+    monkeypatch.setattr(tables, "state", lambda *_: tables.State(5, 1, 1, {}))
+    with pytest.raises(WorkError, match="batch 3 was cut short so long ago that the log of bronze"):
+        Writer(stream, contract, Stopping())._bronze_before(None, 3, done=True)
+
+
+@pytest.mark.slow
+def test_an_error_is_forgotten_when_the_stream_runs_again_with_nothing_to_read(
+    ingester: Ingester,
+) -> None:
+    (ingester.lake / "landing" / "orders").mkdir(parents=True)
+    failed = 'failed{stream="orders"}'
+    error = ingester.lake / "checkpoints" / "orders" / "error.txt"
+    with ingester.running(SIMPLE, every=0, fail_starts=2) as metrics:
+        wait_for(lambda: metrics().get(failed) == 1 and error.exists())
+        wait_for(lambda: metrics().get(failed) == 0)
+        assert not error.exists()
 
 
 def describe(ask: Callable[..., Any], path: Path) -> Any:

@@ -11,12 +11,14 @@ import pytest
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
 
 from headwaters import kafka
+from headwaters.contract import parse_contract
 from headwaters.errors import WorkError
 from headwaters.project import Project
+from headwaters.status import status
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
-    ingester: Ingester, broker: str, topic: str
+    ingester: Ingester, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from confluent_kafka import Producer
 
@@ -44,6 +46,9 @@ def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_on
         ["type", "amount", '{"id": "c", "amount": "x"}', 2, 1],
     ]
     assert ingester.run(declared) == ["orders  nothing new"]
+    monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
+    shown = status(Project(ROOT), parse_contract(declared))
+    assert (shown.position, shown.behind) == ("0:1 1:2 2:2", "0 records")
     assert audit(ingester, declared) == ["orders: 5 read = 1 bronze + 4 quarantined: right"]
 
     mended = node(
@@ -70,8 +75,45 @@ def test_a_broker_or_topic_that_is_not_there_is_named(
 ) -> None:
     with pytest.raises(WorkError, match=f"the Kafka broker {broker} has no topic nowhere"):
         kafka.ranges(broker, ["nowhere"])
-    (line,) = ingester.run(topic_stream("127.0.0.1:1", topic), code=1)
-    assert line.startswith("the Kafka broker 127.0.0.1:1 does not answer: ")
+    files = node({"id": "string"}, name="files")
+    ingester.land("a.jsonl", '{"id": "a"}', stream="files")
+    failed, done = ingester.run(topic_stream("127.0.0.1:1", topic), files, code=1)
+    assert failed.startswith("orders  failed: the Kafka broker 127.0.0.1:1 does not answer: ")
+    assert done == "files   1 rows"  # one stream's trouble does not stop another
+
+
+def test_settings_that_only_javas_client_knows_are_left_to_it(broker: str, topic: str) -> None:
+    java = {"sasl.jaas.config": "x", "ssl.truststore.location": "/x", "fetch.max.wait.ms": "9"}
+    assert kafka.ranges(broker, [topic], java) == kafka.ranges(broker, [topic])
+    assert kafka.identities(broker, [topic], java) == kafka.identities(broker, [topic])
+    with pytest.raises(WorkError, match=r'Kafka client .*: Invalid value "X" for configuration'):
+        kafka.ranges(broker, [topic], {"security.protocol": "X"})
+
+
+@pytest.mark.slow
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_before(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    declared = topic_stream(broker, topic)
+    send(broker, topic, *range(9))
+    ingester.run(declared)
+    admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+    admin.delete_topics([topic])[topic].result()
+    wait_for(lambda: topic not in admin.list_topics(timeout=10).topics)
+    kafka.make_topic(broker, topic, 3)
+    (line,) = ingester.run(declared, code=1)
+    assert line.startswith(
+        f"orders  failed: the topic {topic} was deleted and made anew since orders last read it"
+    )
+    send(broker, topic, *range(20, 29), *range(30, 39))  # the same keys: nothing is shorter
+    assert audit(ingester, declared)[0] == (
+        "orders: 9 read = 9 bronze + 0 quarantined: WRONG: 9 missing, 9 twice"
+    )
+    shutil.rmtree(ingester.lake / "checkpoints" / "orders")
+    ingester.run(declared, begin="earliest")
+    assert len(ingester.rows("orders", "id")) == 27
 
 
 KILLS: list[dict[str, Any]] = [
@@ -185,14 +227,20 @@ def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topi
         "zeros": b"\x00" * 100,
     }
     large = json.dumps({"id": "large", "amount": 1, "text": "x" * 10_000_000})
-    kafka.send(broker, topic, [(None, large), *((None, record) for record in poison.values())])
+    harmless = '{"id": "u", "other": 1e100000000}'  # no decimal is made of it
+    kafka.send(
+        broker,
+        topic,
+        [(None, large), (None, harmless), *((None, record) for record in poison.values())],
+    )
     ingester.run(declared)
     assert ingester.rows("orders", "id, amount, length(_rescued)") == [
-        ["large", "1.00", 10_000_011]
+        ["large", "1.00", 10_000_011],
+        ["u", None, len(r'{"other":"\"Infinity\""}')],
     ]
     reasons = ingester.rows("orders_quarantine", "length(record), reason")
     assert reasons == sorted([len(record), "malformed"] for record in poison.values())
-    assert audit(ingester, declared) == ["orders: 5 read = 1 bronze + 4 quarantined: right"]
+    assert audit(ingester, declared) == ["orders: 6 read = 2 bronze + 4 quarantined: right"]
 
 
 def lose_checkpoint(ingester: Ingester, declared: Node) -> None:
@@ -214,7 +262,8 @@ def test_a_topic_goes_on_after_what_its_tables_hold_when_the_checkpoint_is_lost(
     send(broker, topic, *range(40))
     ingester.run(declared)
     send(broker, topic, *range(40, 80))
-    ingester.run(declared, code=1, die_before="orders_quarantine")  # bronze has a batch more
+    # bronze has a batch more, and the clock went back
+    ingester.run(declared, code=1, die_before="orders_quarantine", clock=-3600)
     lose_checkpoint(ingester, declared)
     ingester.run(declared, begin="table")
     right = "orders: 80 read = 72 bronze + 8 quarantined: right"
