@@ -1,7 +1,8 @@
 """`python -m benchmarks [name …]`: run benchmarks, all or those named; write docs/benchmarks.md.
 
 To add one, put `bench_<name>.py` beside this file. Its docstring's first line is its title in the
-document; its `run(bench)` calls `bench.record(...)` for each variant of each case, the variant that
+document, and its `NOTES`, if it has any, stand below the table: what was wanted, what was missed and
+why. Its `run(bench)` calls `bench.record(...)` for each variant of each case, the variant that
 others are compared with first.
 """
 
@@ -23,16 +24,17 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}: there are {', '.join(known)}", file=sys.stderr)
         return 2
-    titles = {}
+    sections = {}
     for name in known:
         module = importlib.import_module(f"benchmarks.bench_{name}")
-        titles[name] = (module.__doc__ or name).splitlines()[0]
+        title = (module.__doc__ or name).splitlines()[0]
+        sections[name] = (title, getattr(module, "NOTES", ""))
         if name in (names or known):
             print(f"== {name}", flush=True)
             bench = Bench(name, HERE / "results" / f"{name}.jsonl", HERE / "work" / name)
             with bench:
                 module.run(bench)
-    write_document(HERE.parent / "docs" / "benchmarks.md", HERE / "results", titles)
+    write_document(HERE.parent / "docs" / "benchmarks.md", HERE / "results", sections)
     return 0
 
 

@@ -233,8 +233,11 @@ def _cpu(*pids: int) -> float:
 # -- the document --------------------------------------------------------------------------------
 
 
-def write_document(path: Path, results: Path, titles: dict[str, str]) -> None:
-    """Write the tables of ratios: each variant against the first of its case."""
+def write_document(path: Path, results: Path, sections: dict[str, tuple[str, str]]) -> None:
+    """Write the tables of ratios: each variant against the first of its case.
+
+    `sections` has the title and the notes of each benchmark, by its name.
+    """
     text = [
         "# Benchmarks",
         "",
@@ -244,11 +247,12 @@ def write_document(path: Path, results: Path, titles: dict[str, str]) -> None:
         "",
         f"The machine: {machine()}.",
     ]
-    for name, title in titles.items():
+    for name, (title, notes) in sections.items():
         lines = results / f"{name}.jsonl"
         if lines.is_file():
             found = [Result(**json.loads(line)) for line in lines.read_text().splitlines()]
             text += ["", f"## {title}", "", *_table(found)]
+            text += ["", notes.strip()] if notes else []
     path.write_text("\n".join(text) + "\n")
 
 
