@@ -32,13 +32,9 @@
 {% macro _apply_to(name, table, reason, rewritten) %}
     {%- set version = _newest_commit(table.relation).version -%}
     {%- set back = [_restore_sql(table.relation, version)] if rewritten else _drift_sql(table.relation, _drift_back(table.changes)) -%}
+    {%- set statements = ([_rewrite_sql(table)] if rewritten else []) + _drift_sql(table.relation, table.changes) -%}
     {%- set operation = _begin('apply_tables', name, reason, {'rewrite': rewritten}, version, table.detail, back | join('; ')) -%}
-    {%- if rewritten -%}
-        {%- do run_query(_rewrite_sql(table)) -%}
-    {%- endif -%}
-    {%- for statement in _drift_sql(table.relation, table.changes) -%}
-        {%- do run_query(statement) -%}
-    {%- endfor -%}
+    {%- for statement in statements -%}{%- do run_query(statement) -%}{%- endfor -%}
     {%- if rewritten -%}
         {%- set back = [_undo_of(operation, table.relation)] -%}
         {%- do operation.update({'undo': back[0]}) -%}
