@@ -103,7 +103,7 @@ def _bytes_written(spark: Any, table: str) -> int:
 def _maintain(options: list[str], variant: str) -> None:
     from dbt.cli.main import dbtRunner
 
-    arguments = f"{{select: {_identifier(variant)}, dry_run: false}}"
+    arguments = f"{{select: {_identifier(variant)}, dry_run: false, reason: measured}}"
     command = ["--quiet", "run-operation", "maintain", "--args", arguments]
     outcome = dbtRunner().invoke([*command, *options])
     assert outcome.success, outcome.exception

@@ -1,10 +1,24 @@
 {#- `dbt clone` makes shallow clones: a table of its own over the same files. Its properties come with it, the watermark of its inputs
-    among them, so that an incremental run goes on from there; changes to the one are never seen in the other. -#}
+    among them, so that an incremental run goes on from there; changes to the one are never seen in the other. What it was cloned from is
+    a property too: VACUUM of the source has to leave its files, and the log of a clone that lives forgets. -#}
 {% macro spark__can_clone_table() %}
     {{ return(true) }}
 {% endmacro %}
 
 
 {% macro spark__create_or_replace_clone(this_relation, defer_relation) %}
-    create or replace table {{ this_relation }} shallow clone {{ defer_relation }}
+    {%- set source = adapter.get_relation(none, defer_relation.schema, defer_relation.identifier) -%}
+    {%- if source is not none and source.is_delta -%}
+        {%- set version = _newest_commit(source).version -%}
+        create or replace table {{ this_relation }} shallow clone {{ _named(source) }} version as of {{ version }} tblproperties ({{ _assignments(_clone_note(source, version)) }})
+    {%- else -%}
+        create or replace table {{ this_relation }} shallow clone {{ defer_relation }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- The note of what a clone was made from: the files of a clone's clone are the first table's. -#}
+{% macro _clone_note(source, version) %}
+    {%- set before = _as_mapping(run_query('describe detail ' ~ _named(source)).rows[0]['properties']).get('headwaters.clone') -%}
+    {{ return({'headwaters.clone': source.schema ~ '.' ~ source.identifier ~ ',' ~ version ~ (';' ~ before if before else '')}) }}
 {% endmacro %}

@@ -138,7 +138,9 @@
 {% endmacro %}
 
 
-{#- The moment up to which a VACUUM removed files that were no longer part of the table, in milliseconds since 1970. -#}
+{#- The moment up to which a VACUUM removed files that were no longer part of the table, in milliseconds since 1970. Of RETAIN, Delta
+    follows 0 alone. -#}
 {% macro _vacuumed_before(commit) %}
-    {{ return(commit.at - ((commit.parameters.get('specifiedRetentionMillis') or commit.parameters.get('defaultRetentionMillis') or 604800000) | int)) }}
+    {%- set all = commit.parameters.get('specifiedRetentionMillis') | string == '0' -%}
+    {{ return(commit.at - (0 if all else commit.parameters.get('defaultRetentionMillis', 604800000) | int)) }}
 {% endmacro %}

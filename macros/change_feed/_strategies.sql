@@ -27,7 +27,7 @@
 {% macro _quoted(columns, alias=none) %}
     {%- set quoted = [] -%}
     {%- for column in _as_list(columns) -%}
-        {%- do quoted.append((alias ~ '.' if alias else '') ~ adapter.quote(column)) -%}
+        {%- do quoted.append((alias ~ '.' if alias else '') ~ _quote(column)) -%}
     {%- endfor -%}
     {{ return(quoted) }}
 {% endmacro %}

@@ -1,5 +1,6 @@
 {#- Looks at every table and does what pays, and nothing else: a second run finds nothing to do. `dry_run` shows the plan. -#}
-{% macro maintain(select=none, dry_run=true, reason='policy') %}
+{% macro maintain(select=none, dry_run=true, reason=none) %}
+    {%- if not dry_run -%}{%- do _need_reason('maintain', reason) -%}{%- endif -%}
     {%- do check_tables() -%}
     {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
     {%- set plans = _maintenance_plans(select, now) -%}
@@ -10,12 +11,16 @@
     {%- endfor -%}
     {%- for plan in plans if plan.kept -%}{%- do lines.append(plan.state.name ~ ': ' ~ plan.kept) -%}{%- endfor -%}
     {%- set due = plans | selectattr('steps') | list -%}
-    {%- do lines.append('maintain: ' ~ plans | length ~ ' tables, ' ~ (due | length ~ ' to be maintained' if due else 'nothing to do') ~ ('; dry_run: false does it' if due and dry_run else '')) -%}
+    {%- do lines.append('maintain: ' ~ plans | length ~ ' tables, ' ~ (due | length ~ ' to be maintained' if due else 'nothing to do') ~ ('; dry_run: false and a reason do it' if due and dry_run else '')) -%}
     {{ print(lines | join('\n')) }}
     {%- if due and not dry_run -%}
-        {%- do _need_reason('maintain', reason) -%}
-        {%- for plan in due -%}{%- do _maintain_table(plan, reason, now) -%}{%- endfor -%}
-        {{ print('undo: none is needed: no row was changed. Versions older than the vacuumed ones can still be read.') }}
+        {%- for plan in due -%}
+            {#- printed at once, so that where one table fails it shows what was done before -#}
+            {{ print('maintain: ' ~ loop.index ~ ' of ' ~ due | length ~ ', ' ~ plan.state.name) }}
+            {%- do _maintain_table(plan, reason) -%}
+        {%- endfor -%}
+        {%- set vacuumed = due | selectattr('vacuums') | map(attribute='state.name') | list -%}
+        {{ print('undo: there is none, and none is needed: no row was changed.' ~ (' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' if vacuumed else '')) }}
     {%- endif -%}
 {% endmacro %}
 
@@ -36,18 +41,18 @@
     {%- for name, node in nodes.items() -%}
         {%- set state = states[name] -%}
         {%- set policy = _policy(node.config) -%}
-        {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none} -%}
+        {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none, 'vacuums': false} -%}
         {%- if policy.enabled -%}
             {%- do plan.steps.extend(_rewrite_steps(state, policy)) -%}
             {#- only a table that has something to vacuum asks all others whether they need it -#}
             {%- if policy.vacuum and _removed_before(state, now - state.retention) -%}
                 {%- if others.states is none -%}{%- set others.states = _states_of_all(states) -%}{%- endif -%}
-                {%- set horizon = _vacuum_horizon(state, others.states, now) -%}
-                {%- if horizon.why -%}
-                    {%- do plan.update({'kept': 'files removed since ' ~ _utc(horizon.at) ~ ' are kept: ' ~ horizon.why}) -%}
-                {%- endif -%}
-                {%- if _removed_before(state, horizon.at) -%}
-                    {%- do plan.steps.append(_vacuum_step(state, horizon, now)) -%}
+                {%- set needed = _who_needs_vacuumed(state, others.states, now) -%}
+                {%- if needed -%}
+                    {%- do plan.update({'kept': 'not vacuumed: ' ~ needed}) -%}
+                {%- else -%}
+                    {%- do plan.steps.append(_vacuum_step(state, now, state.log_is_whole)) -%}
+                    {%- do plan.update({'vacuums': true}) -%}
                 {%- endif -%}
             {%- endif -%}
         {%- endif -%}
@@ -87,26 +92,21 @@
 {% endmacro %}
 
 
-{#- LITE reads what to remove from the log instead of listing the folder. It needs a log that is whole since the last VACUUM, and it does not heed
-    RETAIN: it is for tables of which nobody needs more than their own retention keeps. -#}
-{% macro _vacuum_step(state, horizon, now) %}
-    {%- set hours = ((now - horizon.at) / 3600000) | round(0, 'ceil') | int -%}
-    {%- set lite = state.log_is_whole and not horizon.why -%}
-    {%- set before = horizon.at if lite else now - hours * 3600000 -%}
+{#- LITE reads what to remove from the log instead of listing the folder. It needs the log from the table's first commit on. -#}
+{% macro _vacuum_step(state, now, lite) %}
     {{ return({
-        'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(before) ~ ' are needed by nobody',
-        'sql': 'vacuum ' ~ state.relation ~ (' lite' if lite else ' retain ' ~ hours ~ ' hours'), 'settings': {}, 'before': before,
+        'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(now - state.retention) ~ ' are needed by nobody',
+        'sql': 'vacuum ' ~ state.relation ~ (' lite' if lite else ''), 'settings': {},
     }) }}
 {% endmacro %}
 
 
-{% macro _maintain_table(plan, reason, now) %}
+{% macro _maintain_table(plan, reason) %}
     {%- set state = plan.state -%}
     {%- set operation = _begin('maintain', state.name, reason, plan.steps | map(attribute='what') | list, state.version, state.detail, none) -%}
     {%- do _record_state(state, plan.policy) -%}
     {%- for step in plan.steps -%}
         {%- for name, value in step.settings.items() -%}{%- do run_query('set `' ~ name ~ '` = ' ~ value) -%}{%- endfor -%}
-        {%- if step.before -%}{%- do _sign_commits(operation, {'vacuumed_before': step.before}) -%}{%- endif -%}
         {%- do run_query(step.sql) -%}
         {%- for name in step.settings -%}{%- do run_query('reset `' ~ name ~ '`') -%}{%- endfor -%}
     {%- endfor -%}

@@ -27,8 +27,9 @@
         {%- endif -%}
         {%- do names.append(rule.name) -%}
     {%- endfor -%}
-    {%- if _expectations(config) and config.get('materialized') == 'incremental' and config.get('incremental_strategy') not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
-        {{ exceptions.raise_compiler_error(where ~ ': expectations are asked of models with change_feed, affected_keys, signed_sum or history.') }}
+    {%- if _expectations(config) and not (config.get('materialized') == 'incremental' and config.get('incremental_strategy') in ['change_feed', 'affected_keys', 'signed_sum', 'history']) -%}
+        {{ exceptions.raise_compiler_error(where ~ ': expectations are asked of incremental models with change_feed, affected_keys, signed_sum or history, and of no others: this one is materialized: '
+            ~ config.get('materialized') ~ (', incremental_strategy: ' ~ config.get('incremental_strategy') if config.get('incremental_strategy') else '') ~ '. Use data tests here.') }}
     {%- endif -%}
 {% endmacro %}
 
@@ -82,11 +83,31 @@
 {% endmacro %}
 
 
+{#- The same for a repair, of the rows that it would write; drops the stage that it read them from. -#}
+{% macro _refuse_failing(operation, target, rows, stage=none) %}
+    {%- set rules = _expectations(target.node.config) | selectattr('on_failure', 'defined') | selectattr('on_failure', 'equalto', 'fail') | list -%}
+    {%- if rules -%}
+        {%- set counts = [] -%}
+        {%- for rule in rules -%}{%- do counts.append('count_if(not coalesce(' ~ rule.expression ~ ', false)) as broken_' ~ loop.index) -%}{%- endfor -%}
+        {%- set row = run_query('select ' ~ counts | join(', ') ~ ' from ' ~ rows).rows[0] -%}
+        {%- set failed = [] -%}
+        {%- for rule in rules -%}
+            {%- set broken = row['broken_' ~ loop.index] | int -%}
+            {%- if broken -%}{%- do failed.append(rule.name ~ ' (' ~ rule.expression ~ '): ' ~ broken ~ ' rows') -%}{%- endif -%}
+        {%- endfor -%}
+        {%- if failed -%}
+            {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
+            {{ exceptions.raise_compiler_error(operation ~ ': what ' ~ target.name ~ ' would get does not meet ' ~ failed | join('; ') ~ '. Nothing was changed.') }}
+        {%- endif -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {% macro _record_expectations(values) %}
     {%- set schema = generate_schema_name('ops', none) | trim -%}
     {%- set name = _quoted_name(schema, 'expectations') -%}
     {%- if adapter.get_relation(none, schema, 'expectations') is none -%}
-        {%- do run_query('create schema if not exists ' ~ adapter.quote(schema)) -%}
+        {%- do run_query('create schema if not exists ' ~ _quote(schema)) -%}
         {%- do run_query('create table if not exists ' ~ name ~ " (at timestamp comment 'When the rows were asked, UTC.', table_name string, expectation string, expression string, on_failure string, "
             ~ "rows_asked bigint, rows_broken bigint, invocation_id string) using delta comment 'One row per expectation and run.'") -%}
     {%- endif -%}

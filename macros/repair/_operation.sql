@@ -20,13 +20,28 @@
 {% endmacro %}
 
 
-{#- Every commit from now on says who, when and why (userMetadata of DESCRIBE HISTORY), until `_end`. `more`: what else it says, such as up to when a VACUUM removes files, which
-    Delta's own commit tells of the default alone. -#}
-{% macro _sign_commits(record, more={}) %}
-    {%- set text = tojson(dict(more, **{'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason, 'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}), sort_keys=true) -%}
+{#- Every commit from now on says who, when and why (userMetadata of DESCRIBE HISTORY), until `_end`. -#}
+{% macro _sign_commits(record) %}
+    {%- set text = tojson({'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason, 'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}, sort_keys=true) -%}
     {#- what SET, or Spark's replacing of ${names}, would take for its own -#}
     {%- set safe = text | replace('`', '\\u0060') | replace(';', '\\u003b') | replace('$', '\\u0024') -%}
     {%- do run_query('set `spark.databricks.delta.commitInfo.userMetadata` = `' ~ safe ~ '`') -%}
+{% endmacro %}
+
+
+{#- The RESTORE that takes an operation's own commits back: to the version before its oldest. Others may have written since it was planned. -#}
+{% macro _undo_of(record, relation) %}
+    {%- set own = [] -%}
+    {%- for row in run_query('describe history ' ~ relation ~ ' limit 100').rows if record.id in (row['userMetadata'] or '') -%}{%- do own.append(row['version'] | int) -%}{%- endfor -%}
+    {{ return(_restore_sql(relation, (own | min) - 1 if own else record.version)) }}
+{% endmacro %}
+
+
+{#- A run that was killed between its commit and its watermark is known by being the last that changed rows: what repairs rows in between would hide it. -#}
+{% macro _refuse_pending(operation, name, properties) %}
+    {%- if fromjson(_as_mapping(properties).get('headwaters.pending', 'null')) -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': a run of ' ~ name ~ ' was cut short: `dbt run --select ' ~ name.split('.')[-1] ~ '` first. Nothing was changed.') }}
+    {%- endif -%}
 {% endmacro %}
 
 
@@ -46,7 +61,7 @@
 {% macro _operations_table() %}
     {%- set schema = generate_schema_name('ops', none) | trim -%}
     {%- if adapter.get_relation(none, schema, 'operations') is not none -%}{{ return(none) }}{%- endif -%}
-    {%- do run_query('create schema if not exists ' ~ adapter.quote(schema)) -%}
+    {%- do run_query('create schema if not exists ' ~ _quote(schema)) -%}
     {%- do run_query('create table if not exists ' ~ _operations_name() ~ " (at timestamp comment 'When this was written, UTC.', operation_id string comment 'The same in the two rows of an operation.', "
         ~ "state string comment 'started or done.', operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', version_before bigint, version_after bigint, "
         ~ "files bigint comment 'Of the table, before.', bytes bigint comment 'Of the table, before.', undo string, invocation_id string) using delta comment 'One row per operation and state.'") -%}

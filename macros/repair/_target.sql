@@ -3,14 +3,18 @@
 {% macro _target(operation, table) %}
     {%- set parts = namespace(schema=none, identifier=none, node=none) -%}
     {%- set names = [] -%}
-    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type == 'source' or node.resource_type in ['model', 'seed'] -%}
+    {%- set meant = {} -%}
+    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type in ['source', 'model', 'seed'] -%}
         {%- do names.append(_names_of(node)[0]) -%}
-        {%- if table in _names_of(node) -%}
-            {%- set parts.schema = node.schema -%}
-            {%- set parts.identifier = node.identifier or node.alias -%}
-            {%- set parts.node = node -%}
-        {%- endif -%}
+        {%- if table in _names_of(node) -%}{%- do meant.update({node.schema ~ '.' ~ (node.identifier or node.alias): node}) -%}{%- endif -%}
     {%- endfor -%}
+    {%- if meant | length > 1 and table not in meant -%}
+        {{ exceptions.raise_compiler_error(operation ~ ": '" ~ table ~ "' is the name of " ~ meant | sort | join(' and of ') ~ ': write the one that is meant. Nothing was changed.') }}
+    {%- elif meant -%}
+        {%- set parts.node = meant.get(table) or meant.values() | first -%}
+        {%- set parts.schema = parts.node.schema -%}
+        {%- set parts.identifier = parts.node.identifier or parts.node.alias -%}
+    {%- endif -%}
     {%- if not parts.schema and table is string and '.' in table -%}
         {%- set parts.schema = table.split('.', 1)[0] -%}
         {%- set parts.identifier = table.split('.', 1)[1] -%}
@@ -48,14 +52,16 @@
 {% endmacro %}
 
 
-{#- One statement as an operation that a restore to the version before undoes. -#}
-{% macro _run_recorded(operation, target, reason, arguments, statements, undo=none) %}
-    {%- set back = undo or _restore_sql(target.relation, target.version) -%}
-    {%- set record = _begin(operation, target.name, reason, arguments, target.version, target.detail, back) -%}
+{#- Statements as an operation that a restore to the version before undoes. -#}
+{% macro _run_recorded(operation, target, reason, arguments, statements) %}
+    {%- if operation not in ['restore', 'rebuild'] -%}{%- do _refuse_pending(operation, target.name, target.detail['properties']) -%}{%- endif -%}
+    {%- set version = _newest_commit(target.relation).version -%}
+    {%- set record = _begin(operation, target.name, reason, arguments, version, target.detail, _restore_sql(target.relation, version)) -%}
     {%- for statement in statements -%}{%- do run_query(statement) -%}{%- endfor -%}
     {%- set after = _newest_commit(target.relation) -%}
+    {%- do record.update({'undo': _undo_of(record, target.relation)}) -%}
     {%- do _end(record, after.version) -%}
-    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; undo:\n  ' ~ back ~ ';') }}
+    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; rows written since are taken back too by its undo:\n  ' ~ record.undo ~ ';') }}
 {% endmacro %}
 
 
@@ -73,20 +79,34 @@
     {%- endif -%}
     {%- set commits = _history(relation, 100000) -%}
     {%- set known = 'versions ' ~ commits[-1].version ~ ' (' ~ _utc(commits[-1].at) ~ ') to ' ~ commits[0].version ~ ' (' ~ _utc(commits[0].at) ~ ')' -%}
+    {%- set found = namespace(version=none, vacuumed=false) -%}
     {%- if version is none -%}
-        {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?', timestamp | string) -%}
+        {#- without quotes YAML makes a time of it, whose text is 2026-01-31 12:00:00+00:00 -#}
+        {%- set written = (timestamp | string).replace('+00:00', 'Z') -%}
+        {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?Z?)?', written) -%}
             {{ exceptions.raise_compiler_error(operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or 2026-01-31T12:00:00Z, in UTC.") }}
         {%- endif -%}
-        {%- set moment = _milliseconds((timestamp | string).replace('Z', '').replace('T', ' ')) -%}
-        {%- for commit in commits if commit.at <= moment -%}
-            {{ return(commit.version) }}
-        {%- endfor -%}
-    {%- else -%}
-        {%- for commit in commits if commit.version == version -%}
-            {{ return(version) }}
-        {%- endfor -%}
+        {%- set moment = _milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
     {%- endif -%}
-    {{ exceptions.raise_compiler_error(operation ~ ': ' ~ relation ~ ' has no ' ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known ~ '. Nothing was changed.') }}
+    {%- for commit in commits if found.version is none -%}
+        {%- if (version is none and commit.at <= moment) or (version is not none and commit.version == version) -%}{%- set found.version = commit.version -%}
+        {%- elif commit.operation == 'VACUUM START' -%}{%- set found.vacuumed = true -%}{%- endif -%}
+    {%- endfor -%}
+    {%- if found.version is none -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ relation ~ ' has no ' ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known ~ '. Nothing was changed.') }}
+    {%- elif found.vacuumed and flags.WHICH == 'run-operation' and _has_lost_files(relation, found.version) -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation ~ ' were vacuumed: it can no longer be read. A backup may have it: `dbt run-operation list_backups`. Nothing was changed.') }}
+    {%- endif -%}
+    {{ return(found.version) }}
+{% endmacro %}
+
+
+{#- The history lists versions whose files are gone. Delta counts rows by its log, Spark by the files that it finds. Not while models run: they share the setting. -#}
+{% macro _has_lost_files(relation, version) %}
+    {%- do run_query('set `spark.sql.files.ignoreMissingFiles` = true') -%}
+    {%- set rows = run_query('select (select count(*) from ' ~ relation ~ ' version as of ' ~ version ~ ') as told, (select count_if(length(_metadata.file_path) > 0) from ' ~ relation ~ ' version as of ' ~ version ~ ') as found').rows[0] -%}
+    {%- do run_query('reset `spark.sql.files.ignoreMissingFiles`') -%}
+    {{ return(rows['told'] != rows['found']) }}
 {% endmacro %}
 
 

@@ -1,8 +1,8 @@
 {#- A copy of a version as `<table>_version_<n>` beside the table, with the day on which it may go. `shallow` copies no files but
     keeps VACUUM from removing those of the table. -#}
-{% macro backup(table, version=none, reason=none, expires='30 days', shallow=false) %}
+{% macro backup(table, version=none, reason=none, expires='30 days', shallow=false, dry_run=true) %}
+    {%- if not dry_run -%}{%- do _need_reason('backup', reason) -%}{%- endif -%}
     {%- set target = _target('backup', table) -%}
-    {%- do _need_reason('backup', reason) -%}
     {%- set wanted = target.version if version is none else _version_of('backup', target.relation, version, none) -%}
     {%- set lasts = _milliseconds_of(expires) -%}
     {%- if lasts is none -%}
@@ -18,9 +18,12 @@
     {%- set source = target.relation ~ ' version as of ' ~ wanted -%}
     {%- set partitioned = _as_names(target.detail['partitionColumns']) -%}
     {%- set clustered = _as_names(target.detail['clusteringColumns']) -%}
-    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties (' ~ _assignments(dict(properties, **{'headwaters.inputs': 'null'})) ~ ')') if shallow else (
+    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties (' ~ _assignments(dict(properties, **dict(_clone_note(target.found, wanted), **{'headwaters.inputs': 'null', 'headwaters.pending': 'null'}))) ~ ')') if shallow else (
         'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ _quoted(partitioned) | join(', ') ~ ')' if partitioned else '') ~ (' cluster by (' ~ _quoted(clustered) | join(', ') ~ ')' if clustered else '')
         ~ ' tblproperties (' ~ _assignments(properties) ~ ') as select * from ' ~ source) -%}
+    {%- set rows = run_query('select count(*) as rows from ' ~ source).rows[0]['rows'] -%}
+    {%- set plan = [_target_line(target, rows), '  + ' ~ target.schema ~ '.' ~ identifier ~ ': version ' ~ wanted ~ ' until ' ~ until ~ (', over the same files' if shallow else '')] -%}
+    {%- if not _go_on('backup', plan, dry_run) -%}{{ return(none) }}{%- endif -%}
     {%- set record = _begin('backup', target.name, reason, {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table ' ~ copy) -%}
     {%- do run_query(statement) -%}
     {%- do _end(record, target.version) -%}

@@ -7,15 +7,7 @@
     {%- if lasts is none -%}
         {{ exceptions.raise_compiler_error("drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
     {%- endif -%}
-    {%- set dependents = [] -%}
-    {%- if target.node -%}
-        {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
-            {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- for other, state in _states_of_all({}).items() if state.cloned_from and state.cloned_from.split('.')[-2:] | join('.') == target.name -%}
-        {%- do dependents.append('shallow clone ' ~ other) -%}
-    {%- endfor -%}
+    {%- set dependents = _dependents(target) -%}
     {%- if dependents -%}
         {{ exceptions.raise_compiler_error('drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ') ~ '. Remove what depends on it first. Nothing was changed.') }}
     {%- endif -%}
@@ -33,4 +25,22 @@
         {%- do _end(record, target.version + 1) -%}
         {{ print('drop: done; undo:\n  ' ~ undo ~ ';') }}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- What needs a table: of this project what is built from it, and the streams that read or write it; of all schemas its shallow clones, and the tables that follow it. -#}
+{% macro _dependents(target) %}
+    {%- set dependents = [] -%}
+    {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
+        {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
+    {%- endfor -%}
+    {%- for source in graph.sources.values() if _setting(source.config, 'stream') and source.schema == target.schema and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
+        {%- do dependents.append('the stream ' ~ source.name ~ ', which writes it') -%}
+    {%- endfor -%}
+    {%- for source in _streams_from(target.detail['location']) -%}{%- do dependents.append('the stream ' ~ source.name ~ ', which reads it') -%}{%- endfor -%}
+    {%- set states = _states_of_all({}) -%}
+    {%- for clone in _clones_of(target, states) -%}{%- do dependents.append('shallow clone ' ~ clone.name) -%}{%- endfor -%}
+    {%- set ours = _followers(target) -%}
+    {%- for other in _readers_of(target, states) if other not in ours -%}{%- do dependents.append(other ~ ', which follows it') -%}{%- endfor -%}
+    {{ return(dependents) }}
 {% endmacro %}

@@ -1,5 +1,6 @@
 {#- Drops the backups, and the tables that `drop` set aside, whose day has come. This cannot be undone, so it says so. -#}
-{% macro expire_backups(reason='expired', dry_run=true) %}
+{% macro expire_backups(reason=none, dry_run=true) %}
+    {%- if not dry_run -%}{%- do _need_reason('expire_backups', reason) -%}{%- endif -%}
     {%- set expired = _backups() | selectattr('expired') | list -%}
     {%- for backup in expired -%}
         {{ print('- ' ~ backup.name ~ ': version ' ~ backup.version ~ ' of ' ~ backup.of ~ ', until ' ~ backup.expires) }}
@@ -7,9 +8,8 @@
     {%- if not expired -%}
         {{ print('expire_backups: nothing to do') }}
     {%- elif dry_run -%}
-        {{ print('expire_backups: a dry run, nothing was changed; dry_run: false drops ' ~ expired | length ~ ' tables for good') }}
+        {{ print('expire_backups: a dry run, nothing was changed; dry_run: false and a reason drop ' ~ expired | length ~ ' tables for good') }}
     {%- else -%}
-        {%- do _need_reason('expire_backups', reason) -%}
         {%- for backup in expired -%}
             {%- set record = _begin('expire_backups', backup.name, reason, {'of': backup.of}, none, none, none) -%}
             {%- do run_query('drop table ' ~ backup.relation) -%}

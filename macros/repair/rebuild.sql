@@ -12,6 +12,7 @@
     {%- set anew = _full_refresh_sql(node.config.incremental_strategy, sql, node.config, columns) -%}
     {%- set stage = _quoted_name(target.schema, _stage_name(target.identifier)) -%}
     {%- do _create_stage(stage, anew) -%}
+    {%- do _refuse_failing('rebuild', target, stage, stage) -%}
     {%- set types = run_query('select typeof((select struct(*) from ' ~ target.relation ~ ' limit 1)) as held, typeof((select struct(*) from ' ~ stage ~ ' limit 1)) as anew').rows[0] -%}
     {%- set lines = [] -%}
     {%- if types['held'] != types['anew'] and types['held'] != 'void' and types['anew'] != 'void' -%}
@@ -29,7 +30,10 @@
     {%- elif _go_on('rebuild', [_target_line(target, counts['held'])] + lines + _followers_line(target), dry_run) -%}
         {%- set declared = _declared_table(node) -%}
         {%- set properties = dict(_created_properties(node.config), **{'headwaters.sql': _built_by(node.config.incremental_strategy, sql, node.config), 'headwaters.inputs': tojson(_watermark(inputs))}) -%}
-        {%- do _run_recorded('rebuild', target, reason, {'removed': gone, 'added': come}, [_replace_table_sql(target.relation, declared, declared.comment, properties, stage)]) -%}
+        {#- the columns of the table come first: with them their comments -#}
+        {%- set rows_of = stage if lines[0].startswith('  ~ columns') else '(select * from ' ~ target.relation ~ ' where false union all select * from ' ~ stage ~ ')' -%}
+        {%- set statement = _replace_table_sql(target.relation, declared, declared.comment or target.detail['description'], properties, rows_of, _kept_checks(target.relation, target.detail)) -%}
+        {%- do _run_recorded('rebuild', target, reason, {'removed': gone, 'added': come}, [statement]) -%}
     {%- endif -%}
     {%- do _drop_stage(stage) -%}
 {% endmacro %}

@@ -7,6 +7,7 @@
     {%- if not found.matched and not anew -%}
         {{ exceptions.raise_compiler_error('replace_where: neither ' ~ target.name ~ ' nor its SQL has a row that is taken by ' ~ predicate ~ '. Nothing was changed.') }}
     {%- endif -%}
+    {%- do _refuse_failing('replace_where', target, '(\n' ~ sql ~ '\n) where ' ~ predicate) -%}
     {%- set lines = [_target_line(target, found.rows), '  ~ ' ~ found.matched ~ ' rows in ' ~ (found.whole + found.parts) ~ ' files are replaced by the ' ~ anew ~ ' that its SQL gives'] -%}
     {%- if _go_on('replace_where', lines + _followers_line(target), dry_run) -%}
         {%- do _run_recorded('replace_where', target, reason, {'predicate': predicate}, ['insert into ' ~ target.relation ~ ' replace where ' ~ predicate ~ '\nselect * from (\n' ~ sql ~ '\n) where ' ~ predicate]) -%}

@@ -30,7 +30,7 @@
     {%- elif clustered != declared.cluster_by and (declared.kind != 'source' or declared.cluster_by) -%}
         {%- do changes.append({'sign': '~' if clustered and declared.cluster_by else '+' if declared.cluster_by else '-', 'what': 'clustered by',
             'from': clustered | join(', ') or none, 'to': declared.cluster_by | join(', ') or none,
-            'sql': 'cluster by ' ~ ('(' ~ _quoted(declared.cluster_by) | join(', ') ~ ')' if declared.cluster_by else 'none')}) -%}
+            'sql': _cluster_by(declared.cluster_by), 'back': _cluster_by(clustered)}) -%}
     {%- endif -%}
     {%- if declared.comment is not none and declared.comment != (detail['description'] or '') -%}
         {%- do changes.append({'sign': '~' if detail['description'] else '+', 'what': 'comment', 'from': detail['description'], 'to': declared.comment, 'set': 'comment'}) -%}
@@ -57,23 +57,33 @@
     {%- for name, expression in checks.items() -%}
         {%- set property = 'delta.constraints.' ~ name | lower -%}
         {%- do declared.append(property) -%}
-        {%- set add = 'add constraint ' ~ adapter.quote(name) ~ ' check (' ~ expression ~ ')' -%}
+        {%- set add = 'add constraint ' ~ _quote(name) ~ ' check (' ~ expression ~ ')' -%}
         {%- if property not in held -%}
             {%- do changes.append({'sign': '+', 'what': 'constraint ' ~ name, 'from': none, 'to': expression, 'sql': add}) -%}
         {%- elif _bare_expression(held[property]) != _bare_expression(expression) -%}
-            {%- do changes.append({'sign': '~', 'what': 'constraint ' ~ name, 'from': held[property], 'to': expression, 'sql': 'drop constraint ' ~ adapter.quote(name), 'then': add}) -%}
+            {%- do changes.append({'sign': '~', 'what': 'constraint ' ~ name, 'from': held[property], 'to': expression, 'sql': 'drop constraint ' ~ _quote(name), 'then': add}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for property in ours if property in held and property.startswith('delta.constraints.') and property not in declared -%}
         {%- set name = property.removeprefix('delta.constraints.') -%}
-        {%- do changes.append({'sign': '-', 'what': 'constraint ' ~ name, 'from': held[property], 'to': none, 'sql': 'drop constraint ' ~ adapter.quote(name)}) -%}
+        {%- do changes.append({'sign': '-', 'what': 'constraint ' ~ name, 'from': held[property], 'to': none, 'sql': 'drop constraint ' ~ _quote(name)}) -%}
     {%- endfor -%}
     {{ return(changes) }}
 {% endmacro %}
 
 
+{#- Without what is the same to Spark: case, spaces, brackets; the texts in it are kept. -#}
 {% macro _bare_expression(expression) %}
-    {{ return(modules.re.sub('[\\s()`]', '', expression | lower)) }}
+    {%- set parts = [] -%}
+    {%- for part in modules.re.findall("'(?:[^'\\\\]|\\\\.)*'|[^']+|'", expression) -%}
+        {%- do parts.append(part if part.startswith("'") else modules.re.sub('[\\s()`]', '', part | lower)) -%}
+    {%- endfor -%}
+    {{ return(parts | join) }}
+{% endmacro %}
+
+
+{% macro _cluster_by(columns) %}
+    {{ return('cluster by ' ~ ('(' ~ _quoted(columns) | join(', ') ~ ')' if columns else 'none')) }}
 {% endmacro %}
 
 
@@ -113,10 +123,10 @@
         {%- if change.set or change.unset -%}
             {%- set name = change.set or change.unset -%}
             {%- do back.append({'set': name, 'to': change.from} if change.from is not none else {'unset': name}) -%}
-        {%- elif change.what == 'clustered by' -%}
-            {%- do back.append({'sql': 'cluster by ' ~ ('(' ~ change.from ~ ')' if change.from else 'none')}) -%}
+        {%- elif change.back -%}
+            {%- do back.append({'sql': change.back}) -%}
         {%- else -%}
-            {%- set name = adapter.quote(change.what.removeprefix('constraint ')) -%}
+            {%- set name = _quote(change.what.removeprefix('constraint ')) -%}
             {%- if change.to is not none -%}{%- do back.append({'sql': 'drop constraint ' ~ name}) -%}{%- endif -%}
             {%- if change.from is not none -%}{%- do back.append({'sql': 'add constraint ' ~ name ~ ' check (' ~ change.from ~ ')'}) -%}{%- endif -%}
         {%- endif -%}

@@ -107,8 +107,8 @@
                 'boolean': 'true or false', 'integer': 'a whole number', 'columns': 'a list of columns, separated by commas', 'feature': 'supported',
                 'interval': 'a length of time such as interval 30 days, in weeks, days, hours or less',
             }.get(kind if kind is string else '', 'one of ' ~ kind | join(', ')) ~ '.') }}
-        {%- elif kind and _protocol_upgrade(name, value) and not _setting(config, 'allow_protocol_upgrade') -%}
-            {{ exceptions.raise_compiler_error(where ~ ": tblproperties: '" ~ name ~ "' changes the table's protocol: " ~ _protocol_upgrade(name, value)
+        {%- elif kind and _protocol_upgrade(name, _normal_value(kind, value)) and not _setting(config, 'allow_protocol_upgrade') -%}
+            {{ exceptions.raise_compiler_error(where ~ ": tblproperties: '" ~ name ~ "' changes the table's protocol: " ~ _protocol_upgrade(name, _normal_value(kind, value))
                 ~ '. If that is meant, say allow_protocol_upgrade: true in the config or its meta.') }}
         {%- endif -%}
     {%- endfor -%}

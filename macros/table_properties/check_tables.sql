@@ -25,7 +25,7 @@
             {%- set input = graph.sources.get(id) or graph.nodes.get(id) -%}
             {%- for name, default in {'delta.deletedFileRetentionDuration': 'interval 1 week', 'delta.logRetentionDuration': 'interval 30 days'}.items() if input -%}
                 {%- set kept = _declared_properties(input.config).get(name, default) -%}
-                {%- if (_milliseconds_of(kept) or every) < every -%}
+                {%- if _milliseconds_of(kept) is not none and _milliseconds_of(kept) < every -%}
                     {{ exceptions.raise_compiler_error(node.schema ~ '.' ~ node.alias ~ ' runs every ' ~ _setting(node.config, 'runs_every') ~ ' and follows the changes of ' ~ input.schema ~ '.'
                         ~ (input.identifier or input.alias) ~ ', which keeps them for ' ~ kept ~ ' only (' ~ name ~ '): what changed in between would be lost. Keep them longer, or run more often.') }}
                 {%- endif -%}
@@ -40,7 +40,7 @@
     {%- set trigger = (_setting(source.config, 'stream') or {}).get('trigger') -%}
     {%- set kept = _declared_properties(source.config).get('delta.setTransactionRetentionDuration') -%}
     {%- set every = ((trigger * 1000) if trigger is number else _milliseconds_of(trigger)) if trigger else none -%}
-    {%- if kept and every and _milliseconds_of(kept) < every -%}
+    {%- if kept and every and _milliseconds_of(kept) is not none and _milliseconds_of(kept) < every -%}
         {{ exceptions.raise_compiler_error('the stream ' ~ source.name ~ ' writes every ' ~ trigger ~ ' to ' ~ source.schema ~ '.' ~ source.identifier ~ ', which remembers its batches for ' ~ kept
             ~ ' only (delta.setTransactionRetentionDuration): a batch could be written twice. Keep them longer, or leave the property out.') }}
     {%- endif -%}

@@ -39,7 +39,13 @@
 
 
 {% macro _quoted_name(schema, identifier) %}
-    {{ return('`' ~ schema | replace('`', '``') ~ '`.`' ~ identifier | replace('`', '``') ~ '`') }}
+    {{ return(_quote(schema) ~ '.' ~ _quote(identifier)) }}
+{% endmacro %}
+
+
+{#- adapter.quote does not double a backtick. -#}
+{% macro _quote(name) %}
+    {{ return('`' ~ name | replace('`', '``') ~ '`') }}
 {% endmacro %}
 
 

@@ -61,6 +61,25 @@ sources:
         config: {meta: {maintenance: {compact_above: 8, small_file: 1 MB}}}
 """
 
+# Every table says which of its columns holds whom.
+PERSON = "config: {meta: {pii: customer}}"
+PERSONAL = {
+    "models/bronze/orders.yml": f"""
+sources:
+  - name: bronze
+    schema: "{{{{ target.schema }}}}_bronze"
+    tables:
+      - name: orders
+        columns: [{{name: customer, {PERSON}}}]
+""",
+    "models/silver/silver_orders.yml": f"""
+models: [{{name: silver_orders, columns: [{{name: customer, {PERSON}}}]}}]
+""",
+    "models/gold/customer_totals.yml": f"""
+models: [{{name: customer_totals, columns: [{{name: customer, {PERSON}}}]}}]
+""",
+}
+
 # What gold answers, and what it answers once it is built.
 GOLD = "select customer, orders, amount from {gold} order by customer"
 BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]

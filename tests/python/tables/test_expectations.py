@@ -48,6 +48,8 @@ def test_rows_are_counted_kept_out_or_stop_the_run(unbuilt: Orders) -> None:
     said = orders.answers(result)["silver_orders"]
     assert "does not meet sold (amount >= 0): 1 of 1 rows. The table was left as it is" in said
     assert orders.sql(SILVER) == [(2, "bob", 20), (3, "cyd", 5000)]
+    said = orders.operation("rebuild", expect=False, model="silver_orders")
+    assert "does not meet sold (amount >= 0): 1 rows. Nothing was changed" in said
     orders.sql("update {bronze} set amount = 1 where id = 4")
     orders.dbt("run")
     assert orders.sql(SILVER) == [(2, "bob", 20), (3, "cyd", 5000), (4, "dan", 1)]

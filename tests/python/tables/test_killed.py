@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from processes import environment
 
-from tables.conftest import BUILT, GOLD, SMALL_FILES, Orders
+from tables.conftest import BUILT, FILES, GOLD, PERSONAL, SMALL_FILES, Orders
 
 pytestmark = pytest.mark.slow
 
@@ -113,3 +113,58 @@ def test_a_killed_maintenance_is_made_good_by_the_next(shared: Orders) -> None:
     orders.operation("maintain", **arguments)
     assert orders.sql(rows) == before
     assert orders.operation("maintain", **arguments).endswith("1 tables, nothing to do")
+
+
+def test_a_killed_backup_is_there_or_not(shared: Orders) -> None:
+    orders = shared
+    arguments: dict[str, Any] = {"table": "customer_totals", "reason": "x", "dry_run": False}
+    copy = f"{orders.gold}_version_{orders.version(orders.gold)}"
+    kill(orders, 2, "backup", arguments)
+    assert orders.operation("list_backups") == "0 backups, 0 expired"
+    kill(orders, 3, "backup", arguments)
+    assert orders.sql(GOLD.replace("{gold}", copy)) == BUILT
+    assert orders.operation("list_backups").endswith("1 backups, 0 expired")
+    assert "exists already" in orders.operation("backup", expect=False, **arguments)
+    orders.sql(f"drop table {copy}")
+    orders.operation("backup", **arguments)
+    assert orders.sql(GOLD.replace("{gold}", copy)) == BUILT
+    orders.sql(f"drop table {copy}")
+
+
+def test_a_killed_rewrite_has_its_checks_and_is_completed_by_the_next(shared: Orders) -> None:
+    orders = shared
+    orders.sql("alter table {gold} add constraint by_hand check (orders > 0)")
+    path = "models/gold/customer_totals.sql"
+    orders.write(path, FILES[path].replace(") }}\n", ", partition_by='customer') }}\n", 1))
+    arguments: dict[str, Any] = {"select": "gold", "rewrite": True, "reason": "x", "dry_run": False}
+    version = orders.version(orders.gold)
+    kill(orders, 2, "apply_tables", arguments)
+    assert orders.version(orders.gold) == version
+    kill(orders, 3, "apply_tables", arguments)
+    assert orders.version(orders.gold) == version + 1
+    assert orders.sql(GOLD) == BUILT
+    held = dict(orders.sql("show tblproperties {gold}"))
+    assert held["delta.constraints.by_hand"] == "orders > 0"
+    orders.operation("apply_tables", **arguments)
+    assert orders.operation("plan_tables", select="gold").endswith("1 as declared")
+    orders.sql(f"restore table {{gold}} to version as of {version}")
+    orders.write(path, FILES[path])
+    orders.dbt("run")
+    assert orders.sql(GOLD) == BUILT
+
+
+def test_a_killed_erasure_goes_on_where_it_stopped(shared: Orders) -> None:
+    orders = shared
+    for path, text in PERSONAL.items():
+        orders.write(path, text)
+    arguments: dict[str, Any] = {"subject": {"customer": "ann"}, "reason": "x", "dry_run": False}
+    anns = "select count(*) from {bronze} where customer = 'ann'"
+    kill(orders, 2, "erase", arguments)
+    assert orders.sql(anns) == [(2,)]
+    kill(orders, 3, "erase", arguments)
+    assert orders.sql(anns) == [(0,)]
+    assert "`dbt run` takes the deletion to " in orders.operation("erase", **arguments)
+    orders.dbt("run")
+    assert orders.sql(GOLD) == BUILT[1:]
+    kill(orders, 2, "erase", arguments)
+    assert "no row has the value; " in orders.operation("erase", **arguments)

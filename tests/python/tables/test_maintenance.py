@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tables.conftest import SMALL_FILES, Orders
+from tables.conftest import FILES, SMALL_FILES, Orders
 
 STREAM = """
 sources:
@@ -26,51 +27,113 @@ sources:
 
 
 @pytest.mark.slow
-def test_vacuum_keeps_what_others_need(shared: Orders) -> None:
+def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> None:
     orders = shared
     orders.sql("update {bronze} set amount = amount + 1")
     orders.dbt("run")
     orders.sql("optimize {silver}")
 
-    # gold has not read this one yet, and a clone stands on the version before
+    # clones stand on this version: one of ours, one by path elsewhere, one whose log has forgotten
     held = orders.version(orders.silver)
-    orders.operation("backup", table="silver_orders", reason="to compare", shallow=True)
+    arguments: dict[str, Any] = {"table": "silver_orders", "reason": "to compare", "shallow": True}
+    orders.operation("backup", dry_run=False, **arguments)
     copy = f"{orders.silver}_version_{held}"
+    location = orders.spark.sql(f"describe detail {orders.silver}").collect()[0]["location"]
+    orders.sql("create schema {schema}_of_somebody")
+    orders.sql("create table {schema}_of_somebody.a shallow clone delta.`" + location + "`")
+    note = f"'headwaters.clone' = '{orders.silver},{held}'"
+    orders.sql(f"create table {{schema}}_of_somebody.b (id int) using delta tblproperties ({note})")
+    assert orders.sql(f"show tblproperties {copy} ('headwaters.clone')")[0][1] == (
+        f"{orders.silver},{held}"
+    )
+    # and gold has not read what comes now
     orders.sql("update {bronze} set amount = 100 where id = 1")
     orders.dbt("run", "--select", "silver_orders")
+    files = data_files(orders, orders.silver)
     with keeping_nothing(orders):
-        printed = orders.operation("maintain", select="silver", dry_run=False)
-        assert f" are kept: the shallow clone silver.silver_orders_version_{held}" in printed
+        clones = [
+            f"the shallow clone {name} stands on version {held}"
+            for name in (f"silver.silver_orders_version_{held}", "of_somebody.a", "of_somebody.b")
+        ]
+        said = maintained(orders)
+        assert "silver.silver_orders: not vacuumed: gold.customer_totals has read up to " in said
+        assert all(clone in said for clone in clones)
+        assert data_files(orders, orders.silver) == files
         orders.sql("refresh table " + copy)
         amounts = [row[3] for row in orders.sql(f"select * from {copy} order by id")]
         assert amounts == [11, 21, 31, 41, 51]
         orders.sql(f"drop table {copy}")
-        printed = orders.operation("maintain", select="silver", dry_run=False)
-        assert " are kept: gold.customer_totals has read up to version " in printed
-        # a stream that reads silver says in its checkpoint how far it is
+        orders.sql("drop schema {schema}_of_somebody cascade")
+        assert "stands on version" not in maintained(orders)
+        # a stream says in its checkpoint how far it is: what it planned, it has not read
         orders.write("models/bronze/copies.yml", STREAM.format(folder=f"{orders.schema}_silver.db"))
-        offsets = Path(os.environ["HEADWATERS_LAKE"]) / "checkpoints/copies/offsets"
-        offsets.mkdir(parents=True)
-        (offsets / "0").write_text('v1\n{}\n{"sourceVersion":1,"reservoirVersion":1,"index":-1}\n')
-        printed = orders.operation("maintain", select="silver")
-        assert " are kept: the stream copies has read up to version 0" in printed
-        shutil.rmtree(offsets.parent)
+        checkpoint = Path(os.environ["HEADWATERS_LAKE"]) / "checkpoints/copies"
+        for folder in ("offsets", "commits"):
+            (checkpoint / folder).mkdir(parents=True)
+        for batch, version in enumerate((1, held + 9)):
+            end = f'{{"reservoirVersion":{version},"index":-1,"isStartingVersion":false}}'
+            (checkpoint / f"offsets/{batch}").write_text(f"v1\n{{}}\n{end}\n")
+        (checkpoint / "commits/0").write_text("v1\n{}\n")
+        assert "; the stream copies has read up to version 0" in maintained(orders)
+        shutil.rmtree(checkpoint)
+        said = orders.operation(
+            "drop", expect=False, table="silver_orders", reason="x", dry_run=False
+        )
+        assert "the stream copies, which reads it" in said
+    (orders.folder / "models/bronze/copies.yml").unlink()
+    orders.write("models/bronze/orders.yml", FILES["models/bronze/orders.yml"])
 
-    # nobody needs them any more
+    # nobody needs them any more; a VACUUM that was killed when it had begun has removed nothing
     said = orders.answers(orders.dbt("run"))["customer_totals"]
     assert said.startswith("merge: 0 inserted, 1 updated, 0 deleted")
-    files = data_files(orders, orders.silver)
     with keeping_nothing(orders):
-        printed = orders.operation("maintain", select="silver", dry_run=False)
+        begin_vacuum(orders)
+        printed = maintained(orders)
         assert "silver.silver_orders: vacuum\n" in printed
+        assert "Versions of silver.silver_orders that needed the vacuumed files" in printed
         assert len(data_files(orders, orders.silver)) < len(files)
-        again = orders.operation("maintain", select="silver", dry_run=False)
-        assert again.endswith("1 tables, nothing to do")
+        assert maintained(orders).endswith("1 tables, nothing to do")
+        said = orders.operation("restore", expect=False, table="silver_orders", version=held - 1)
+        assert f"files of version {held - 1} of `silver`.`silver_orders` were vacuumed" in said
+        # LITE would fail on a log that does not begin at the beginning
+        orders.sql("alter table {silver} set tblproperties ('delta.checkpointInterval' = '1')")
+        orders.sql("update {silver} set amount = amount + 0")
+        orders.dbt("run")
+        orders.sql("vacuum {silver}")
+        orders.sql("optimize {silver}")
+        orders.sql("update {silver} set amount = amount + 0")
+        orders.dbt("run")
+        log = Path(location.removeprefix("file:")) / "_delta_log"
+        (log / f"{0:020}.json").unlink()
+        assert "\n    vacuum `silver`.`silver_orders`\n" in orders.operation(
+            "maintain", select="silver"
+        )
+        maintained(orders)
+        assert maintained(orders).endswith("1 tables, nothing to do")
     assert orders.sql("select customer, orders, amount from {gold} order by customer") == [
         ("ann", 2, 131),
         ("bob", 2, 72),
         ("cyd", 1, 41),
     ]
+
+
+def maintained(orders: Orders) -> str:
+    """What maintenance of silver said."""
+    return orders.operation("maintain", select="silver", dry_run=False, reason="nightly")
+
+
+def begin_vacuum(orders: Orders) -> None:
+    """The first commit of a VACUUM of silver."""
+    location = orders.spark.sql(f"describe detail {orders.silver}").collect()[0]["location"]
+    log = Path(location.removeprefix("file:")) / "_delta_log"
+    commit = {
+        "timestamp": int(time.time() * 1000),
+        "operation": "VACUUM START",
+        "operationParameters": {"retentionCheckEnabled": "true", "defaultRetentionMillis": "0"},
+        "isBlindAppend": True,
+    }
+    version = orders.version(orders.silver) + 1
+    (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": commit}) + "\n")
 
 
 @contextmanager
@@ -115,6 +178,7 @@ def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
 @pytest.mark.slow
 def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
     orders = shared
+    orders.operation("maintain", dry_run=False, reason="what the test before left")
     orders.write("models/bronze/orders.yml", SMALL_FILES)
     orders.sql("alter table {bronze} set tblproperties ('delta.enableDeletionVectors' = 'true')")
     orders.sql(
@@ -125,12 +189,14 @@ def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
     rows = orders.sql("select * from {bronze} order by id")
     before, files = orders.versions(), data_files(orders, orders.bronze)
 
-    plan = orders.operation("maintain").splitlines()
+    with counted_statements() as statements:
+        plan = orders.operation("maintain").splitlines()
+    assert len([sql for sql in statements if not sql.strip().startswith("show ")]) == 2 * 3
     assert plan[0].startswith(f"bronze.orders (version {before[orders.bronze]}: ")
     assert plan[0].endswith("605 rows, 600 marked as deleted)")
     assert plan[1] == "  purge: 50 % of its rows are only marked as deleted"
     assert plan[3].startswith("  compact: ")
-    assert plan[-1] == "maintain: 3 tables, 1 to be maintained; dry_run: false does it"
+    assert plan[-1] == ("maintain: 3 tables, 1 to be maintained; dry_run: false and a reason do it")
     assert orders.versions() == before
     assert data_files(orders, orders.bronze) == files
 
@@ -142,19 +208,67 @@ def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
     assert orders.spark.sql(f"describe detail {orders.bronze}").collect()[0]["numFiles"] < 6
     assert orders.sql("select * from {bronze} order by id") == rows
     after = orders.versions()
-    assert orders.operation("maintain", dry_run=False) == "maintain: 3 tables, nothing to do"
+    assert (
+        orders.operation("maintain", dry_run=False, reason="again")
+        == "maintain: 3 tables, nothing to do"
+    )
     assert orders.versions() == after
     states = orders.sql(
         "select deleted_rows, row_count from {schema}_ops.table_state"
         " where table_name like '%_bronze.orders' order by version"
     )
-    assert states == [(600, 605), (0, 605)]
+    assert states[-2:] == [(600, 605), (0, 605)]
     # what reads the table sees that no row changed
     orders.dbt("run")
     assert orders.answers(orders.dbt("run")) == {
         "silver_orders": "no changes",
         "customer_totals": "no changes",
     }
+
+
+@pytest.mark.slow
+def test_nine_thousand_files_become_one(shared: Orders) -> None:
+    """The data files are one file under many names, so that they are there in a second."""
+    orders = shared
+    orders.sql("create table {schema}_bronze.many (id int) using delta")
+    orders.sql("insert into {schema}_bronze.many values (1)")
+    detail = orders.spark.sql(f"describe detail {orders.schema}_bronze.many").collect()[0]
+    folder = Path(detail["location"].removeprefix("file:"))
+    (first,) = folder.glob("*.parquet")
+    lines = [{"commitInfo": {"timestamp": int(time.time() * 1000), "operation": "WRITE"}}]
+    for number in range(8_999):
+        os.link(first, folder / f"part-{number}.parquet")
+        add: dict[str, Any] = {"path": f"part-{number}.parquet", "partitionValues": {}}
+        add |= {"size": first.stat().st_size, "modificationTime": 0, "dataChange": True}
+        lines.append({"add": {**add, "stats": '{"numRecords":1}'}})
+    lines[0]["commitInfo"]["operationMetrics"] = {"numFiles": "8999"}
+    log = folder / "_delta_log" / f"{2:020}.json"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = FILES["models/bronze/orders.yml"]
+    orders.write("models/bronze/orders.yml", text.replace("orders}]", "orders}, {name: many}]"))
+    said = orders.operation("maintain", select="many", dry_run=False, reason="nightly")
+    assert "bronze.many (version 2: 9000 files, 9000 of them small, " in said
+    assert "\n  after:  1 files, 1 of them small, " in said
+    assert orders.sql("select count(*), sum(id) from {schema}_bronze.many") == [(9000, 9000)]
+    again = orders.operation("maintain", select="many", dry_run=False, reason="nightly")
+    assert again.endswith("1 tables, nothing to do")
+    orders.write("models/bronze/orders.yml", text)
+
+
+@contextmanager
+def counted_statements() -> Iterator[list[str]]:
+    """What dbt sends to Spark meanwhile."""
+    from dbt.adapters.spark.connections import SparkConnectionManager
+
+    execute, sent = SparkConnectionManager.execute, []
+
+    def counting(manager: Any, sql: str, *more: Any, **options: Any) -> Any:
+        sent.append(sql)
+        return execute(manager, sql, *more, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkConnectionManager, "execute", counting)
+        yield sent
 
 
 def cursor() -> Any:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from dbt.adapters.spark.connections import SparkConnectionManager
+from pyspark.sql import SparkSession
 
-from tables.conftest import BUILT, GOLD, Orders
+from tables.conftest import BUILT, FILES, GOLD, Orders
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +62,70 @@ def test_restore_after_an_accidental_overwrite(shared: Orders) -> None:
     assert gold(shared) == BUILT
 
 
+def test_restore_to_a_time_as_the_manual_writes_it(shared: Orders) -> None:
+    before = shared.version(shared.bronze)
+    time.sleep(0.1)
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    time.sleep(0.1)
+    shared.sql("delete from {bronze}")
+    # without quotes, YAML makes a time of it
+    given = f"{{table: bronze.orders, timestamp: {moment}, reason: oops, dry_run: false}}"
+    shared.dbt("run-operation", "restore", "--args", given)
+    assert shared.version(shared.bronze) == before + 2
+    assert shared.sql("select count(*) from {bronze}") == [(5,)]
+    assert gold(shared) == BUILT
+
+
+def test_an_undo_takes_back_the_operation_s_own_commits(shared: Orders) -> None:
+    """Somebody else writes between the plan and the deletion."""
+    execute = SparkConnectionManager.execute
+    # dbt's commits are signed, and it shares the tests' session
+    somebody = SparkSession.builder.remote(os.environ["HEADWATERS_ENGINE"]).create()
+    insert = f"insert into {shared.bronze} values (6, 'dan', date'2026-01-04', 60)"
+
+    def writing(manager: Any, sql: str, *more: Any, **options: Any) -> Any:
+        if sql.strip().startswith("delete from"):
+            somebody.sql(insert)
+        return execute(manager, sql, *more, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkConnectionManager, "execute", writing)
+        printed = shared.operation(
+            "delete_where", table="bronze.orders", predicate="id = 1", reason="x", dry_run=False
+        )
+    somebody.stop()
+    shared.undo(printed)
+    assert [row[0] for row in shared.sql("select id from {bronze} order by id")] == [*range(1, 7)]
+    undo = "select count(distinct undo) from {ops} where operation = 'delete_where'"
+    assert shared.sql(undo) == [(2,)]
+    shared.sql("delete from {bronze} where id = 6")
+    assert gold(shared) == BUILT
+
+
+def test_rows_are_not_repaired_before_a_run_that_was_cut_short_is_completed(
+    shared: Orders,
+) -> None:
+    before = shared.version(shared.silver)
+    pending = '{"x": {"version": 1, "at": 1}}'
+    shared.sql(f"alter table {{silver}} set tblproperties ('headwaters.pending' = '{pending}')")
+    arguments: dict[str, Any] = {"reason": "x", "dry_run": False, "predicate": "id = 1"}
+    for operation, name in (("delete_where", "table"), ("replace_where", "model")):
+        said = shared.operation(operation, expect=False, **{name: "silver_orders"}, **arguments)
+        assert f"{operation}: a run of silver.silver_orders was cut short: `dbt run" in said
+    assert shared.version(shared.silver) == before + 1
+    shared.sql(f"restore table {{silver}} to version as of {before}")
+    assert gold(shared) == BUILT
+
+
+def test_delete_where_takes_every_row_only_where_that_is_meant(shared: Orders) -> None:
+    arguments: dict[str, Any] = {"table": "bronze.orders", "predicate": "true", "allow_all": True}
+    assert dry(shared, "delete_where", **arguments)[1].startswith("  - 5 rows: ")
+    printed = shared.operation("delete_where", reason="to begin anew", dry_run=False, **arguments)
+    assert gold(shared) == []
+    shared.undo(printed)
+    assert gold(shared) == BUILT
+
+
 def test_delete_where_reaches_gold_and_can_be_undone(shared: Orders) -> None:
     plan = dry(shared, "delete_where", table="bronze.orders", predicate="customer = 'ann'")
     assert plan[1].startswith("  - 2 rows: ")
@@ -86,6 +156,9 @@ def test_replace_where_fills_again_from_the_model_s_own_sql(shared: Orders) -> N
 
 
 def test_rebuild_compares_before_it_replaces(shared: Orders) -> None:
+    # what somebody added by hand
+    shared.sql("alter table {silver} add constraint by_hand check (amount >= 0)")
+    shared.sql("alter table {silver} change column amount comment 'in EUR'")
     before = shared.version(shared.silver)
     same = shared.operation("rebuild", model="silver_orders", reason="sure?", dry_run=False)
     assert same.endswith("rebuild: the table is what a full refresh gives, nothing to do")
@@ -101,6 +174,9 @@ def test_rebuild_compares_before_it_replaces(shared: Orders) -> None:
     assert gold(shared) == BUILT
     assert shared.answers(shared.dbt("run"))["silver_orders"] == "no changes"
     assert shared.operation("plan_tables", select="silver").endswith("1 as declared")
+    held = dict(shared.sql("show tblproperties {silver}"))
+    assert held["delta.constraints.by_hand"] == "amount >= 0"
+    assert ("amount", "int", "in EUR") in shared.sql("describe table {silver}")
     shared.undo(printed)
     assert gold(shared) == [("ann", 2, 30), ("bob", 1, 50), ("cyd", 1, 40)]
     shared.operation("rebuild", model="silver_orders", reason="after all", dry_run=False)
@@ -110,11 +186,16 @@ def test_rebuild_compares_before_it_replaces(shared: Orders) -> None:
 
 def test_backups_are_listed_and_go_when_their_day_has_come(shared: Orders) -> None:
     version = shared.version(shared.gold)
-    shared.operation("backup", table="customer_totals", reason="it's; why", expires="1 second")
+    arguments: dict[str, Any] = {"table": "customer_totals", "expires": "1 second"}
+    plan = dry(shared, "backup", **arguments)
+    assert plan[1].startswith(
+        f"  + gold.customer_totals_version_{version}: version {version} until"
+    )
+    shared.operation("backup", reason="it's; why", dry_run=False, **arguments)
     copy = f"{shared.gold}_version_{version}"
     assert shared.sql(GOLD.replace("{gold}", copy)) == BUILT
     assert "exists already" in shared.operation(
-        "backup", expect=False, table="customer_totals", reason="again"
+        "backup", expect=False, reason="again", dry_run=False, **arguments
     )
     listed = shared.operation("list_backups").splitlines()
     assert listed[0].startswith(
@@ -122,9 +203,10 @@ def test_backups_are_listed_and_go_when_their_day_has_come(shared: Orders) -> No
     )
     assert listed[0].endswith("(expired), it's; why")
     dry_run = shared.operation("expire_backups")
-    assert dry_run.endswith("dry_run: false drops 1 tables for good")
+    assert dry_run.endswith("dry_run: false and a reason drop 1 tables for good")
     assert shared.spark.catalog.tableExists(copy)
-    shared.operation("expire_backups", dry_run=False)
+    assert "say why" in shared.operation("expire_backups", expect=False, dry_run=False)
+    shared.operation("expire_backups", dry_run=False, reason="expired")
     assert not shared.spark.catalog.tableExists(copy)
     assert shared.operation("list_backups") == "0 backups, 0 expired"
 
@@ -166,16 +248,38 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("delete_where", {"table": "silver_orders", "predicate": "nothing = 1"}, "nothing"),
     ("delete_where", {"table": "silver_orders", "predicate": "1=1; drop table x"}, "';'"),
     ("replace_where", {"model": "bronze.orders", "predicate": "id = 1"}, "is not a table that"),
-    ("backup", {"table": "silver_orders", "reason": "x", "expires": "soon"}, "length of time"),
+    ("backup", {"table": "silver_orders", "expires": "soon"}, "length of time"),
     ("restore", {"tabel": "silver_orders"}, "tabel"),
+    (
+        "delete_where",
+        {"table": "orders", "predicate": "id = 1"},
+        "the name of bronze.orders and of",
+    ),
+    (
+        "delete_where",
+        {"table": "{schema}_bronze.plain", "predicate": "id = 1"},
+        "table of another format",
+    ),
+    (
+        "delete_where",
+        {"table": "{schema}_bronze.seen", "predicate": "id = 1"},
+        "bronze.seen is a view",
+    ),
+    ("drop", {"table": "bronze.orders"}, "is needed by model silver_orders"),
 ]
 
 
 def test_bad_input_is_refused_and_changes_nothing(shared: Orders) -> None:
     before = shared.versions()
+    shared.write("models/silver/orders.sql", "select 1 as id")
+    shared.sql("create table {schema}_bronze.plain using parquet as select 1 as id")
+    shared.sql("create view {schema}_bronze.seen as select 1 as id")
     for operation, arguments, words in BAD:
-        if operation != "backup" and "tabel" not in arguments:
+        if "tabel" not in arguments:
             arguments = {**arguments, "reason": "x", "dry_run": False}
+        arguments = json.loads(json.dumps(arguments).replace("{schema}", shared.schema))
         said = shared.operation(operation, expect=False, **arguments)
         assert words in said.replace("\n", " "), (operation, arguments, said)
     assert shared.versions() == before
+    (shared.folder / "models/silver/orders.sql").unlink()
+    shared.write("models/bronze/orders.yml", FILES["models/bronze/orders.yml"])

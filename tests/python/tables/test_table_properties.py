@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tables.conftest import PROJECT, Orders
+from tables.conftest import FILES, PROJECT, Orders
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -66,6 +66,8 @@ def declared(properties: str, *more: str) -> str:
         (declared("delta.columnMapping.mode: nme"), "must be one of none, name, id"),
         (declared("delta.columnMapping.mode: name"), "pyarrow reads NULLs, without an error"),
         (declared("delta.enableTypeWidening: true"), "vanishes in Trino"),
+        (declared("delta.enableTypeWidening: 'TRUE'"), "vanishes in Trino"),
+        (declared("delta.checkpointPolicy: V2"), "Polars cannot read"),
         (declared("delta.feature.v2Checkpoint: supported"), "allow_protocol_upgrade"),
         (declared("delta.rowTrackingSuspended: true"), "is set by Delta itself"),
         (declared("headwaters.inputs: x"), "is not for people to set"),
@@ -73,6 +75,12 @@ def declared(properties: str, *more: str) -> str:
         (declared("a: b", "meta: {property_set: interopp}"), "there is interop"),
         (declared("", "maintenance: {compact_abov: 3}"), "did you mean 'compact_above'?"),
         (declared("", "maintenance: {small_file: big}"), "it must be a size such as 16 MB"),
+        (
+            declared(
+                "", "materialized: table", "meta: {expectations: [{name: a, expression: id > 0}]}"
+            ),
+            "and of no others: this one is materialized: table",
+        ),
     ],
 )
 def test_a_wrong_property_is_refused_while_the_project_is_parsed(
@@ -146,13 +154,13 @@ def test_drift_is_planned_mended_by_a_run_and_undone(orders: Orders) -> None:
     assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
 
     # declared anew: added, changed, taken away; applied, recorded, undone
-    orders.write(
+    path, described = (
         "models/silver/silver_orders.yml",
         """
 models:
   - name: silver_orders
     description: One row per order; it's ours.
-    constraints: [{type: check, name: sold, expression: amount > 0}]
+    constraints: [{type: check, name: sold, expression: "amount > 0 and customer <> 'NOBODY'"}]
     config:
       persist_docs: {relation: true}
       tblproperties:
@@ -161,18 +169,27 @@ models:
         note: "it's; ${x} `y`"
 """,
     )
+    orders.write(path, described)
+    orders.sql("alter table {silver} cluster by (customer, day)")
     before = orders.versions()
-    printed = orders.operation("apply_tables", select="silver", reason="it's; time")
-    assert printed.splitlines()[:7] == [
+    dry = orders.operation("apply_tables", select="silver")
+    assert dry.endswith("dry run, nothing was changed; dry_run: false and a reason do it")
+    assert orders.versions() == before
+    printed = orders.operation("apply_tables", select="silver", reason="it's; time", dry_run=False)
+    assert printed.splitlines()[:8] == [
         "silver.silver_orders",
         "  + delta.logRetentionDuration: interval 720 hours",
         "  + note: it's; ${x} `y`",
         "  - delta.enableDeletionVectors: true",
-        "  + constraint sold: amount > 0",
+        "  + constraint sold: amount > 0 and customer <> 'NOBODY'",
+        "  ~ clustered by: customer, day -> day",
         "  + comment: One row per order; it's ours.",
-        "plan: 5 changes in 1 tables, 0 as declared",
+        "plan: 6 changes in 1 tables, 0 as declared",
     ]
     assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
+    orders.write(path, described.replace("NOBODY", "nobody"))
+    assert "~ constraint sold: " in orders.operation("plan_tables", select="silver")
+    orders.write(path, described)
     assert orders.sql(
         "select state, operation, user is not null, reason, version_before, version_after"
         " from {ops} order by state desc"
@@ -190,7 +207,7 @@ models:
     signed = orders.spark.sql(f"describe history {orders.silver} limit 1").collect()[0]
     assert '"reason": "it\'s; time"' in signed["userMetadata"].replace("\\u003b", ";")
     orders.undo(printed)
-    assert "plan: 5 changes in 1 tables" in orders.operation("plan_tables", select="silver")
+    assert "plan: 6 changes in 1 tables" in orders.operation("plan_tables", select="silver")
     assert orders.answers(orders.dbt("run")) == {
         "silver_orders": "no changes",
         "customer_totals": "no changes",
@@ -208,15 +225,19 @@ def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -
     assert orders.operation("plan_tables", select="customer_totals").splitlines()[1] == (
         "  + partitioned by: customer (rewrites the table)"
     )
-    left = orders.operation("apply_tables", select="customer_totals")
+    left = orders.operation("apply_tables", select="customer_totals", reason="x", dry_run=False)
     assert left.endswith("(rewrite: true does it): gold.customer_totals")
     assert "say why" in orders.operation(
-        "apply_tables", expect=False, select="customer_totals", rewrite=True
+        "apply_tables", expect=False, select="customer_totals", rewrite=True, dry_run=False
     )
     assert orders.version(orders.gold) == before
 
     printed = orders.operation(
-        "apply_tables", select="customer_totals", rewrite=True, reason="by customer"
+        "apply_tables",
+        select="customer_totals",
+        rewrite=True,
+        reason="by customer",
+        dry_run=False,
     )
     assert partitions(orders) == ["customer"]
     assert orders.sql("select * from {gold} order by customer") == rows
@@ -244,6 +265,32 @@ def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -
     assert orders.version(orders.silver) == before
 
 
+@pytest.mark.slow
+def test_a_rewritten_table_refuses_what_it_refused_before(unbuilt: Orders) -> None:
+    orders = unbuilt
+    orders.sql("drop table {bronze}")
+    orders.sql(
+        "create table {bronze} (id int not null comment 'its number', customer string, day date,"
+        " amount int) using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    orders.sql("alter table {bronze} add constraint by_hand check (amount > 0)")
+    orders.sql("insert into {bronze} values (1, 'ann', date'2026-01-01', 10)")
+    text = FILES["models/bronze/orders.yml"]
+    by_day = "{name: orders, config: {meta: {partition_by: [day]}}}"
+    orders.write("models/bronze/orders.yml", text.replace("{name: orders}", by_day))
+    before = orders.version(orders.bronze)
+    orders.operation(
+        "apply_tables", select="bronze.orders", rewrite=True, reason="by day", dry_run=False
+    )
+    commits = orders.sql(f"describe history {orders.bronze}")
+    operations = [row[4] for row in commits if row[0] > before]
+    assert operations == ["CREATE OR REPLACE TABLE AS SELECT"]
+    for row in ("null, 'ann', date'2026-01-01', 10", "2, 'ann', date'2026-01-01', 0"):
+        with pytest.raises(Exception, match="CHECK constraint"):
+            orders.sql(f"insert into {{bronze}} values ({row})")
+    assert ("id", "int", "its number") in orders.sql("describe table {bronze}")
+
+
 def partitions(orders: Orders) -> list[str]:
     found: list[str] = orders.spark.sql(f"describe detail {orders.gold}").collect()[0][
         "partitionColumns"
@@ -254,7 +301,7 @@ def partitions(orders: Orders) -> list[str]:
 def test_retention_shorter_than_a_reader_s_interval_names_both(unbuilt: Orders) -> None:
     unbuilt.write(
         "models/silver/silver_orders.yml",
-        declared("delta.deletedFileRetentionDuration: interval 2 days").replace(
+        declared("delta.deletedFileRetentionDuration: interval 0 hours").replace(
             "some", "silver_orders"
         ),
     )
@@ -264,7 +311,7 @@ def test_retention_shorter_than_a_reader_s_interval_names_both(unbuilt: Orders) 
     )
     said = unbuilt.operation("plan_tables", expect=False)
     assert "gold.customer_totals runs every 3 days" in said
-    assert "silver.silver_orders, which keeps them for interval 2 days only" in said
+    assert "silver.silver_orders, which keeps them for interval 0 hours only" in said
     unbuilt.dbt("run", expect=False)
     assert unbuilt.sql("show tables in {schema}_silver") == []
 
