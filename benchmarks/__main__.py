@@ -1,8 +1,8 @@
 """`python -m benchmarks [name …]`: run benchmarks, all or those named; write docs/benchmarks.md.
 
 To add one, put `bench_<name>.py` beside this file. Its docstring's first line is its title in the
-document, and its `NOTES`, if it has any, stand below the table: what was wanted, what was missed and
-why. Its `run(bench)` calls `bench.record(...)` for each variant of each case, the variant that
+document, and its `NOTES`, if it has any, stand below the table: what was wanted, what was missed
+and why. Its `run(bench)` calls `bench.record(...)` for each variant of each case, the variant that
 others are compared with first.
 """
 

@@ -87,7 +87,7 @@
 {% endmacro %}
 
 
-{#- A list of names as Spark gives it: a list, an array, or over Thrift its text. -#}
+{#- A list of names as Spark gives it: a list, an array, or their text. -#}
 {% macro _as_names(value) %}
     {{ return([] if value is none else fromjson(value, []) if value is string else value | list) }}
 {% endmacro %}
