@@ -46,7 +46,7 @@ setup-dev:  ## the same, with what the checks need
 lint: setup-dev  ## ruff over the Python, sqlfluff over the SQL
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "not formatted: run make format"; exit 1; }
-	@$(BIN)/sqlfluff lint --disable-progress-bar --processes 2 $(SQL) | sed "/^All Finished!$$/d"
+	@PYTHONWARNINGS=ignore $(BIN)/sqlfluff lint --disable-progress-bar --processes 2 $(SQL) | sed "/^All Finished!$$/d"
 
 .PHONY: format
 format: setup-dev  ## put the Python in form
