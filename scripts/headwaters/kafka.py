@@ -219,7 +219,7 @@ def start(project: Project, port: int | None = None, patience: float = 60.0) -> 
     """
     if running := find(project.lake):
         return running
-    jars = _jars(project)
+    jars = broker_jars(project)
     folder = project.lake / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
     before = Broker.last(_record(project.lake))
@@ -283,7 +283,7 @@ def _properties(data: Path, port: int, controller: int) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def _jars(project: Project) -> Path:
+def broker_jars(project: Project) -> Path:
     """The broker's jars, fetched once for all checkouts; not on Spark's class path."""
     import pyspark
 

@@ -243,6 +243,7 @@ def test_commands_beside_run_leave_a_followed_table_right(
 COUNTS = "select id, count(*) as n from {{ affected(ref('later'), key='id') }} group by id"
 
 
+@pytest.mark.slow
 def test_retry_goes_on_where_a_run_failed(
     dbt: Dbt, new_project: NewProject, inputs: Inputs
 ) -> None:

@@ -147,6 +147,7 @@ def keeping_nothing(orders: Orders) -> Iterator[None]:
         orders.sql(f"alter table {{silver}} unset tblproperties ({name})")
 
 
+@pytest.mark.slow
 def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
     """A merge that began before an OPTIMIZE and ends after it is repeated."""
     orders = shared

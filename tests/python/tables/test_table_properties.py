@@ -125,6 +125,7 @@ def test_delta_knows_every_property_that_we_know(spark: Any, schema: str) -> Non
     spark.sql(f"create table {schema}.all_of_them (id int) using delta tblproperties ({listed})")
 
 
+@pytest.mark.slow
 def test_drift_is_planned_mended_by_a_run_and_undone(orders: Orders) -> None:
     nothing = orders.operation("plan_tables", select="silver gold")
     assert nothing == "plan: 0 changes in 0 tables, 2 as declared"
