@@ -63,7 +63,7 @@
     {#- a small change needs no question: only what may be a large share of the work is compared with all of it -#}
     {%- if changed_rows.total > 10000 -%}
         {%- set share = _share_changed(strategy, relation, sql, plan, settings) -%}
-        {%- if share.part > share.whole * settings.get('replace_above', _replace_above(strategy, plan)) -%}
+        {%- if share.part > share.whole * (_replace_above(strategy, plan) if settings.get('replace_above') is none else settings.get('replace_above')) -%}
             {{ return(dict(plan, reason='%.0f %% of the %s' | format([100 * share.part / ([share.whole, 1] | max), 100] | min, share.what))) }}
         {%- endif -%}
     {%- endif -%}
