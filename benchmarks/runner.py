@@ -62,10 +62,11 @@ class Bench:
         trace: TracebackType | None,
     ) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
-        if error is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lines = [json.dumps(asdict(result)) for result in self.results]
-            self.path.write_text("".join(f"{line}\n" for line in lines))
+        # what was measured before something failed is worth keeping, and is not the result
+        path = self.path if error is None else self.path.with_suffix(".partial.jsonl")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(asdict(result)) for result in self.results]
+        path.write_text("".join(f"{line}\n" for line in lines))
 
     def record(
         self,
