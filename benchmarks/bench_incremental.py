@@ -22,9 +22,9 @@ from unittest import mock
 from benchmarks.runner import Bench, Clock, clock, dbt_project, shared_engine
 
 NOTES = """
-Cells of 0.1 and of 10 %, and some of the 200 batches that are wanted, because a whole run takes more
-than an hour. Wanted at 0.1 %, of the CPU of a replacement: a quarter where recent rows change, a
-half where they are spread over all keys; an append for new rows. Only the append comes near: a
+Cells of 0.1 and of 10 %, and some of the 200 batches that are wanted: a whole run takes more than
+an hour. Wanted at 0.1 %, of the CPU of a replacement: a quarter where recent rows change, a half
+where they are spread over all keys; an append for new rows. Only the append comes near: a
 replacement of these narrow rows is cheap, and the ten statements of a run have a price of their
 own, of which the first cell pays the most, since Java has not compiled them yet. Where 0.1 % of
 the rows change all over the table, the run is cheaper than the statement by hand.
