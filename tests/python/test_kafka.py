@@ -70,6 +70,7 @@ def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_on
     assert audit(ingester, declared) == ["orders: 5 read = 3 bronze + 2 quarantined: right"]
 
 
+@pytest.mark.slow
 def test_a_broker_or_topic_that_is_not_there_is_named(
     ingester: Ingester, broker: str, topic: str
 ) -> None:

@@ -164,6 +164,7 @@ def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(
     assert [tuple(row) for row in spark.table(f"{schema}_reference.s").collect()] == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_large_seed_is_loaded_in_batches(
     dbt: Any, spark: Any, schema: str, new_project: Project
 ) -> None:
