@@ -50,6 +50,7 @@ kafka-jars: setup-dev  ## the Kafka broker of the tests, fetched once; nothing w
 lint: setup-dev  ## ruff over the Python, sqlfluff over the SQL
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/ruff format --quiet --check $(CODE) || { echo "not formatted: run make format"; exit 1; }
+	@# its workers leave a semaphore behind now and then, of which Python warns
 	@PYTHONWARNINGS=ignore $(BIN)/sqlfluff lint --disable-progress-bar --processes 2 $(SQL) | sed "/^All Finished!$$/d"
 
 .PHONY: format

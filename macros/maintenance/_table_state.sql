@@ -21,7 +21,6 @@
         'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0, 'fields': schema.get('fields') or [],
         'clone_of': _clone_of(log, properties),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')) or {},
-        'pending': fromjson(properties.get('headwaters.pending', 'null')) or {},
     }) }}
 {% endmacro %}
 

@@ -29,8 +29,9 @@ def load_contracts(
     }
     chosen = set(nodes)
     if select or exclude:
-        names = {node["name"]: f"source:{node['source_name']}.{key}" for key, node in (
-            (n["name"], n) for n in nodes.values())}  # fmt: skip
+        names = {
+            node["name"]: f"source:{node['source_name']}.{node['name']}" for node in nodes.values()
+        }
         arguments = ["ls", "--resource-types", "source", "--output", "json"]
         arguments += ["--output-keys", "unique_id"]
         if select:
