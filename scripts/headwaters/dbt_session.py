@@ -26,7 +26,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import WorkError
+from headwaters.errors import WorkError, quiet
 from headwaters.project import Project
 
 _lock = threading.Lock()
@@ -44,6 +44,7 @@ def install_cursor() -> None:
             return
         from pyspark.sql import SparkSession
 
+        quiet()
         sessions: dict[str | None, SparkSession] = {}
 
         class HeadwatersCursor(session.Cursor):

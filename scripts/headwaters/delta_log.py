@@ -24,6 +24,11 @@ class Snapshot:
     bytes: int
 
 
+def exists(table: Path) -> bool:
+    """Whether this folder is a Delta table; a log without a commit does not make it one."""
+    return next((table / "_delta_log").glob("*.json"), None) is not None
+
+
 def snapshot(table: Path) -> Snapshot | None:
     """The latest state of the table in this folder, or None when there is no Delta table."""
     log = table / "_delta_log"

@@ -1,4 +1,6 @@
-"""The two ways in which a command ends badly."""
+"""The two ways in which a command ends badly, and how they are shown."""
+
+import logging
 
 
 class UserError(Exception):
@@ -7,3 +9,11 @@ class UserError(Exception):
 
 class WorkError(Exception):
     """Work that was started rightly and failed. Shown as one line; exit code 1."""
+
+
+def quiet() -> None:
+    """Keep PySpark and Py4J from printing errors that are said in one line; the log has all."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)

@@ -24,9 +24,9 @@ from typing import Any
 
 from headwaters.checkpoint import Checkpoint, Pending
 from headwaters.contract import ORIGIN, REASONS, Column, Contract, StartAt, new_columns
-from headwaters.delta_log import commit_of
+from headwaters.delta_log import commit_of, exists
 from headwaters.environment import find_java
-from headwaters.errors import UserError, WorkError
+from headwaters.errors import UserError, WorkError, quiet
 from headwaters.lost_checkpoint import KEEP_LATEST, From, decide, left_out
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
@@ -99,7 +99,7 @@ class Stream:
     @property
     def idle(self) -> bool:
         """Whether a run would find nothing to do; costs no Spark."""
-        tables = all((path / "_delta_log").is_dir() for path in (self.bronze, self.quarantine))
+        tables = all(map(exists, (self.bronze, self.quarantine)))
         same = self.checkpoint.contract() == self.contract
         return tables and same and self.pending is not None and self.pending.nothing
 
@@ -214,6 +214,7 @@ def start_spark(project: Project) -> Any:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
+    quiet()
     return builder.getOrCreate()
 
 

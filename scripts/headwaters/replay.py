@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwaters.contract import Contract
+from headwaters.delta_log import exists
 from headwaters.errors import WorkError
 from headwaters.ingest import Stream, start_spark, widened
 from headwaters.project import Project
@@ -59,7 +60,7 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
         raise WorkError(
             f"{stream.contract.name}: a batch was cut short: run headwaters ingest first"
         )
-    if not (stream.quarantine / "_delta_log").is_dir():
+    if not exists(stream.quarantine):
         return Replayed(0, Counter())
     note = stream.checkpoint.path / "replay.json"
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))

@@ -10,6 +10,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from headwaters.delta_log import exists
 from headwaters.errors import UserError
 
 
@@ -42,6 +43,9 @@ def make_table(
             f"create table if not exists {table} ({_ddl(columns)}) "
             f"using delta tblproperties ({settings})"
         )
+    elif not exists(path):  # its first commit met a full disk: SQL would take it for a table
+        empty = spark.createDataFrame([], _ddl(columns))
+        empty.write.format("delta").mode("ignore").save(str(path))
     present = {field.name.lower(): field.dataType for field in spark.table(table).schema}
     wanted = cast(StructType, StructType.fromDDL(_ddl(columns)))
     for field in wanted:

@@ -39,7 +39,10 @@ def test_dbt_builds_a_delta_table_on_a_spark_that_runs(
 
 
 def test_a_failed_model_says_one_line_and_names_the_log(
-    dbt: Callable[..., Any], new_project: Callable[..., Path], schema: str, lake: Path
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    schema: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     folder = new_project({"models/silver/a.sql": "select missing from (select 1 as id)"})
     result = dbt("run", project_dir=folder, schema=schema, expect=False)
@@ -47,6 +50,7 @@ def test_a_failed_model_says_one_line_and_names_the_log(
     assert "missing" in message
     assert message.endswith("logs/spark.log)")
     assert "Project" not in message and "org.apache" not in message
+    assert "UNRESOLVED" not in capfd.readouterr().err  # PySpark has a logger of its own
 
 
 def test_a_query_that_fails_while_it_is_read_says_one_line(
