@@ -32,7 +32,7 @@ run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of 
 
 .PHONY: test
 test:  ## all checks, as CI runs them, with the time that each took
-	@scripts/checks setup-dev kafka-jars+lint+types dbt-test+pytest
+	@scripts/checks setup-dev kafka-jars+lint+types dbt-test+pytest-incremental+pytest-rest
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
@@ -69,6 +69,13 @@ dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample
 .PHONY: pytest
 pytest: setup-dev  ## the promises in Python, on one shared Spark
 	@$(BIN)/python -m pytest -q
+
+# The same in two halves, side by side, each on a Spark of its own.
+.PHONY: pytest-incremental pytest-rest
+pytest-incremental: setup-dev
+	@$(BIN)/python -m pytest -q tests/python/incremental
+pytest-rest: setup-dev
+	@$(BIN)/python -m pytest -q --ignore tests/python/incremental
 
 .PHONY: test-slow
 test-slow: setup-dev  ## the tests that take their minutes; CI runs them as well

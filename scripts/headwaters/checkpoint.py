@@ -245,7 +245,7 @@ class Checkpoint:
                 lock.seek(0)
                 holder = lock.read().strip() or "another process"
                 raise WorkError(
-                    f"{self.path.name}: {holder} is ingesting this stream; wait for it, or stop it"
+                    f"{holder} is ingesting this stream; wait for it, or stop it"
                 ) from None
             lock.truncate(0)
             lock.write(f"headwaters ingest, process {os.getpid()} on {os.uname().nodename},")

@@ -168,11 +168,17 @@ def replay(
     from headwaters.replay import replay as run
 
     project, contracts = _contracts(select, exclude)
-    for name, done in run(project, contracts, dry_run=not apply).items():
+    replayed = run(project, contracts, dry_run=not apply)
+    for name, done in replayed.items():
+        if isinstance(done, WorkError):
+            typer.echo(f"{name}: not replayed: {done}")
+            continue
         moved = "moved to bronze" if apply else "would move to bronze (--apply moves them)"
         stays = ", ".join(f"{reason} {count:,}" for reason, count in done.refused.most_common())
         rest = f"; {done.refused.total():,} stay ({stays})" if stays else ""
         typer.echo(f"{name}: {done.accepted:,} {moved}{rest}")
+    if any(isinstance(done, WorkError) for done in replayed.values()):
+        raise typer.Exit(1)
 
 
 @app.command()

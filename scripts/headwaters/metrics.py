@@ -1,63 +1,60 @@
-"""Prometheus metrics of a running `headwaters ingest`, over HTTP.
-
-The format is Prometheus's text exposition format, version 0.0.4.
-"""
+"""Prometheus metrics of a running `headwaters ingest`, over HTTP."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from headwaters.errors import UserError
 from headwaters.ingest import Stream
 
 
-def render(streams: Sequence[Stream]) -> str:
-    """All metrics of some streams, as text."""
-    lines: list[str] = []
+class StreamMetrics(Collector):
+    """What streams have done since they began, each under its name as label `stream`."""
 
-    def metric(name: str, kind: str, what: str, values: Sequence[tuple[str, float]]) -> None:
-        lines.append(f"# HELP headwaters_{name} {what}")
-        lines.append(f"# TYPE headwaters_{name} {kind}")
-        lines.extend(f"headwaters_{name}{{{labels}}} {value}" for labels, value in values)
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        """The metrics of these streams."""
+        self.streams = streams
 
-    named = [(f'stream="{stream.contract.name}"', stream) for stream in streams]
-    metric("rows_total", "counter", "Rows written to bronze.", [(n, s.rows) for n, s in named])
-    metric(
-        "quarantined_total",
-        "counter",
-        "Records put into quarantine, by reason and field.",
-        [(f'{n},reason="{reason}"', count) for n, s in named for reason, count in s.bad.items()],
-    )
-    metric("bronze_bytes", "gauge", "Size of bronze.", [(n, s.bytes) for n, s in named])
-    metric("batches_total", "counter", "Batches done.", [(n, s.batches) for n, s in named])
-    metric(
-        "batch_seconds_total",
-        "counter",
-        "Time spent writing batches.",
-        [(n, s.seconds) for n, s in named],
-    )
-    metric(
-        "backlog",
-        "gauge",
-        "Files or records that no batch has taken yet.",
-        [(f'{n},unit="{s.pending.unit}"', s.pending.number) for n, s in named if s.pending],
-    )
-    metric(
-        "backlog_bytes",
-        "gauge",
-        "Bytes of the files that no batch has taken yet.",
-        [(n, s.pending.size) for n, s in named if s.pending and s.pending.size is not None],
-    )
-    metric(
-        "failed",
-        "gauge",
-        "1 while a stream is down after a failure.",
-        [(n, float(s.error is not None)) for n, s in named],
-    )
-    return "\n".join(lines) + "\n"
+    def collect(self) -> Iterator[Metric]:
+        """All of them, as they are now."""
+        records = _counter("records", "Records read: rows of bronze and of quarantine.")
+        rows = _counter("rows", "Rows written to bronze.")
+        bad = _counter("quarantined", "Records put into quarantine.", "reason")
+        batches = _counter("batches", "Batches done.")
+        seconds = _counter("batch_seconds", "Time spent writing batches.")
+        size = _gauge("bronze_bytes", "Size of bronze.")
+        backlog = _gauge("backlog", "Files or records that no batch has taken yet.", "unit")
+        waiting = _gauge("backlog_bytes", "Bytes of the files that no batch has taken yet.")
+        failed = _gauge("failed", "1 while a stream is down after a failure.")
+        for stream in self.streams:
+            name = stream.contract.name
+            found = stream.bad.copy()  # the stream's own thread goes on counting
+            records.add_metric([name], stream.rows + found.total())
+            rows.add_metric([name], stream.rows)
+            for reason, count in found.items():
+                bad.add_metric([name, reason], count)
+            batches.add_metric([name], stream.batches)
+            seconds.add_metric([name], stream.seconds)
+            size.add_metric([name], stream.bytes)
+            if stream.pending:
+                backlog.add_metric([name, stream.pending.unit], stream.pending.number)
+            if stream.pending and stream.pending.size is not None:
+                waiting.add_metric([name], stream.pending.size)
+            failed.add_metric([name], stream.error is not None)
+        yield from (records, rows, bad, batches, seconds, size, backlog, waiting, failed)
+
+
+def _counter(name: str, what: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"headwaters_{name}", what, labels=["stream", *labels])
+
+
+def _gauge(name: str, what: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"headwaters_{name}", what, labels=["stream", *labels])
 
 
 @contextmanager
@@ -66,26 +63,15 @@ def serve(streams: Sequence[Stream], port: int) -> Iterator[int]:
 
     Raises UserError when the port is taken.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = render(streams).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing: the terminal belongs to the progress display."""
-
+    registry = CollectorRegistry()
+    registry.register(StreamMetrics(streams))
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server, thread = start_http_server(port, "127.0.0.1", registry)
     except OSError:
         raise UserError(f"port {port} is taken: choose another --metrics-port") from None
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield server.server_address[1]
+        yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
+        thread.join()

@@ -51,14 +51,15 @@ class Display:
         self.progress.update(self.opening, visible=False)
         for stream in self.streams:
             name = stream.contract.name
-            if stream.query is None and name not in self.tasks:
+            if stream.query is None and stream.error is None and name not in self.tasks:
                 continue
             if name not in self.tasks:
                 self.tasks[name] = self.progress.add_task(name, total=None, rows="")
-            finished = stream.query is None or not stream.query.isActive
+            waits = stream.endless and stream.error  # to be started again
+            finished = not waits and (stream.query is None or not stream.query.isActive)
             self.progress.update(
                 self.tasks[name],
-                rows=f"{stream.rows:,} rows" if stream.batches else "",
+                rows=progress_of(stream),
                 total=1 if finished else None,
                 completed=1 if finished else 0,
             )
@@ -69,6 +70,18 @@ class Display:
         width = max(len(stream.contract.name) for stream in streams)
         for stream in streams:
             out.print(f"{stream.contract.name:<{width}}  {outcome(stream)}")
+
+
+def progress_of(stream: Stream) -> str:
+    """What a stream has done and what waits, or why it failed, as rich markup."""
+    if stream.error:
+        return f"[red]failed[/red]: {escape(stream.error)}"
+    done = [f"{stream.rows:,} rows"] if stream.batches else []
+    if stream.bad:
+        done.append(f"{stream.bad.total():,} quarantined")
+    if stream.pending and not stream.pending.nothing:
+        done.append(f"{stream.pending} behind")
+    return ", ".join(done)
 
 
 def outcome(stream: Stream) -> str:

@@ -31,23 +31,27 @@ class Replayed:
 
 def replay(
     project: Project, contracts: Sequence[Contract], dry_run: bool = True, spark: Any = None
-) -> dict[str, Replayed]:
-    """Replay the quarantine of each stream, by name; `dry_run` only counts.
+) -> dict[str, Replayed | WorkError]:
+    """Replay the quarantine of each stream, by name, or say why not; `dry_run` only counts.
 
-    Raises WorkError when a stream is being ingested, or a batch of it was cut short.
+    A stream cannot be replayed while it is ingested, nor when a batch of it was cut short.
     """
     given = spark
     spark = given or start_spark(project)
     try:
-        done = {}
-        for contract in contracts:
-            stream = Stream.of(project, contract)
-            with stream.checkpoint.held():
-                done[contract.name] = _replay(spark, stream, dry_run)
-        return done
+        streams = [Stream.of(project, contract) for contract in contracts]
+        return {stream.contract.name: _try_replay(spark, stream, dry_run) for stream in streams}
     finally:
         if given is None:
             spark.stop()
+
+
+def _try_replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed | WorkError:
+    try:
+        with stream.checkpoint.held():
+            return _replay(spark, stream, dry_run)
+    except WorkError as error:
+        return error
 
 
 def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
@@ -57,9 +61,7 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     from headwaters.tables import make_table, state
 
     if stream.checkpoint.unfinished:
-        raise WorkError(
-            f"{stream.contract.name}: a batch was cut short: run headwaters ingest first"
-        )
+        raise WorkError("a batch was cut short: run headwaters ingest first")
     if not exists(stream.quarantine):
         return Replayed(0, Counter())
     note = stream.checkpoint.path / "replay.json"

@@ -30,7 +30,7 @@ from typing import Any
 
 import pytest
 from ingestion import Ingester, start_worker
-from processes import QUICK_JAVA, environment
+from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
 
 from headwaters import engine as engines
 from headwaters import kafka
@@ -40,13 +40,6 @@ from headwaters.servers import alive
 ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
-
-# Compiling a query to Java takes longer than answering it on tables of a few rows. `make dbt-test`,
-# soaks and benchmarks compile, as users do.
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 def pytest_configure() -> None:
@@ -224,7 +217,7 @@ BUILT_FROM = ("conf", "data", "dbt_project.yml", "macros", "models", "profiles",
 
 
 @pytest.fixture(scope="session")
-def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
+def lake_tables(spark: Any) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
     """`lake_tables(sql)` gives rows of the sample data's tables, landed and built in two steps.
 
     They are what `make dbt-test` left, which runs first where nothing is left or it is out of date.
@@ -248,7 +241,11 @@ def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
     def rows(sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in spark.sql(sql).collect()]
 
-    return rows
+    for name, value in COMPILED.items():  # a million rows
+        spark.conf.set(name, value)
+    yield rows
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 def _build_sample_lake() -> None:

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from processes import INTERPRETED
+
 from headwaters import ingest, tables
 from headwaters.audit import audit, summarise
 from headwaters.contract import parse_contract
@@ -129,6 +131,8 @@ def main() -> None:
     os.dup2(2, 1)
     os.chdir(ROOT)
     spark = ingest.start_spark(Project(ROOT))
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
     for line in sys.stdin:
         try:
             answer = respond(spark, json.loads(line))
@@ -150,7 +154,10 @@ def respond(spark: Any, request: dict[str, Any]) -> Any:
         os.environ["HEADWATERS_LAKE"] = request["lake"]
         contracts = [parse_contract(node) for node in request["replay"]]
         done = replay(Project(ROOT), contracts, request["dry_run"], spark)
-        return {name: [d.accepted, d.refused] for name, d in done.items()}
+        return {
+            name: str(d) if isinstance(d, WorkError) else [d.accepted, d.refused]
+            for name, d in done.items()
+        }
     if "kill" in request:
         kill_at(**request.pop("kill"))
     return run(spark, **request)

@@ -23,7 +23,7 @@ from headwaters import kafka
 from headwaters.project import Project
 
 TOPIC = "soak"
-RECORDS = 500  # a round, in the topic and in a file
+RECORDS = 200  # a round, in the topic and in a file; about what a run takes in before it is killed
 SUMMARY = ROOT / "docs" / "soak-ingestion.md"
 
 

@@ -330,7 +330,13 @@ def test_a_second_ingester_is_refused_with_the_firsts_identity(ingester: Ingeste
     ingester.land("a.jsonl", one("a"))
     with Checkpoint(ingester.lake / "checkpoints" / "orders").held():
         (line,) = ingester.run(SIMPLE, code=1)
-    assert line.startswith(f"orders  failed: orders: headwaters ingest, process {os.getpid()} on ")
+        other = node({"id": "string"}, name="other")
+        replay = {"lake": str(ingester.lake), "replay": [SIMPLE, other], "dry_run": False}
+        replayed = ingester.ask(**replay)
+    holder = f"headwaters ingest, process {os.getpid()} on "
+    assert line.startswith(f"orders  failed: {holder}")
+    assert replayed["orders"].startswith(holder)
+    assert replayed["other"] == [0, {}]
     assert ingester.run(SIMPLE) == ["orders  1 rows"]
 
 

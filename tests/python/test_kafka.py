@@ -156,7 +156,7 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
         batch = declared["config"]["meta"]["stream"]["batch"]
         batch |= {"min_records": 5, "max_delay": "500ms"}
         good = 'rows_total{stream="orders"}'
-        bad = 'quarantined_total{stream="orders",reason="type amount"}'
+        bad = 'quarantined_total{reason="type amount",stream="orders"}'
         with ingester.running(declared, every=0.3) as metrics:
             wait_for(lambda: metrics().get('failed{stream="orders"}') == 0)
             send(broker, "t", *range(10))
