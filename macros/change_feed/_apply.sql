@@ -29,11 +29,30 @@
         {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
         {%- set examples = [] -%}
         {%- for row in found -%}{%- do examples.append(row.values() | join(', ')) -%}{%- endfor -%}
-        {{ exceptions.raise_compiler_error(
-            "unique_key " ~ keys | join(', ') ~ " of " ~ target ~ " is not unique: the model's SQL gives more than one row for " ~ examples | join('; ')
-            ~ ". The table was left as it is. Make the SQL give one row a key, or add the columns that tell the rows apart to unique_key."
-        ) }}
+        {{ exceptions.raise_compiler_error(_repeated_keys_text(target, keys) | replace('%s', examples | join('; '))) }}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- What is said of keys that come twice; `%s` stands for examples. -#}
+{% macro _repeated_keys_text(target, keys) %}
+    {{ return(
+        "unique_key " ~ keys | join(', ') ~ " of " ~ target ~ " is not unique: the model's SQL gives more than one row for %s"
+        ~ ". The table was left as it is. Make the SQL give one row a key, or add the columns that tell the rows apart to unique_key."
+    ) }}
+{% endmacro %}
+
+
+{#- SQL that computes its rows by key, which fails at a key that comes twice, in the statement that writes and before its commit. The rows
+    of a key lie together already, so that counting them costs a sort; asking first would compute everything a second time. -#}
+{% macro _one_row_a_key_sql(target, keys, sql) %}
+    {%- set shown = [] -%}
+    {%- for key in _quoted(keys) -%}{%- do shown.append("coalesce(cast(" ~ key ~ " as string), 'None')") -%}{%- endfor -%}
+    {%- set text = _repeated_keys_text(target, keys).split('%s') -%}
+    {{ return(
+        'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ _quoted(keys) | join(', ') ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('
+        ~ string_literal(text[0]) ~ ", concat_ws(', ', " ~ shown | join(', ') ~ '), ' ~ string_literal(text[1]) ~ ')), true)'
+    ) }}
 {% endmacro %}
 
 

@@ -104,8 +104,10 @@
         {%- do properties.update({'headwaters.inputs': tojson(_watermark(plan.inputs))}) -%}
     {%- endif -%}
     {%- set anew = _full_refresh_sql(strategy, sql, model.config, columns) -%}
-    {%- if strategy in ['affected_keys', 'signed_sum'] or (strategy == 'change_feed' and not config.get('latest_by')) -%}
-        {%- set keys = _as_list(config.get('unique_key')) -%}
+    {%- set keys = _as_list(config.get('unique_key')) -%}
+    {%- if strategy in ['affected_keys', 'signed_sum'] -%}
+        {%- set anew = _one_row_a_key_sql(target, keys, anew) -%}
+    {%- elif strategy == 'change_feed' and not config.get('latest_by') -%}
         {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1 limit 3') -%}
     {%- endif -%}
     {%- set audit = '' -%}

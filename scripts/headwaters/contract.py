@@ -45,14 +45,13 @@ QUARANTINE_COLUMNS = (
     ("record", "binary"),
     ("contract", "string"),
 )
-# Why a record is in quarantine: see records.py
-REASONS = ("malformed", "type", "not_null", "check", "schema", "duplicate", "late")
 RESCUED = ("_rescued", "string")
 # What reading and parsing call their own columns, and what Delta and Spark keep for theirs; in
 # rows, since one name a line would be a page
 _INTERNAL = (
-    "_bad", "_raw", "_keys", "_corrupt", "_unknown", "_uncast", "_whole", "_seen", "_row", "_avro",
-    "_reason", "_metadata", "_change_type", "_commit_version", "_commit_timestamp",
+    "_good", "_bad", "_raw", "_unread", "_keys", "_corrupt", "_unknown", "_uncast", "_whole",
+    "_seen", "_row", "_avro", "_reason", "_metadata", "_change_type", "_commit_version",
+    "_commit_timestamp",
 )  # fmt: skip
 RESERVED = frozenset(
     {name for origin in ORIGIN.values() for name, _ in origin}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headwaters.checkpoint import Checkpoint, Pending
-from headwaters.contract import ORIGIN, REASONS, Column, Contract, StartAt, new_columns
+from headwaters.contract import ORIGIN, Column, Contract, StartAt, new_columns
 from headwaters.delta_log import commit_of, exists
 from headwaters.environment import find_java
 from headwaters.errors import UserError, WorkError, quiet
@@ -489,12 +489,12 @@ class Writer:
             )
             found = counts.get
             self.stream.rows += found["good"]
-            any_bad = any(found[reason] for reason in REASONS)
+            any_bad = found["bad"] > 0
             self.newest = max(filter(None, (self.newest, found.get("newest"))), default=None)
         else:
             self.newest = None  # does not know this batch yet
         if any_bad:
-            bad = bad_rows(self.contract, parsed, at, number, Observation()).persist()
+            bad = bad_rows(self.contract, parsed, at, number).persist()
             try:
                 for row in bad.groupBy("reason", "field").count().collect():
                     name = f"{row['reason']} {row['field']}" if row["field"] else row["reason"]

@@ -1,7 +1,8 @@
 """From what a source delivers to rows of bronze and rows of quarantine.
 
-A batch is split by one column, `_bad`: null for a good record, else a struct of reason, field and
-message. Reasons: `malformed` (not a record of the format at all), `type` (a field does not fit its
+A batch is split by `_good`, which is quickly told; `_bad` costs more, and is asked for where
+something is bad: null for a good record, else a struct of reason, field and message.
+Reasons: `malformed` (not a record of the format at all), `type` (a field does not fit its
 data_type), `not_null` and `check` (a declared constraint is broken), `schema` (an unknown field
 where the policy is `fail`), `duplicate` and `late` (see `mark_repeated`). Everything here only
 builds expressions; nothing is read or written.
@@ -18,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 import headwaters.contract as declared
-from headwaters.contract import REASONS, Contract
+from headwaters.contract import Contract
 
 CORRUPT = "_corrupt"
 
@@ -56,18 +57,18 @@ def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
         row = F.from_csv("_raw", read_schema(contract), _csv_options(contract))
         raw = raw.withColumnRenamed("value", "_raw").select("*", row.alias("_row"))
         raw = raw.select("*", "_row.*").drop("_row")
-        parsed = parse(contract, raw, kept)
+        parsed = parse(contract, raw, kept).drop("_good")
         gone = problem_of("malformed", message=F.lit("was kept without its text"))
         return parsed.withColumn(
             "_bad", F.when(F.col("_raw").isNull(), gone).otherwise(F.col("_bad"))
         )
-    return parse(contract, raw, kept)
+    return parse(contract, raw, kept).drop("_good")
 
 
 def parse(
     contract: Contract, raw: DataFrame, kept: Sequence[str] = (), form: str | None = None
 ) -> DataFrame:
-    """Columns of the contract, `_bad`, `_raw` and `_rescued` for each record that came in.
+    """Columns of the contract, `_good`, `_bad`, `_raw` and `_rescued` for each record that came in.
 
     `raw` has, besides the lineage that the source delivers and what is to be `kept`, by the
     contract's form: for JSON, Avro and raw `value` (the record's text or bytes), for CSV the
@@ -97,12 +98,16 @@ def parse(
     for column in contract.computed_columns:
         value = F.expr(str(column.expression)).cast(column.data_type)
         typed = typed.withColumn(column.name, value)
+    problems = _problems(contract, form)
+    any_problem = reduce(Column.__or__, [F.coalesce(when, F.lit(False)) for when, _ in problems])
+    first_problem = F.coalesce(*[F.when(when, what) for when, what in problems], _no_problem())
     return typed.select(
         *[F.col(f"`{column.name}`") for column in contract.columns],
         *origin,
         F.col("_raw").cast("binary").alias("_raw"),
         _rescued(contract, form).alias("_rescued"),
-        _bad(contract, form).alias("_bad"),
+        (~any_problem).alias("_good"),
+        first_problem.alias("_bad"),
     )
 
 
@@ -116,6 +121,7 @@ def _from_json(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> Dat
     return raw.select("*", row.alias("_row")).select(
         *origin,
         text.alias("_raw"),
+        F.col("_row").isNull().alias("_unread"),
         *[F.col(f"_row.`{c.name}`").alias(c.name) for c in contract.read_columns],
         F.col(f"_row.{CORRUPT}").alias(CORRUPT),
         F.json_object_keys("value").alias("_keys"),
@@ -130,11 +136,12 @@ def _format_options(contract: Contract) -> dict[str, str]:
 _WILD = "[eE][+-]?0*[1-9][0-9]{4}"
 
 
-def wild_numbers(contract: Contract) -> str:
-    """A pattern of numbers such as 1e100000000 in JSON where a decimal is declared; or nothing.
+def wild_numbers(contract: Contract) -> list[str]:
+    """Patterns of numbers such as 1e100000000 in JSON where a decimal is declared.
 
     Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
-    In a text, or a field that is not declared, the same characters do no harm.
+    In a text, or a field that is not declared, the same characters do no harm. A pattern begins
+    with the field's name, which Java looks for in strides, and not with the quote before it.
     """
     decimal = r"(?:decimal|dec|numeric)\b"
     named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
@@ -143,19 +150,19 @@ def wild_numbers(contract: Contract) -> str:
     names = [name for name, kind in types.items() if re.match(decimal, kind, re.I)]
     for kind in types.values():
         names += [quoted or plain for quoted, plain in re.findall(named, kind, re.I)]
-    patterns = []
-    if names:
-        listed = "|".join(re.escape(name) for name in dict.fromkeys(names))
-        number = rf"[\"']?\s*[-+]?[0-9.,]++{_WILD}"
-        patterns.append(rf"[\"'](?:{listed})[\"']\s*:\s*{number}")
+    number = rf"[\"']?\s*[-+]?[0-9.,]++{_WILD}"
+    patterns = [
+        rf"{name}(?<=[\"']{name})[\"']\s*:\s*{number}"
+        for name in map(re.escape, dict.fromkeys(names))
+    ]
     if any(re.search(element, kind, re.I) for kind in types.values()):
         patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{_WILD}", rf"[\"']\s*[-+]?[0-9.,]++{_WILD}"]
-    return "|".join(patterns)
+    return patterns
 
 
 def _wild(contract: Contract, text: Column) -> Column:
-    pattern = wild_numbers(contract)
-    return F.coalesce(text.rlike(pattern), F.lit(False)) if pattern else F.lit(False)
+    found = [text.rlike(pattern) for pattern in wild_numbers(contract)]
+    return F.coalesce(reduce(Column.__or__, found), F.lit(False)) if found else F.lit(False)
 
 
 def _cast(column: declared.Column, value: Column, kind: str) -> Column:
@@ -291,7 +298,7 @@ def mark_repeated(
     wanted = contract.stream.deduplicate
     assert wanted
     time, keys = F.col(f"`{wanted.event_time}`"), [f"`{key}`" for key in wanted.key]
-    good, late = F.col("_bad").isNull(), F.lit(False)
+    good, late = F.col("_good"), F.lit(False)
     if newest is not None:
         watermark = F.timestamp_micros(F.lit(newest - int(wanted.within * 1e6)))
         late = F.coalesce(time < watermark, F.lit(False))
@@ -308,28 +315,36 @@ def mark_repeated(
     verdict = F.when(late, problem_of("late", F.lit(wanted.event_time), what)).when(
         repeated, problem_of("duplicate", name, F.lit("came before"))
     )
-    return parsed.withColumn("_bad", F.when(good, verdict).otherwise(F.col("_bad")))
+    split = {
+        "_good": good & ~late & ~repeated,
+        "_bad": F.when(good, verdict).otherwise(F.col("_bad")),
+    }
+    return parsed.withColumns(split)
 
 
 def good_rows(
     contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
 ) -> DataFrame:
-    """The rows of bronze in a parsed batch; `counts` gets the numbers of good and bad records."""
+    """The rows of bronze in a parsed batch; `counts` gets the numbers of `good` and `bad` records.
+
+    What is counted lies between parsing and what follows: Spark would otherwise push the filter
+    below the parsing, and parse again for each column that the filter mentions.
+    """
     rows = parsed.select("*", *_batch_columns(at, batch)).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()],
-        "_bad",
+        "_good",
     )
-    good = F.col("_bad").isNull()
+    good = F.col("_good")
     newest = [newest_event(contract, good)] if contract.stream.deduplicate else []
-    return _parsed_once(rows, counts, *newest).where("_bad is null").drop("_bad")
+    number = [F.count_if(good).alias("good"), F.count_if(~good).alias("bad")]
+    return rows.observe(counts, *number, *newest).where("_good").drop("_good")
 
 
-def bad_rows(
-    contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
-) -> DataFrame:
-    """The rows of quarantine in a parsed batch; `counts` as in `good_rows`."""
-    rows = _parsed_once(parsed.select("_raw", "_bad", *contract.origin), counts)
-    rows = rows.where("_bad is not null").select(
+def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) -> DataFrame:
+    """The rows of quarantine in a parsed batch."""
+    rows = parsed.select("_raw", "_good", "_bad", *contract.origin)
+    rows = rows.observe(Observation(), F.count_if("_good").alias("good")).where("not _good")
+    rows = rows.select(
         "*",
         "_bad.*",
         F.col("_raw").alias("record"),
@@ -339,17 +354,6 @@ def bad_rows(
     return rows.select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.quarantine_columns()]
     )
-
-
-def _parsed_once(rows: DataFrame, counts: Observation, *more: Column) -> DataFrame:
-    """An observation between parsing and what follows.
-
-    Spark would otherwise push the filter on `_bad` below the parsing, and evaluate the parsing
-    again for each column that the filter mentions.
-    """
-    by_reason = [F.count_if(F.col("_bad.reason") == reason).alias(reason) for reason in REASONS]
-    good = F.count_if(F.col("_bad").isNull()).alias("good")
-    return rows.observe(counts, good, *by_reason, *more)
 
 
 def _batch_columns(at: datetime, batch: int) -> list[Column]:
@@ -420,49 +424,49 @@ def problem_of(reason: str, field: Column | None = None, message: Column | None 
     return F.struct(F.lit(reason).alias("reason"), named.alias("field"), said.alias("message"))
 
 
-def _bad(contract: Contract, form: str) -> Column:
-    """The first thing that is wrong with a record, or null."""
-    problems: list[Column] = []
+def _problems(contract: Contract, form: str) -> list[tuple[Column, Column]]:
+    """What may be wrong with a record, in order: when it is, and what `_bad` says of it then."""
+    problems: list[tuple[Column, Column]] = []
 
     def malformed(when: Column, message: str) -> None:
-        problems.append(F.when(when, problem_of("malformed", _null(), F.lit(message))))
+        problems.append((when, problem_of("malformed", _null(), F.lit(message))))
 
     if form == "json":
-        malformed(_wild(contract, F.col("_raw")), "has a number with an exponent of five digits")
+        wild = F.col("_unread") & _wild(contract, F.col("_raw"))
+        malformed(wild, "has a number with an exponent of five digits")
     if form in ("json", "csv"):
-        problems.append(F.when(F.col(CORRUPT).isNotNull(), _misfit(contract, form)))
+        problems.append((F.col(CORRUPT).isNotNull(), _misfit(contract, form)))
     if form == "json":
         malformed(F.col("_keys").isNull(), "is empty")
         malformed(_goes_on_after_the_record(), "more than one JSON object in a record")
     if form == "avro":
         malformed(~F.col("_whole"), "is not a record of the Avro schema")
     if form in ("avro", "columns", "csv"):
-        problems.append(F.col("_uncast"))
+        problems.append((F.col("_uncast").isNotNull(), F.col("_uncast")))
     if contract.stream.schema_policy == "fail" and form in ("json", "avro", "columns"):
         keys = _unknown_keys(contract) if form == "json" else "json_object_keys(_unknown)"
         undeclared = problem_of("schema", F.get(F.expr(keys), F.lit(0)), F.lit("is not declared"))
         there = _has_unknown(contract) if form == "json" else F.col("_unknown") != "{}"
-        problems.append(F.when(there, undeclared))
+        problems.append((there, undeclared))
     for column in contract.columns:
         value, name = F.col(f"`{column.name}`"), F.lit(column.name)
         for rule in column.constraints:
             if rule.type == "not_null":
-                problem = problem_of("not_null", name, F.lit("is null"))
-                problems.append(F.when(value.isNull(), problem))
+                problems.append((value.isNull(), problem_of("not_null", name, F.lit("is null"))))
             else:
                 problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
-                problems.append(F.when(F.expr(f"not ({rule.expression})"), problem))
-    return F.coalesce(*problems, _no_problem())
+                problems.append((F.expr(f"not ({rule.expression})"), problem))
+    return problems or [(F.lit(False), _no_problem())]
 
 
 def _goes_on_after_the_record() -> Column:
     """Whether text follows the JSON object: Spark's parser stops at its end and drops the rest.
 
-    A record whose first `}` is its last character is cleared without parsing it again.
+    A record whose first `}` is its last byte is cleared without parsing it again.
     """
     text = F.col("_raw")
     alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
-    return (F.instr(text, "}") != F.length(text)) & ~alone
+    return (F.instr(text, "}") != F.octet_length(text)) & ~alone
 
 
 def _misfit(contract: Contract, form: str) -> Column:
