@@ -155,6 +155,10 @@ def _log() -> str:
     return os.path.relpath(_lake() / "logs" / "spark.log")
 
 
+# They say that something failed; what it was, their cause says.
+_WRAPPERS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
+
+
 def one_line(error: BaseException) -> str:
     """What a Spark error says, without its plan, its stack and its Java names."""
     text = str(error)
@@ -163,7 +167,7 @@ def one_line(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     line = lines[0]
-    if line.startswith("An error occurred while calling") and len(lines) > 1:
+    if line.startswith(_WRAPPERS) and len(lines) > 1:
         line = causes[-1] if causes else lines[1]
     line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
     # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"

@@ -27,6 +27,14 @@ JVM stacktrace:
 org.apache.spark.SparkException
 \tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:1)
 """
+WRITE = """[TASK_WRITE_FAILED] Task failed while writing rows to file:/lake/a. SQLSTATE: 58030
+
+JVM stacktrace:
+org.apache.spark.SparkException
+\tat org.apache.spark.scheduler.Task.run(Task.scala:1)
+Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.raiseError(QueryExecutionErrors.scala:1)
+"""
 
 
 @pytest.mark.parametrize(
@@ -38,6 +46,7 @@ org.apache.spark.SparkException
         ),
         (JOB, "No space left on device"),
         (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
+        (WRITE, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         ("java.net.ConnectException: Connection refused", "Connection refused"),
         ("", "RuntimeError"),
     ],

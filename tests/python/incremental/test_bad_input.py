@@ -78,6 +78,11 @@ REFUSED = {
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'repeated')) }}",
         ["not unique", "unique_key"],
     ),
+    "repeated_group": (
+        "{{ config(incremental_strategy='affected_keys', unique_key=['id', 'half']) }}\n"
+        "select id, id / 2 as half from {{ affected(source('inputs', 'repeated'), key='id') }}",
+        ["unique_key id, half of", "more than one row for 1, 0.5. The table was left as it is."],
+    ),
 }
 
 SOURCES = """
