@@ -32,7 +32,7 @@ run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of 
 
 .PHONY: test
 test:  ## all checks, as CI runs them, with the time that each took
-	@scripts/checks setup-dev kafka-jars+lint+types dbt-test+pytest-incremental+pytest-rest
+	@scripts/checks setup-dev lint+types+dbt-test+pytest-incremental+pytest-rest
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
@@ -41,10 +41,6 @@ setup:  ## the environment in .venv: packages and jars, both from locks (nearly 
 .PHONY: setup-dev
 setup-dev:  ## the same, with what the checks need
 	@PYTHONPATH=scripts $(PYTHON) -m headwaters.environment --dev
-
-.PHONY: kafka-jars
-kafka-jars: setup-dev  ## the Kafka broker of the tests, fetched once; nothing when it is there
-	@$(BIN)/python -c "from headwaters import kafka, project; kafka.broker_jars(project.Project.find())"
 
 .PHONY: lint
 lint: setup-dev  ## ruff over the Python, sqlfluff over the SQL

@@ -156,6 +156,7 @@ def files(orders: Orders, table: str) -> list[Path]:
     return sorted(folder(orders, table).glob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_a_copy_that_says_nothing_of_itself_stops_the_erasure(unbuilt: Orders) -> None:
     for path, text in PERSONAL.items():
         gold = path.startswith("models/gold")
