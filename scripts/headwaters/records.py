@@ -57,12 +57,15 @@ def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
         row = F.from_csv("_raw", read_schema(contract), _csv_options(contract))
         raw = raw.withColumnRenamed("value", "_raw").select("*", row.alias("_row"))
         raw = raw.select("*", "_row.*").drop("_row")
-        parsed = parse(contract, raw, kept).drop("_good")
+        parsed = parse(contract, raw, kept)
         gone = problem_of("malformed", message=F.lit("was kept without its text"))
-        return parsed.withColumn(
-            "_bad", F.when(F.col("_raw").isNull(), gone).otherwise(F.col("_bad"))
-        )
-    return parse(contract, raw, kept).drop("_good")
+        without = F.col("_raw").isNull()
+        split = {
+            "_good": F.col("_good") & ~without,
+            "_bad": F.when(without, gone).otherwise(F.col("_bad")),
+        }
+        return parsed.withColumns(split)
+    return parse(contract, raw, kept)
 
 
 def parse(

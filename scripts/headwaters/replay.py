@@ -152,4 +152,5 @@ def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
         return parsed
     late = F.when(F.col("_bad").isNull() & (F.col("_reason") == "late"), problem_of("late"))
     parsed = parsed.withColumn("_bad", F.coalesce("_bad", late))
+    parsed = parsed.withColumn("_good", F.col("_bad").isNull())
     return mark_repeated(contract, parsed, bronze, None)
