@@ -598,7 +598,7 @@ class Writer:
         """Stop before anything is written when the contract says that bad records stop a stream."""
         refused = None
         if self.contract.stream.bad_records == "fail":
-            refused = "_bad is not null"
+            refused = "not _good"
         elif self.contract.stream.schema_policy == "fail":
             refused = "_bad.reason = 'schema'"
         if refused and (row := parsed.where(refused).head()):

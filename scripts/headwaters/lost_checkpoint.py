@@ -105,7 +105,7 @@ def left_out(spark: Any, stream: Stream, contract: Contract, parsed: Any, number
     note = stream.checkpoint.begun()
     if "files" in note:
         names = spark.createDataFrame([(name,) for name in note["files"]], "_source_file string")
-        half = F.col("_source_file").isin(note.get("half", [])) & F.col("_bad").isNull()
+        half = F.col("_source_file").isin(note.get("half", [])) & F.col("_good")
         return parsed.join(F.broadcast(names), "_source_file", "left_anti").where(~half)
     if "held" not in note:
         return parsed

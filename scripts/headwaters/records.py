@@ -318,36 +318,32 @@ def mark_repeated(
     verdict = F.when(late, problem_of("late", F.lit(wanted.event_time), what)).when(
         repeated, problem_of("duplicate", name, F.lit("came before"))
     )
-    split = {
-        "_good": good & ~late & ~repeated,
-        "_bad": F.when(good, verdict).otherwise(F.col("_bad")),
-    }
-    return parsed.withColumns(split)
+    return with_problem(parsed, verdict)
+
+
+def with_problem(parsed: DataFrame, problem: Column) -> DataFrame:
+    """What else may be wrong (or null), for records that are good so far."""
+    return parsed.withColumns(
+        {"_good": F.col("_good") & problem.isNull(), "_bad": F.coalesce("_bad", problem)}
+    )
 
 
 def good_rows(
     contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
 ) -> DataFrame:
-    """The rows of bronze in a parsed batch; `counts` gets the numbers of `good` and `bad` records.
-
-    What is counted lies between parsing and what follows: Spark would otherwise push the filter
-    below the parsing, and parse again for each column that the filter mentions.
-    """
+    """The rows of bronze in a parsed batch; `counts` gets how many are `good`, how many `bad`."""
     rows = parsed.select("*", *_batch_columns(at, batch)).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()],
         "_good",
     )
-    good = F.col("_good")
-    newest = [newest_event(contract, good)] if contract.stream.deduplicate else []
-    number = [F.count_if(good).alias("good"), F.count_if(~good).alias("bad")]
-    return rows.observe(counts, *number, *newest).where("_good").drop("_good")
+    newest = [newest_event(contract, F.col("_good"))] if contract.stream.deduplicate else []
+    return _parsed_once(rows, counts, *newest).where("_good").drop("_good")
 
 
 def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) -> DataFrame:
     """The rows of quarantine in a parsed batch."""
-    rows = parsed.select("_raw", "_good", "_bad", *contract.origin)
-    rows = rows.observe(Observation(), F.count_if("_good").alias("good")).where("not _good")
-    rows = rows.select(
+    rows = _parsed_once(parsed.select("_raw", "_good", "_bad", *contract.origin), Observation())
+    rows = rows.where("not _good").select(
         "*",
         "_bad.*",
         F.col("_raw").alias("record"),
@@ -357,6 +353,17 @@ def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) ->
     return rows.select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.quarantine_columns()]
     )
+
+
+def _parsed_once(rows: DataFrame, counts: Observation, *more: Column) -> DataFrame:
+    """An observation between parsing and what follows.
+
+    Spark would otherwise push the filter on `_good` below the parsing, and parse again for each
+    column that the filter mentions.
+    """
+    good = F.col("_good")
+    number = (F.count_if(good).alias("good"), F.count_if(~good).alias("bad"))
+    return rows.observe(counts, *number, *more)
 
 
 def _batch_columns(at: datetime, batch: int) -> list[Column]:

@@ -145,12 +145,10 @@ def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
     """
     from pyspark.sql import functions as F
 
-    from headwaters.records import mark_repeated, parse_again, problem_of
+    from headwaters.records import mark_repeated, parse_again, problem_of, with_problem
 
     parsed = parse_again(contract, rows)
     if not contract.stream.deduplicate:
         return parsed
-    late = F.when(F.col("_bad").isNull() & (F.col("_reason") == "late"), problem_of("late"))
-    parsed = parsed.withColumn("_bad", F.coalesce("_bad", late))
-    parsed = parsed.withColumn("_good", F.col("_bad").isNull())
-    return mark_repeated(contract, parsed, bronze, None)
+    late = F.when(F.col("_reason") == "late", problem_of("late"))
+    return mark_repeated(contract, with_problem(parsed, late), bronze, None)

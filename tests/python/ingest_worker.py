@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from processes import INTERPRETED
-
 from headwaters import ingest, tables
 from headwaters.audit import audit, summarise
 from headwaters.contract import parse_contract
@@ -131,8 +129,6 @@ def main() -> None:
     os.dup2(2, 1)
     os.chdir(ROOT)
     spark = ingest.start_spark(Project(ROOT))
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
     for line in sys.stdin:
         try:
             answer = respond(spark, json.loads(line))
