@@ -30,7 +30,7 @@ from typing import Any
 
 import pytest
 from ingestion import Ingester, start_worker
-from processes import QUICK_JAVA, environment
+from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
 
 from headwaters import engine as engines
 from headwaters import kafka
@@ -40,14 +40,6 @@ from headwaters.servers import alive
 ROOT = Path(__file__).resolve().parents[2]
 
 Dbt = Callable[..., Any]
-
-# Compiling a query to Java takes longer than answering it on tables of a few rows. `make dbt-test`,
-# soaks and benchmarks compile, as users do.
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def pytest_configure() -> None:

@@ -8,6 +8,14 @@ from pathlib import Path
 # Processes that live for seconds: the best machine code would not pay.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 
+# Compiling a query to Java takes longer than answering it on tables of a few rows. `make dbt-test`,
+# the soak of ingestion and benchmarks compile, as users do.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

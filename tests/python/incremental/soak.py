@@ -28,6 +28,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from processes import INTERPRETED
+
 from headwaters import engine as engines
 from headwaters.project import Project
 from incremental.expected import EXPECTED
@@ -123,7 +125,7 @@ def main() -> int:
     done = _results(record)
     os.environ["HEADWATERS_LAKE"] = str(record.parent / "soak-incremental")
     project = Project(ROOT)
-    running = engines.start(project, port=0)
+    running = engines.start(project, port=0, settings=INTERPRETED)
     os.environ["HEADWATERS_ENGINE"] = running.address
     from pyspark.sql import SparkSession
 
