@@ -11,16 +11,26 @@ The CPU is that of Spark and dbt together.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from benchmarks.runner import Bench, Clock, clock, dbt_project, median, shared_engine
+
+NOTES = """
+With 1 million rows in place of 2 million. Wanted: less CPU in all than both others, which holds;
+and a read at the end within 1.2 of a freshly optimised table. In this run `fresh` was made without
+deletion vectors, which alone makes a read a quarter cheaper; beside `optimize each time`, which has
+them, `policy` took 1.34. The reason, measured apart: rows that are only marked as deleted make a
+read a third dearer, however few they are. Since then a compaction takes them out where a table is
+no larger than one compacted file; in a run of 60 merges, at 0.71 of the CPU of `none`, `policy`
+then took 0.9 of `optimize each time`. A larger table keeps such rows up to `purge_above`.
+"""
 
 ROWS = int(os.environ.get("ROWS", "2000000"))
 MERGES = int(os.environ.get("MERGES", "200"))
 CHANGES = int(os.environ.get("CHANGES", "1000"))
 EVERY = int(os.environ.get("EVERY", "20"))
 VARIANTS = ["none", "optimize each time", "policy"]
+PROPERTIES = "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true'"
 QUERY = "select day, count(*), sum(amount), max(note) from {table} group by day"
 
 
@@ -35,13 +45,22 @@ def run(bench: Bench) -> None:
         spark.sql("create schema bench")
         for variant in VARIANTS:
             _measure(bench, spark, options, pid, variant)
+        spark.sql(
+            f"create table bench.fresh using delta tblproperties ({PROPERTIES})"
+            f" as select * from bench.{VARIANTS[-1]}"
+        )
+        spark.sql("optimize bench.fresh").collect()
+        for _ in range(2):  # the first time warms up
+            reads = {name: _reading(spark, name, pid) for name in ["fresh", *VARIANTS]}
+    for variant, read in reads.items():
+        bench.record("read at the end", variant, read.wall, read.cpu, rows=ROWS)
 
 
 def _measure(bench: Bench, spark: Any, options: list[str], pid: int, variant: str) -> None:
     table = f"bench.{_identifier(variant)}"
     spark.sql(
         f"create table {table} using delta tblproperties ("
-        "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true') as "
+        f"{PROPERTIES}) as "
         "select id, date_add(date'2026-01-01', cast(id % 100 as int)) as day,"
         " cast(id % 1000 as decimal(18, 2)) as amount, md5(cast(id as string)) as note"
         f" from range(0, {ROWS}, 1, 4)"
@@ -64,13 +83,6 @@ def _measure(bench: Bench, spark: Any, options: list[str], pid: int, variant: st
         rows=ROWS,
         bytes_written=_bytes_written(spark, table),
     )
-    read = median(lambda: clock(_reading(spark, table), [pid]), times=5)
-    bench.record("read at the end", variant, read.wall, read.cpu, rows=ROWS)
-    if variant == VARIANTS[-1]:
-        spark.sql(f"create table bench.fresh using delta as select * from {table}")
-        spark.sql("optimize bench.fresh").collect()
-        fresh: Clock = median(lambda: clock(_reading(spark, "bench.fresh"), [pid]), times=5)
-        bench.record("read at the end", "fresh", fresh.wall, fresh.cpu, rows=ROWS)
 
 
 def _merge(spark: Any, table: str, number: int) -> None:
@@ -86,8 +98,9 @@ def _merge(spark: Any, table: str, number: int) -> None:
     ).collect()
 
 
-def _reading(spark: Any, table: str) -> Callable[[], Any]:
-    return lambda: spark.sql(QUERY.format(table=table)).collect()
+def _reading(spark: Any, variant: str, pid: int) -> Clock:
+    query = spark.sql(QUERY.format(table=f"bench.{_identifier(variant)}"))
+    return median(lambda: clock(query.collect, [pid]), times=5)
 
 
 def _bytes_written(spark: Any, table: str) -> int:

@@ -8,6 +8,7 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
   would take the model's alone, and a model that names one property would lose its layer's change
   data feed.
 - `adapter.run_response` gives a materialization's result with its counts, for run_results.json.
+- `adapter.failure_of` runs a statement that may fail: Jinja cannot catch an error.
 - Ctrl-C ends a run without dbt's stack trace.
 """
 
@@ -22,6 +23,7 @@ from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
+from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.dbt_session import end_on_interrupt, install_cursor
 
@@ -33,7 +35,7 @@ class Headwaters(dbtPlugin):
         """Called by dbt once for each invocation."""
         end_on_interrupt()
         _add_up_table_properties()
-        _offer_run_response()
+        _offer(run_response=_run_response, failure_of=_failure_of)
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
             return
@@ -83,6 +85,16 @@ def _run_response(adapter: SparkAdapter, message: str, code: str, **counts: Any)
     return RunResponse(_message=message, code=code, **counts)
 
 
-def _offer_run_response() -> None:
-    setattr(SparkAdapter, "run_response", _run_response)  # noqa: B010 - mypy knows no such method
-    SparkAdapter._available_ |= {"run_response"}
+@available
+def _failure_of(adapter: SparkAdapter, sql: str) -> str | None:
+    try:
+        adapter.execute(sql)
+    except DbtRuntimeError as error:
+        return str(error.msg).splitlines()[0]
+    return None
+
+
+def _offer(**methods: Any) -> None:
+    for name, method in methods.items():
+        setattr(SparkAdapter, name, method)
+    SparkAdapter._available_ |= set(methods)

@@ -7,6 +7,14 @@
 
 
 {% macro spark__create_or_replace_clone(this_relation, defer_relation) %}
+    {%- set existing = adapter.get_relation(none, this_relation.schema, this_relation.identifier) -%}
+    {%- if existing is not none and existing.is_delta -%}
+        {#- Delta replaces only an empty table by a clone; without its watermark an empty one is computed anew, should the clone not come to be -#}
+        {%- do run_query(_set_properties_sql(_named(existing), {'headwaters.inputs': 'null', 'headwaters.pending': 'null'})) -%}
+        {%- do run_query('delete from ' ~ _named(existing)) -%}
+    {%- elif existing is not none -%}
+        {%- do adapter.drop_relation(existing) -%}
+    {%- endif -%}
     {%- set source = adapter.get_relation(none, defer_relation.schema, defer_relation.identifier) -%}
     {%- if source is not none and source.is_delta -%}
         {%- set version = _newest_commit(source).version -%}

@@ -5,7 +5,8 @@
     - A column has the type of `column_types`; its values reach Spark as text and are cast there, so a value that does
       not fit fails the seed and leaves the table as it was. Columns without a type get dbt's guess.
     - An empty field and the word null are NULL, as in every dbt seed.
-    - A table that holds the file's content already is left alone, unless somebody wrote to it since. -#}
+    - A table that holds the file's content already keeps it, unless somebody wrote to it since; its properties are
+      brought to what is declared. -#}
 {% materialization seed, adapter='spark' %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
@@ -26,11 +27,16 @@
     {%- set checksum = local_md5(
         _seed_create(target_relation, batches | join('\n'), none) ~ tojson(model.columns, sort_keys=true)
     ) -%}
-    {%- set current = not should_full_refresh() and _seed_is_current(old_relation, checksum) -%}
+    {%- set detail = none -%}
+    {%- if old_relation is not none and old_relation.is_delta -%}
+        {%- set detail = run_query('describe detail ' ~ old_relation).rows[0] -%}
+    {%- endif -%}
+    {%- set current = not should_full_refresh() and detail is not none and _seed_is_current(old_relation, detail, checksum) -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- if current -%}
+        {%- do _mend_drift(old_relation, detail) -%}
         {%- call noop_statement('main', 'no changes', 'SKIP', 0) %}-- {{ target_relation }} is up to date{% endcall -%}
     {%- else -%}
         {%- if old_relation is not none and not old_relation.is_delta -%}
@@ -149,19 +155,12 @@
 
 
 {#- Whether the relation holds the seed of this checksum: it was written by it, and nothing was written since. -#}
-{% macro _seed_is_current(relation, checksum) %}
-    {%- if relation is none or not relation.is_delta -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set stored = [] -%}
-    {%- for row in run_query('show tblproperties ' ~ relation) if row[0] == 'headwaters.seed.checksum' -%}
-        {%- do stored.append(row[1]) -%}
-    {%- endfor -%}
-    {%- if stored != [checksum] -%}
+{% macro _seed_is_current(relation, detail, checksum) %}
+    {%- if _as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set harmless = [
-        'OPTIMIZE', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS'
+        'OPTIMIZE', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS'
     ] -%}
     {%- set writes = [] -%}
     {%- for commit in run_query('describe history ' ~ relation ~ ' limit 20') if commit['operation'] not in harmless -%}

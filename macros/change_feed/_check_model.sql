@@ -65,6 +65,11 @@
 {% endmacro %}
 
 
+{% macro _without_texts(code) %}
+    {{ return(modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", "''", code)) }}
+{% endmacro %}
+
+
 {#- An input that is not marked would be read at whatever version it has, and its changes would never be followed. It may come by a ref(),
     in an ephemeral model, or by its name. `code` is the SQL without its inputs and comments. -#}
 {% macro _check_bare_inputs(where, code, wanted) %}
@@ -90,7 +95,7 @@
     {%- if strategy not in ['change_feed', 'signed_sum'] -%}{{ return('') }}{%- endif -%}
     {%- set refused = 'distinct(?!\\s+from)|having|limit(?=\\s+\\d)|offset(?=\\s+\\d)|over(?=\\s*\\()|(?:intersect|except|union)(?!\\s*(?:all\\b|\\())|(?:count|avg|mean|min|max|first|last|any_value|median|collect_list|collect_set|array_agg|count_if|max_by|min_by|stddev|variance)(?=\\s*\\()' -%}
     {%- set refused = refused if strategy == 'signed_sum' else 'group\\s+by|sum(?=\\s*\\()|' ~ refused -%}
-    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", "''", code)) -%}
+    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', _without_texts(code)) -%}
     {%- if found and strategy == 'change_feed' -%}
         {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`: a row of its result would depend on more than one row of the input. Use affected_keys, which computes whole keys anew'
             ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
@@ -111,7 +116,7 @@
     {%- if moment and (moment.group(1) or moment.group(2)) | lower not in allowed -%}
         {{ exceptions.raise_compiler_error(where ~ ' uses ' ~ moment.group(0) ~ ': what it answers changes by itself, so rows that no input touches would go stale.') }}
     {%- endif -%}
-    {%- set code = modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", ' ', code) -%}
+    {%- set code = _without_texts(code) -%}
     {%- set functions = 'now|current_timestamp|current_date|curdate|localtimestamp|current_time|unix_timestamp(?=\\s*\\(\\s*\\))|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name' -%}
     {%- for match in modules.re.finditer('(?i)(?<![\\w.`])(?:(current_timestamp|current_date|localtimestamp|current_time)(?![\\w`])|(' ~ functions ~ ')\\s*\\()', code) -%}
         {%- set name = (match.group(1) or match.group(2)) | lower -%}

@@ -14,13 +14,16 @@
     {%- do lines.append('maintain: ' ~ plans | length ~ ' tables, ' ~ (due | length ~ ' to be maintained' if due else 'nothing to do') ~ ('; dry_run: false and a reason do it' if due and dry_run else '')) -%}
     {{ print(lines | join('\n')) }}
     {%- if due and not dry_run -%}
+        {%- set failed = [] -%}
         {%- for plan in due -%}
-            {#- printed at once, so that where one table fails it shows what was done before -#}
             {{ print('maintain: ' ~ loop.index ~ ' of ' ~ due | length ~ ', ' ~ plan.state.name) }}
-            {%- do _maintain_table(plan, reason) -%}
+            {%- if not _maintain_table(plan, reason) -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
         {%- endfor -%}
         {%- set vacuumed = due | selectattr('vacuums') | map(attribute='state.name') | list -%}
         {{ print('undo: there is none, and none is needed: no row was changed.' ~ (' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' if vacuumed else '')) }}
+        {%- if failed -%}
+            {{ exceptions.raise_compiler_error('maintain: failed for ' ~ failed | join(', ') ~ ', see above; ' ~ (due | length - failed | length) ~ ' other tables are done. What is left, the next maintain does.') }}
+        {%- endif -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -80,12 +83,20 @@
     {%- endif -%}
     {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
     {%- if small.files >= policy.compact_above and state.added >= policy.compact_above -%}
-        {%- set clustered = _as_names(state.detail['clusteringColumns']) -%}
+        {%- set settings = {} -%}
+        {%- if not (_as_names(state.detail['clusteringColumns']) or policy.zorder_by) -%}
+            {%- set target = _bytes_of(policy.target_file) -%}
+            {%- do settings.update({'minFileSize': _bytes_of(policy.small_file), 'maxFileSize': target}) -%}
+            {#- a commit for every so many bytes: a writer comes in the way of the part in hand, and not of all of it -#}
+            {%- do settings.update({'batchSize': 16 * target}) -%}
+            {#- rows that are only marked as deleted make a read a third to a half dearer, however few they are; to write one file's worth of table anew is cheap -#}
+            {%- if state.bytes <= target -%}{%- do settings.update({'maxDeletedRowsRatio': 0.0}) -%}{%- endif -%}
+        {%- endif -%}
         {%- do steps.append({
             'what': 'compact', 'why': small.files ~ ' files are smaller than ' ~ policy.small_file ~ ', ' ~ state.added ~ ' came since the last time',
             'sql': 'optimize ' ~ state.relation ~ (' where ' ~ policy.where if policy.where else '')
                 ~ (' zorder by (' ~ _quoted(policy.zorder_by) | join(', ') ~ ')' if policy.zorder_by else ''),
-            'settings': {} if clustered or policy.zorder_by else {'spark.databricks.delta.optimize.minFileSize': _bytes_of(policy.small_file), 'spark.databricks.delta.optimize.maxFileSize': _bytes_of(policy.target_file)},
+            'settings': settings,
         }) -%}
     {%- endif -%}
     {{ return(steps) }}
@@ -101,19 +112,26 @@
 {% endmacro %}
 
 
+{#- Returns whether all steps were done: a table that fails does not keep the others from their maintenance. -#}
 {% macro _maintain_table(plan, reason) %}
     {%- set state = plan.state -%}
     {%- set operation = _begin('maintain', state.name, reason, plan.steps | map(attribute='what') | list, state.version, state.detail, none) -%}
     {%- do _record_state(state, plan.policy) -%}
+    {%- set done = [] -%}
+    {%- set failure = namespace(line=none) -%}
     {%- for step in plan.steps -%}
-        {%- for name, value in step.settings.items() -%}{%- do run_query('set `' ~ name ~ '` = ' ~ value) -%}{%- endfor -%}
-        {%- do run_query(step.sql) -%}
-        {%- for name in step.settings -%}{%- do run_query('reset `' ~ name ~ '`') -%}{%- endfor -%}
+    {%- if failure.line is none -%}
+        {%- for name, value in step.settings.items() -%}{%- do run_query('set `spark.databricks.delta.optimize.' ~ name ~ '` = ' ~ value) -%}{%- endfor -%}
+        {%- set failure.line = adapter.failure_of(step.sql) -%}
+        {%- for name in step.settings -%}{%- do run_query('reset `spark.databricks.delta.optimize.' ~ name ~ '`') -%}{%- endfor -%}
+        {%- do done.append(step.what if failure.line is none else step.what ~ ' FAILED: ' ~ failure.line) -%}
+    {%- endif -%}
     {%- endfor -%}
     {%- set after = _table_state(state.name, state.relation) -%}
     {%- do _record_state(after, plan.policy) -%}
-    {%- do _end(operation, after.version) -%}
-    {{ print(state.name ~ ': ' ~ plan.steps | map(attribute='what') | join(', ') ~ '\n  before: ' ~ _state_text(state, plan.policy) ~ '\n  after:  ' ~ _state_text(after, plan.policy)) }}
+    {%- do _end(operation, after.version, 'done' if failure.line is none else 'failed') -%}
+    {{ print(state.name ~ ': ' ~ done | join(', ') ~ '\n  before: ' ~ _state_text(state, plan.policy) ~ '\n  after:  ' ~ _state_text(after, plan.policy)) }}
+    {{ return(failure.line is none) }}
 {% endmacro %}
 
 

@@ -1,5 +1,5 @@
 {#- The record of an operation: a row in ops.operations before it starts and another when it is done, and who, when and why in the
-    metadata of every commit in between. A row `started` without its `done` is an operation that failed or was killed. -#}
+    metadata of every commit in between. A row `started` without a second row is an operation that failed or was killed. -#}
 
 {#- Begins an operation on one table and returns what `_end` needs. `detail` is the table's row of DESCRIBE DETAIL, or none. -#}
 {% macro _begin(operation, table, reason, arguments, version, detail, undo) %}
@@ -14,9 +14,9 @@
 {% endmacro %}
 
 
-{% macro _end(record, version_after) %}
+{% macro _end(record, version_after, state='done') %}
     {%- do run_query('reset `spark.databricks.delta.commitInfo.userMetadata`') -%}
-    {%- do _record(record, 'done', version_after) -%}
+    {%- do _record(record, state, version_after) -%}
 {% endmacro %}
 
 
@@ -63,7 +63,7 @@
     {%- if adapter.get_relation(none, schema, 'operations') is not none -%}{{ return(none) }}{%- endif -%}
     {%- do run_query('create schema if not exists ' ~ _quote(schema)) -%}
     {%- do run_query('create table if not exists ' ~ _operations_name() ~ " (at timestamp comment 'When this was written, UTC.', operation_id string comment 'The same in the two rows of an operation.', "
-        ~ "state string comment 'started or done.', operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', version_before bigint, version_after bigint, "
+        ~ "state string comment 'started, and then done, or failed where the operation went on with other tables.', operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', version_before bigint, version_after bigint, "
         ~ "files bigint comment 'Of the table, before.', bytes bigint comment 'Of the table, before.', undo string, invocation_id string) using delta comment 'One row per operation and state.'") -%}
 {% endmacro %}
 

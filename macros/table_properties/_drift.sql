@@ -93,19 +93,44 @@
 {% endmacro %}
 
 
-{#- The ALTER TABLE statements for a list of changes: one sets all properties, one unsets, one for each of the rest. -#}
+{#- Columns whose comment is not their description; of one without a description, any comment is right. -#}
+{% macro _comment_drift(relation, columns) %}
+    {%- set described = {} -%}
+    {%- for name, column in columns.items() if column.description -%}{%- do described.update({name | lower: column.description}) -%}{%- endfor -%}
+    {%- set changes = [] -%}
+    {%- if described -%}
+        {%- set seen = [] -%}
+        {%- for row in run_query('describe table ' ~ relation).rows -%}
+            {#- a partition column is listed a second time, below the others -#}
+            {%- set comment = described.get(row['col_name'] | lower) if row['col_name'] not in seen else none -%}
+            {%- do seen.append(row['col_name']) -%}
+            {%- if comment and comment != row['comment'] -%}
+                {%- do changes.append({'sign': '~' if row['comment'] else '+', 'what': 'comment of ' ~ row['col_name'], 'from': row['comment'] or none, 'to': comment, 'column': row['col_name']}) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(changes) }}
+{% endmacro %}
+
+
+{#- The ALTER TABLE statements for a list of changes: one sets all properties, one unsets, one sets all comments of columns, one for each of the rest. -#}
 {% macro _drift_sql(relation, changes) %}
     {%- set statements = [] -%}
     {%- set assigned = {} -%}
     {%- set unset = [] -%}
+    {%- set comments = [] -%}
     {%- for change in changes -%}
-        {%- if change.set -%}{%- do assigned.update({change.set: change.to}) -%}
+        {%- if change.column -%}{%- do comments.append(_quote(change.column) ~ ' comment ' ~ string_literal(change.to or '')) -%}
+        {%- elif change.set -%}{%- do assigned.update({change.set: change.to}) -%}
         {%- elif change.unset -%}{%- do unset.append(string_literal(change.unset)) -%}
         {%- elif change.sql -%}
             {%- do statements.append('alter table ' ~ relation ~ ' ' ~ change.sql) -%}
             {%- if change.then -%}{%- do statements.append('alter table ' ~ relation ~ ' ' ~ change.then) -%}{%- endif -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- if comments -%}
+        {%- do statements.append('alter table ' ~ relation ~ ' alter column ' ~ comments | join(', ')) -%}
+    {%- endif -%}
     {%- if unset -%}
         {%- do statements.append('alter table ' ~ relation ~ ' unset tblproperties if exists (' ~ unset | join(', ') ~ ')') -%}
     {%- endif -%}
@@ -123,6 +148,8 @@
         {%- if change.set or change.unset -%}
             {%- set name = change.set or change.unset -%}
             {%- do back.append({'set': name, 'to': change.from} if change.from is not none else {'unset': name}) -%}
+        {%- elif change.column -%}
+            {%- do back.append({'column': change.column, 'to': change.from}) -%}
         {%- elif change.back -%}
             {%- do back.append({'sql': change.back}) -%}
         {%- else -%}

@@ -1,4 +1,4 @@
-{#- What apply_tables would do, in the style of a plan; changes nothing. One statement for each table. -#}
+{#- What apply_tables would do, in the style of a plan; changes nothing. One statement for each table, and one more where the comments of its columns are declared. -#}
 {% macro plan_tables(select=none) %}
     {%- do check_tables() -%}
     {%- set found = _tables_that_differ(select) -%}
@@ -21,6 +21,7 @@
         {%- else -%}
             {%- set detail = run_query('describe detail ' ~ _named(relation)).rows[0] -%}
             {%- set changes = _drift(declared, detail) -%}
+            {%- if (node.config.get('persist_docs') or {}).get('columns') -%}{%- do changes.extend(_comment_drift(_named(relation), node.columns)) -%}{%- endif -%}
             {%- if changes -%}
                 {%- do found.differing.update({name: {'relation': _named(relation), 'changes': changes, 'detail': detail, 'declared': declared}}) -%}
             {%- else -%}

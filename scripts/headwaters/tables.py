@@ -10,6 +10,7 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from headwaters.contract import DECLARED
 from headwaters.delta_log import exists
 from headwaters.errors import UserError
 
@@ -32,6 +33,7 @@ def make_table(
 ) -> None:
     """Make the table, or add the columns and set the properties that it lacks.
 
+    Properties that were declared once and are no longer are taken away, and no others.
     The macro `register_sources` makes the same table when dbt comes first. A table without
     columns is one that dbt is registering at this moment. Raises UserError when a column has
     another type in the table: changing it means rewriting the table, which nothing does unasked.
@@ -60,9 +62,12 @@ def make_table(
     if missing:
         spark.sql(f"alter table {table} add columns ({_ddl(missing)})")
     rows = spark.sql(f"show tblproperties {table}").collect()
-    if {row["key"]: row["value"] for row in rows}.items() >= properties.items():
-        return
-    spark.sql(f"alter table {table} set tblproperties ({settings})")
+    held = {row["key"]: row["value"] for row in rows}
+    once = [name for name in held.get(DECLARED, "").split(", ") if name in held]
+    if gone := ", ".join(_text(name) for name in once if name not in properties):
+        spark.sql(f"alter table {table} unset tblproperties ({gone})")
+    if not held.items() >= properties.items():
+        spark.sql(f"alter table {table} set tblproperties ({settings})")
 
 
 def state(spark: SparkSession, path: Path) -> State:

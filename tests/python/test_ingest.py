@@ -443,6 +443,12 @@ sources:
     Ingester(ingester.process, lake).run(contract_node)
     assert [row[0] for row in spark.table("bronze.made_twice").collect()] == ["2026-01-01"]
     assert parse_contract(contract_node).bronze_columns()[0] == ("id", "string")
+    # which it brings to what is declared: another value, and one that is declared no more
+    contract_node["config"]["meta"]["tblproperties"] = {"delta.logRetentionDuration": "20 days"}
+    Ingester(ingester.process, lake).run(contract_node)
+    properties = dict(spark.sql("show tblproperties bronze.made_twice").collect())
+    assert properties["delta.logRetentionDuration"] == "20 days"
+    assert "note" not in properties
 
 
 def test_the_files_that_are_read_are_those_of_batches_that_are_done(tmp_path: Path) -> None:

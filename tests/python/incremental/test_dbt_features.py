@@ -232,12 +232,16 @@ def test_commands_beside_run_leave_a_followed_table_right(
     ran = dbt("run", "--select", "followed", project_dir=project, schema=f"{schema}_clone")
     assert said(ran)["followed"].startswith("append: 1 inserted")
     assert inputs.rows("followed") == [("None", "30", "None"), ("1", "11", "2026-01-01")]
+    cloned = inputs.rows("followed")
     inputs.schema = f"{schema}_clone"
-    assert inputs.rows("followed") == [
-        ("None", "30", "None"),
-        ("1", "11", "2026-01-01"),
-        ("5", "50", "None"),
-    ]
+    assert inputs.rows("followed") == [*cloned, ("5", "50", "None")]
+    # and is replaced by a new one where that is asked for
+    dbt("clone", *state, project_dir=project, schema=f"{schema}_clone")
+    assert len(inputs.rows("followed")) == 3
+    dbt("clone", "--full-refresh", *state, project_dir=project, schema=f"{schema}_clone")
+    assert inputs.rows("followed") == cloned
+    ran = dbt("run", "--select", "followed", project_dir=project, schema=f"{schema}_clone")
+    assert said(ran)["followed"].startswith("append: 1 inserted")
 
 
 COUNTS = "select id, count(*) as n from {{ affected(ref('later'), key='id') }} group by id"

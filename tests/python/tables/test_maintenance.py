@@ -177,6 +177,81 @@ def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
 
 
 @pytest.mark.slow
+def test_writes_and_maintenance_side_by_side_for_minutes(orders: Orders) -> None:
+    """Merges as dbt sends them, without a pause, while maintenance does what it finds to do."""
+    orders.write("models/bronze/orders.yml", SMALL_FILES)
+    orders.sql("alter table {bronze} set tblproperties ('delta.enableDeletionVectors' = 'true')")
+    failed: list[BaseException] = []
+    written, ended = [0], threading.Event()
+
+    def write() -> None:
+        writer = cursor()
+        while not ended.is_set() and not failed:
+            number = written[0] + 1
+            try:
+                writer.execute(
+                    f"merge into {orders.bronze} as t using (select 10 + {number} as id,"
+                    f" 1 as amount union all select 1 + {number} % 5, {number}) as s on t.id = s.id"
+                    " when matched then update set amount = s.amount when not matched then"
+                    " insert (id, customer, day, amount) values (s.id, 'x', null, s.amount)"
+                )
+            except BaseException as error:  # shown by the test
+                failed.append(error)
+            else:
+                written[0] = number
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            orders.operation("maintain", dry_run=False, reason="while others write")
+    finally:
+        ended.set()
+        thread.join()
+    assert failed == []
+    last = written[0]
+    assert last > 20
+    rows = {1 + number % 5: number for number in range(1, last + 1)}
+    rows |= {10 + number: 1 for number in range(1, last + 1)}
+    assert dict(orders.sql("select id, amount from {bronze}")) == rows
+    assert orders.sql("select count(*) from {bronze}") == [(len(rows),)]
+    done = {row[4] for row in orders.sql("describe history {bronze}")}
+    assert {"MERGE", "OPTIMIZE"} <= done
+
+
+@pytest.mark.slow
+def test_a_table_that_fails_does_not_stop_the_others(orders: Orders) -> None:
+    names = ", ".join(
+        f"{{name: {name}, config: {{meta: {{maintenance: {{compact_above: 2}}}}}}}}"
+        for name in ("broken", "orders")
+    )
+    source = (
+        f"sources: [{{name: bronze, schema: '{{{{ target.schema }}}}_bronze', tables: [{names}]}}]"
+    )
+    orders.write("models/bronze/orders.yml", source)
+    orders.sql("create table {schema}_bronze.broken (id int) using delta")
+    for table in ("{schema}_bronze.broken", "{bronze}"):
+        for number in range(3):
+            columns = "id" if "broken" in table else "id, amount"
+            values = f"{number}" if "broken" in table else f"{number + 10}, 1"
+            orders.sql(f"insert into {table} ({columns}) values ({values})")
+    lost = sorted(data_files(orders, f"{orders.schema}_bronze.broken"))[0]
+    Path(lost).unlink()
+    said = orders.operation(
+        "maintain", expect=False, select="bronze", dry_run=False, reason="nightly"
+    )
+    assert "maintain: failed for bronze.broken, see above; 1 other tables are done" in said
+    states = "select table_name, state from {ops} where state <> 'started' order by 1"
+    assert [(name.split("_")[-1], state) for name, state in orders.sql(states)] == [
+        ("bronze.broken", "failed"),
+        ("bronze.orders", "done"),
+    ]
+    assert orders.spark.sql(f"describe detail {orders.bronze}").collect()[0]["numFiles"] == 1
+    assert orders.operation("maintain", select="orders").endswith("1 tables, nothing to do")
+
+
+@pytest.mark.slow
 def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
     orders = shared
     orders.operation("maintain", dry_run=False, reason="what the test before left")

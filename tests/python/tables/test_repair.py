@@ -212,8 +212,18 @@ def test_backups_are_listed_and_go_when_their_day_has_come(shared: Orders) -> No
 
 
 def test_drop_refuses_what_is_needed_and_sets_the_rest_aside(shared: Orders) -> None:
+    # what follows it in a schema that this project does not know
+    follows = dict(shared.sql("show tblproperties {gold}"))["headwaters.inputs"]
+    shared.sql("create schema {schema}_of_somebody")
+    shared.sql(
+        "create table {schema}_of_somebody.totals (id int) using delta"
+        f" tblproperties ('headwaters.inputs' = '{follows}')"
+    )
     said = shared.operation("drop", expect=False, table="silver_orders", reason="x", dry_run=False)
-    assert "silver.silver_orders is needed by model customer_totals" in said
+    assert (
+        "silver.silver_orders is needed by model customer_totals, of_somebody.totals, which follows"
+    ) in said
+    shared.sql("drop schema {schema}_of_somebody cascade")
     dry(shared, "drop", table="customer_totals")
     printed = shared.operation("drop", table="customer_totals", reason="unread", dry_run=False)
     assert not shared.spark.catalog.tableExists(shared.gold)
