@@ -50,7 +50,7 @@ RESCUED = ("_rescued", "string")
 # rows, since one name a line would be a page
 _INTERNAL = (
     "_good", "_bad", "_raw", "_unread", "_keys", "_corrupt", "_unknown", "_uncast", "_whole",
-    "_seen", "_row", "_avro", "_reason", "_metadata", "_change_type", "_commit_version",
+    "_seen", "_row", "_avro", "_reason", "_place", "_metadata", "_change_type", "_commit_version",
     "_commit_timestamp",
 )  # fmt: skip
 RESERVED = frozenset(
@@ -293,6 +293,10 @@ class Contract(_Part):
     stream: Stream
     columns: tuple[Column, ...]
     properties: dict[str, str] = {}
+
+    def __hash__(self) -> int:
+        """Of what can be hashed: a contract may be a key."""
+        return hash((self.name, self.table, self.columns))
 
     @property
     def version(self) -> str:

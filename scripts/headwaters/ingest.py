@@ -313,7 +313,7 @@ def _log(stream: Stream, **facts: Any) -> None:
 
 def _prepare(spark: Any, stream: Stream) -> None:
     """Make the tables, and see that they and the checkpoint belong together."""
-    from headwaters.tables import make_table, state
+    from headwaters.tables import make_table, size, state
 
     contract = stream.contract
     before = stream.checkpoint.contract()
@@ -331,12 +331,12 @@ def _prepare(spark: Any, stream: Stream) -> None:
         spark, stream.quarantine, contract.quarantine_columns(), contract.quarantine_properties()
     )
     table, quarantine = state(spark, stream.bronze), state(spark, stream.quarantine)
-    files = table.files + quarantine.files
     if stream.begin:
         decide(spark, stream, stream.begin)
         stream.begin = None  # a stream that is started again goes on with what was decided
-    filled = files or table.batches
-    if stream.checkpoint.id is None and filled and not stream.checkpoint.begun():
+    new = stream.checkpoint.id is None and not stream.checkpoint.begun()
+    tables = (stream.bronze, stream.quarantine)
+    if new and (table.batches or any(size(spark, path).files for path in tables)):
         raise WorkError(
             f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
             f"missing. Put it back, or say where to go on: headwaters ingest --select "
@@ -463,7 +463,7 @@ class Writer:
     def _write(self, batch: Any, number: int) -> None:
         from pyspark.sql import Observation
 
-        from headwaters.records import bad_rows, good_rows, mark_repeated
+        from headwaters.records import among, bad_rows, good_rows, mark_repeated, with_place
         from headwaters.tables import state
 
         if self.stopping.signal:
@@ -472,9 +472,12 @@ class Writer:
         at = datetime.now(UTC)
         rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
         spark, app = batch.sparkSession, self.stream.checkpoint.app_id
-        parsed = self._parse(spark, batch, number)
+        frames = [
+            with_place(raw) for raw in records(spark, self.stream, self.contract, batch, number)
+        ]
+        self._widen(spark, frames)
+        parsed = self._parse(spark, frames, number)
         self._refuse_bad(parsed)
-        parsed = left_out(spark, self.stream, self.contract, parsed, number)
         # Only the first batch of a run can be one that was written before.
         done = self.first and state(spark, self.stream.bronze).batches.get(app, -1) >= number
         if self.contract.stream.deduplicate:
@@ -491,6 +494,10 @@ class Writer:
             self.stream.rows += found["good"]
             any_bad = found["bad"] > 0
             self.newest = max(filter(None, (self.newest, found.get("newest"))), default=None)
+            # which of the records repeat a key is only told over all of them
+            if any_bad and not self.contract.stream.deduplicate:
+                frames = [raw.where(among(found["places"])) for raw in frames]
+                parsed = self._parse(spark, frames, number)
         else:
             self.newest = None  # does not know this batch yet
         if any_bad:
@@ -517,31 +524,32 @@ class Writer:
         if any_bad:
             self._keep_up(spark, self.stream.quarantine)
 
-    def _parse(self, spark: Any, batch: Any, number: int) -> Any:
-        """The parsed batch; fields that are new become columns where the contract says so."""
+    def _parse(self, spark: Any, frames: Sequence[Any], number: int) -> Any:
+        """The records of a batch, parsed, without those that the tables had from before."""
         from pyspark.sql import DataFrame
 
+        from headwaters.records import PLACE, parse
+
+        parsed = [parse(self.contract, raw, kept=[PLACE]) for raw in frames]
+        whole = reduce(DataFrame.unionByName, parsed)
+        return left_out(spark, self.stream, self.contract, whole, number)
+
+    def _widen(self, spark: Any, frames: Sequence[Any]) -> None:
+        """Make columns of fields that are new, where the contract says so."""
         from headwaters.records import parse, unknown_fields
         from headwaters.tables import add_columns
 
-        frames = records(spark, self.stream, self.contract, batch, number)
-
-        def parsed_all() -> Any:
-            return reduce(DataFrame.unionByName, [parse(self.contract, raw) for raw in frames])
-
         if self.contract.stream.schema_policy != "add_columns":
-            return parsed_all()
+            return
         self.contract = widened(spark, self.stream.bronze, self.contract)
-        parsed = parsed_all()
+        unknown = sorted({n for raw in frames for n in unknown_fields(parse(self.contract, raw))})
         types: dict[str, str] = {}
         if self.contract.form == "columns":
             for name, kind in (typed for raw in frames for typed in raw.dtypes):
                 types[name] = kind if types.get(name, kind) == kind else "string"
-        if added := new_columns(self.contract, unknown_fields(parsed), types):
+        if added := new_columns(self.contract, unknown, types):
             add_columns(spark, self.stream.bronze, added)
             self.contract = widened(spark, self.stream.bronze, self.contract)
-            parsed = parsed_all()
-        return parsed
 
     def _bronze_before(self, spark: Any, number: int, done: bool) -> Any:
         """Bronze as it was when the batch was first written, and the newest event in it.
@@ -570,9 +578,9 @@ class Writer:
 
     def _keep_up(self, spark: Any, table: Path) -> None:
         """Compact a table when small files have piled up: between two batches of its writer."""
-        from headwaters.tables import compact, needs_compaction, state
+        from headwaters.tables import compact, needs_compaction, size
 
-        before = state(spark, table)
+        before = size(spark, table)
         if table == self.stream.bronze:
             self.stream.bytes = before.bytes
         if not needs_compaction(before):
@@ -582,7 +590,7 @@ class Writer:
         except Exception as error:  # the batch is written; the next one tries again
             _log(self.stream, compaction_failed=_one_line(self.stream, error))
         else:
-            left = state(spark, table).files
+            left = size(spark, table).files
             _log(self.stream, compacted=table.name, files=before.files, left=left)
 
     def _append(self, rows: Any, table: Path, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,18 @@ from headwaters.errors import UserError
 
 @dataclass(frozen=True)
 class State:
-    """What a table's log says: its files and the last batch of each writer (`txnAppId`)."""
+    """What a table's log says: its version, and the last batch of each writer (`txnAppId`)."""
 
     version: int
+    batches: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many files and bytes a table has."""
+
     files: int
     bytes: int
-    batches: Mapping[str, int]
 
 
 def make_table(
@@ -75,16 +82,34 @@ def state(spark: SparkSession, path: Path) -> State:
 
     Delta shows writers' transactions in no SQL statement, so this asks the log itself.
     """
-    jvm: Any = spark._jvm
-    none = jvm.scala.Option.empty()
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
-    snapshot = log.update(False, none, none)
+    snapshot = _snapshot(spark, path)
     transactions = snapshot.setTransactions()
     batches = {}
     for index in range(transactions.size()):
         transaction = transactions.apply(index)
         batches[transaction.appId()] = transaction.version()
-    return State(snapshot.version(), snapshot.numOfFiles(), snapshot.sizeInBytes(), batches)
+    return State(snapshot.version(), batches)
+
+
+def size(spark: SparkSession, path: Path) -> Size:
+    """The table's size, from the checksum that Delta leaves beside a commit, where it does.
+
+    Delta itself runs a Spark job for it, which takes longer than to write a small batch.
+    """
+    snapshot = _snapshot(spark, path)
+    checksum = path / "_delta_log" / f"{snapshot.version():020}.crc"
+    try:
+        known = json.loads(checksum.read_text())
+        return Size(known["numFiles"], known["tableSizeBytes"])
+    except (OSError, ValueError, KeyError):
+        return Size(snapshot.numOfFiles(), snapshot.sizeInBytes())
+
+
+def _snapshot(spark: SparkSession, path: Path) -> Any:
+    jvm: Any = spark._jvm
+    none = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
+    return log.update(False, none, none)
 
 
 def columns(spark: SparkSession, path: Path) -> list[tuple[str, str]]:
@@ -108,7 +133,7 @@ COMPACTION = {
 }
 
 
-def needs_compaction(table: State) -> bool:
+def needs_compaction(table: Size) -> bool:
     """Whether a table has many more files than its bytes ask for."""
     return table.files - table.bytes // COMPACTED > TOO_MANY
 

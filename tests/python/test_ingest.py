@@ -521,7 +521,7 @@ def test_duplicates_that_can_no_longer_be_found_again_are_an_error(
     contract = parse_contract(node({"id": "string", "at": "timestamp"}, {"deduplicate": rule}))
     stream = Stream.of(Project(tmp_path), contract)
     monkeypatch.setattr(ingest, "commit_of", lambda *_: None)
-    monkeypatch.setattr(tables, "state", lambda *_: tables.State(5, 1, 1, {}))
+    monkeypatch.setattr(tables, "state", lambda *_: tables.State(5, {}))
     with pytest.raises(WorkError, match="batch 3 was cut short so long ago that the log of bronze"):
         Writer(stream, contract, Stopping())._bronze_before(None, 3, done=True)
 
