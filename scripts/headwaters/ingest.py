@@ -199,8 +199,6 @@ def start_spark(project: Project) -> Any:
     """
     from pyspark.sql import SparkSession
 
-    from headwaters.tables import COMPACTION
-
     find_java()
     (project.lake / "logs").mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
@@ -210,7 +208,6 @@ def start_spark(project: Project) -> Any:
         "spark.scheduler.mode": "FAIR",
         # as dbt sets it: a computed column that fails on one record is null, and does not stop all
         "spark.sql.ansi.enabled": "false",
-        **COMPACTION,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -578,15 +575,15 @@ class Writer:
 
     def _keep_up(self, spark: Any, table: Path) -> None:
         """Compact a table when small files have piled up: between two batches of its writer."""
-        from headwaters.tables import compact, needs_compaction, size
+        from headwaters.tables import compact, size, to_compact
 
         before = size(spark, table)
         if table == self.stream.bronze:
             self.stream.bytes = before.bytes
-        if not needs_compaction(before):
+        if (below := to_compact(before)) is None:
             return
         try:
-            compact(spark, table)
+            compact(spark, table, below)
         except Exception as error:  # the batch is written; the next one tries again
             _log(self.stream, compaction_failed=_one_line(self.stream, error))
         else:

@@ -122,7 +122,8 @@ def records(spark: Any, stream: Stream, contract: Contract, batch: Any, number: 
     if contract.form == "raw":
         found = spark.read.format("binaryFile").load(paths).withColumnRenamed("content", "value")
         return [_with_source_file(found, ["value"], stream.lake)]
-    frames = _read_by_schema(spark, str(contract.stream.format), options, paths)
+    read = _read_by_schema(spark, str(contract.stream.format), options, paths)
+    frames = [_beside_lineage(frame, contract) for frame in read]
     return [_with_source_file(frame, frame.columns, stream.lake) for frame in frames]
 
 
@@ -165,6 +166,14 @@ def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
     # of files that `records` reads, Spark only keeps the list
     raw = reader.text(folder).where(F.trim("value") != "")
     return _with_source_file(raw, ["value"], stream.lake)
+
+
+def _beside_lineage(frame: Any, contract: Contract) -> Any:
+    """A source's own columns; one that is called like a column of the lineage gets a `_` more."""
+    from headwaters.records import PLACE
+
+    taken = {*contract.origin, PLACE}
+    return frame.withColumnsRenamed({n: f"{n}_" for n in frame.columns if n.lower() in taken})
 
 
 def _with_source_file(frame: Any, columns: Sequence[str], lake: Path) -> Any:
@@ -251,7 +260,7 @@ def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
         name = {"skip": "skipChangeCommits", "ignore": "ignoreChanges"}[declared.on_change]
         options[name] = "true"
     path = str(declared.path) if _remote(stream) else str(stream.path)
-    raw = spark.readStream.format("delta").options(**options).load(path)
+    raw = _beside_lineage(spark.readStream.format("delta").options(**options).load(path), contract)
     if declared.source == "delta":
         return raw
     feed = ("_change_type", "_commit_version", "_commit_timestamp")

@@ -26,10 +26,11 @@ class State:
 
 @dataclass(frozen=True)
 class Size:
-    """How many files and bytes a table has."""
+    """How many files and bytes a table has; `below` counts files by a bound of their bytes."""
 
     files: int
     bytes: int
+    below: Mapping[int, int]
 
 
 def make_table(
@@ -100,9 +101,13 @@ def size(spark: SparkSession, path: Path) -> Size:
     checksum = path / "_delta_log" / f"{snapshot.version():020}.crc"
     try:
         known = json.loads(checksum.read_text())
-        return Size(known["numFiles"], known["tableSizeBytes"])
+        sizes = known["fileSizeHistogram"]
+        counted = list(zip(sizes["sortedBinBoundaries"], sizes["fileCounts"], strict=True))
+        below = {end: sum(n for start, n in counted if start < end) for end in SMALL}
+        return Size(known["numFiles"], known["tableSizeBytes"], below)
     except (OSError, ValueError, KeyError):
-        return Size(snapshot.numOfFiles(), snapshot.sizeInBytes())
+        files, total = snapshot.numOfFiles(), snapshot.sizeInBytes()
+        return Size(files, total, {SMALL[-1]: files - total // SMALL[-1]})
 
 
 def _snapshot(spark: SparkSession, path: Path) -> Any:
@@ -123,23 +128,22 @@ def add_columns(spark: SparkSession, path: Path, added: Sequence[tuple[str, str]
     spark.sql(f"alter table delta.`{path}` add columns ({_ddl(added)})")
 
 
-# Small files cost readers; files of this size and more are left alone, so that what a compaction
-# writes again stays bounded however large the table is.
-COMPACTED = 64 * 2**20
+# Small files cost readers. Files are joined with those of their own class, each eight times as
+# large as the one before, so that a row is written again three times at most and a batch waits for
+# little; larger ones are left alone. These are among the bounds by which Delta counts files.
+SMALL = (2**20, 2**23, 2**26)
 TOO_MANY = 50
-COMPACTION = {
-    "spark.databricks.delta.optimize.minFileSize": str(COMPACTED),
-    "spark.databricks.delta.optimize.maxFileSize": str(2 * COMPACTED),
-}
 
 
-def needs_compaction(table: Size) -> bool:
-    """Whether a table has many more files than its bytes ask for."""
-    return table.files - table.bytes // COMPACTED > TOO_MANY
+def to_compact(table: Size) -> int | None:
+    """The size below which a table has so many files that they are to be joined, or None."""
+    return next((bound for bound, files in table.below.items() if files > TOO_MANY), None)
 
 
-def compact(spark: SparkSession, path: Path) -> None:
-    """Join small files to larger ones. Readers of older versions keep the files that they need."""
+def compact(spark: SparkSession, path: Path, below: int) -> None:
+    """Join files smaller than this. Readers of older versions keep the files that they need."""
+    spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(below))
+    spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(2 * SMALL[-1]))
     spark.sql(f"optimize delta.`{path}`")
 
 

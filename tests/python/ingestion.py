@@ -37,7 +37,12 @@ def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
         env={**environment(lake), "HEADWATERS_DRIVER_MEMORY": memory},
         start_new_session=True,
     ) as process:
-        yield process
+        try:
+            yield process
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
         assert process.stdin
         process.stdin.close()
         process.wait(120)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -92,6 +93,12 @@ def _right(lake: Path, declared: list[Node], points: Counter[str]) -> bool:
     return right
 
 
+def _stop(*_: object) -> None:
+    """End as Ctrl-C does: the broker and the process that ingests end as well."""
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
     wanted, limit = [*sys.argv[1:], *["1000", "inf"][len(sys.argv) - 1 :]]
     sys.exit(main(int(wanted), float(limit)))

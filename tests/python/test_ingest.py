@@ -23,7 +23,7 @@ from headwaters.contract import parse_contract
 from headwaters.errors import WorkError
 from headwaters.ingest import Stopping, Stream, Writer
 from headwaters.project import Project
-from headwaters.records import wild_numbers
+from headwaters.records import PLACE, among, wild_numbers, with_place
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
@@ -179,6 +179,16 @@ def test_a_wild_number_is_looked_for_only_where_a_decimal_is_declared() -> None:
         assert wild('{"a": {"b": "1,0e100000000"}}', a=elements)
 
 
+def test_bad_records_are_found_again_among_few(spark: Any) -> None:
+    rows = spark.sql("select cast(id as string) as value, map('n', id) as counts from range(5000)")
+    raw = with_place(rows)
+    bad = raw.where("value in ('7', '4711')")
+    places = bad.selectExpr(f"bitmap_construct_agg({PLACE})").first()[0]
+    again = [row["value"] for row in raw.where(among(bytes(places))).collect()]
+    assert {"7", "4711"} <= set(again) and len(again) < 10
+    assert raw.where(among(bytes(4096))).count() == 0
+
+
 def test_a_csv_file_with_other_columns_stops_the_stream_before_it_is_read(
     ingester: Ingester,
 ) -> None:
@@ -203,11 +213,16 @@ def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -
     pq.write_table(new, folder / "b.parquet")
     other = pa.table({"id": ["4", "x"], "day": [date(2026, 1, 4), None], "extra": [1.5, None]})
     pq.write_table(other, folder / "c.parquet")
+    counts = pa.array([[("n", 1)]], pa.map_(pa.string(), pa.int64()))
+    names = ["_Source_file", "_place", "id", "counts"]  # two that ingestion has itself
+    pq.write_table(pa.table([["s"], ["p"], [5], counts], names), folder / "d.parquet")
     ingester.run(stream)
+    own = '{"_Source_file_":"s","_place_":"p","counts":{"n":1}}'
     assert ingester.rows("orders", "id, day, note, _rescued, _source_file") == [
         [1, "2026-01-02", None, None, "landing/orders/a.parquet"],
         [3, "2026-01-03", None, '{"extra":"e"}', "landing/orders/b.parquet"],
         [4, "2026-01-04", None, '{"extra":1.5}', "landing/orders/c.parquet"],
+        [5, None, None, own, "landing/orders/d.parquet"],
     ]
     assert ingester.quarantine() == [
         ["type", "id", "'x' is not a int", '{"id":"x"}'],
