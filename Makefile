@@ -17,18 +17,19 @@ run: setup  ## everything: set up, land the sample data, ingest it, build and te
 	@$(BIN)/dbt build $$($(BIN)/headwaters engine status > /dev/null && echo --target engine)
 	@$(BIN)/headwaters summary
 
-KAFKA := HEADWATERS_LAKE=lake/kafka HEADWATERS_FINANCE_FROM=kafka
 FINANCE := source:bronze.financial_transactions source:bronze.insurance_claims
 
 .PHONY: run-kafka
+run-kafka: export HEADWATERS_LAKE := lake/kafka
+run-kafka: export HEADWATERS_FINANCE_FROM := kafka
 run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of its own (lake/kafka)
-	@$(KAFKA) $(BIN)/headwaters kafka start
-	@$(KAFKA) $(BIN)/headwaters simulate finance --to-kafka
-	@$(KAFKA) $(BIN)/headwaters ingest --once --select "$(FINANCE)"
-	@$(KAFKA) $(BIN)/headwaters audit --select "$(FINANCE)"
-	@$(KAFKA) $(BIN)/dbt build --select $(addsuffix +,$(FINANCE))
-	@$(KAFKA) $(BIN)/headwaters summary
-	@$(KAFKA) $(BIN)/headwaters kafka stop
+	@$(BIN)/headwaters kafka start
+	@trap "$(BIN)/headwaters kafka stop" EXIT; \
+	$(BIN)/headwaters simulate finance --to-kafka; \
+	$(BIN)/headwaters ingest --once --select "$(FINANCE)"; \
+	$(BIN)/headwaters audit --select "$(FINANCE)"; \
+	$(BIN)/dbt build --select $(addprefix @,$(FINANCE)); \
+	$(BIN)/headwaters summary
 
 .PHONY: test
 test:  ## all checks, as CI runs them, with the time that each took

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,16 @@ def test_every_make_target_of_a_page_exists(page: Path) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     named = {argument for arguments in commands(page, "make") for argument in arguments}
     assert {target for target in named if "=" not in target} <= targets
+
+
+def test_run_kafka_builds_whatever_its_models_and_tests_need(dbt: Dbt, schema: str) -> None:
+    told = subprocess.run(["make", "-n", "run-kafka"], cwd=ROOT, capture_output=True, text=True)
+    (selected,) = re.findall(r"dbt build --select ([^;]*);", told.stdout)
+    keys = ["--output", "json", "--output-keys", "unique_id", "depends_on"]
+    listed = dbt("ls", "--select", *selected.split(), *keys, schema=schema).result
+    built = {node["unique_id"]: node.get("depends_on", {}) for node in map(json.loads, listed)}
+    needed = {name for wanted in built.values() for name in wanted.get("nodes", ())}
+    assert len(built) > 70 and needed <= built.keys()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
