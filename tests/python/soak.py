@@ -1,7 +1,8 @@
 """`make soak`: SIGKILL ingestion again and again, then prove that nothing is lost or twice.
 
-`python tests/python/soak.py [kills [minutes]]` (1,000 by default, and no limit), resumable: lake,
-broker and what was done so far are in `lake/soak`. Each round sends new records to a topic and
+`python tests/python/soak.py [kills [minutes [lane]]]` (1,000 by default, and no limit), resumable:
+lake, broker and what was done so far are in `lake/soak`. Another lane, `lake/soak-2`, may run at
+the same time, as one alone leaves half of two cores idle; kills of all lanes count. Each round sends new records to a topic and
 lands them in a file, runs both streams, and kills the process with its Spark, at a named point or
 after a random time; every 25th round is audited, against the broker and the files. The summary is
 `docs/soak-ingestion.md`.
@@ -28,16 +29,16 @@ RECORDS = 200  # a round, in the topic and in a file; about what a run takes in 
 SUMMARY = ROOT / "docs" / "soak-ingestion.md"
 
 
-def main(kills: int, minutes: float) -> int:
+def main(kills: int, minutes: float, lane: int) -> int:
     """Go on from where the last call ended; 1 when an audit finds something wrong."""
     until = time.monotonic() + 60 * minutes
-    lake = ROOT / "lake" / "soak"
+    lake = ROOT / "lake" / (f"soak-{lane}" if lane > 1 else "soak")
     os.environ["HEADWATERS_LAKE"] = str(lake)
     broker = kafka.start(Project(ROOT)).servers
     kafka.make_topic(broker, TOPIC)
     state = lake / "soak.json"
     points: Counter[str] = Counter(json.loads(state.read_text()) if state.exists() else {})
-    done = points.pop("rounds", points.total())
+    done = points.pop("rounds", 0)
     topic = topic_stream(broker, TOPIC, batch=100)
     files = node(
         {"id": "string", "amount": "decimal(8, 2)"}, {"batch": {"max_files": 1}}, name="files"
@@ -45,8 +46,8 @@ def main(kills: int, minutes: float) -> int:
     landing = lake / "landing" / "files"
     landing.mkdir(parents=True, exist_ok=True)
     try:
-        while points.total() < kills and time.monotonic() < until:
-            random = Random(done)
+        while _killed().total() < kills and time.monotonic() < until:
+            random = Random(done + (lane - 1) * 1_000_000)
             records = [numbered(n) for n in range(done * RECORDS, (done + 1) * RECORDS)]
             kafka.send(broker, TOPIC, records)
             hidden = landing / f".{done}.jsonl"
@@ -60,21 +61,32 @@ def main(kills: int, minutes: float) -> int:
             points[point] += killed  # a run may end before it comes to its point
             state.write_text(json.dumps(points | Counter(rounds=done)))
             print(f"{points.total()} kills in {done} rounds ({point})", flush=True)
-            if ((killed and points.total() % 25 == 0) or points.total() == kills) and not _right(
-                lake, [topic, files], points
-            ):
+            due = (killed and points.total() % 25 == 0) or _killed().total() >= kills
+            if due and not _right(lake, [topic, files]):
                 return 1
     finally:
         kafka.stop(lake)
     return 0
 
 
-def _right(lake: Path, declared: list[Node], points: Counter[str]) -> bool:
+def _killed() -> Counter[str]:
+    """How often, by where, in all lanes."""
+    found: Counter[str] = Counter()
+    for state in (ROOT / "lake").glob("soak*/soak.json"):
+        found += Counter(json.loads(state.read_text()))
+    found.pop("rounds", None)
+    return found
+
+
+def _right(lake: Path, declared: list[Node]) -> bool:
     with start_worker(lake / "scratch") as process:
         ingester = Ingester(process, lake)
         ingester.run(*declared)
         lines = [line for one in declared for line in audit(ingester, one)]
     print(*lines, sep="\n", flush=True)
+    (lake / "audit.txt").write_text("".join(f"{line}\n" for line in lines))
+    audits = [file.read_text() for file in sorted((ROOT / "lake").glob("soak*/audit.txt"))]
+    points = _killed()
     right = all(line.endswith("right") for line in lines)
     named = {"time": "after a random time", "checkpoint": "before the checkpoint's mark"}
     counts = "".join(
@@ -88,7 +100,7 @@ def _right(lake: Path, declared: list[Node], points: Counter[str]) -> bool:
         "again and again, while new records arrive. Then `headwaters audit`\ncompares both "
         "sources with bronze and quarantine, record by record.\n\n"
         f"| killed | times |\n|---|--:|\n{counts}| in all | {points.total():,} |\n\n"
-        "The last audit:\n\n```text\n" + "\n".join(lines) + "\n```\n"
+        "The last audit of each lane:\n\n```text\n" + "".join(audits) + "```\n"
     )
     return right
 
@@ -100,5 +112,5 @@ def _stop(*_: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _stop)
-    wanted, limit = [*sys.argv[1:], *["1000", "inf"][len(sys.argv) - 1 :]]
-    sys.exit(main(int(wanted), float(limit)))
+    wanted, limit, lane = [*sys.argv[1:], *["1000", "inf", "1"][len(sys.argv) - 1 :]]
+    sys.exit(main(int(wanted), float(limit), int(lane)))
