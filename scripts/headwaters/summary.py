@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def summary(project: Project, console: Console | None = None) -> None:
     console.print()
     if not any(line.added for line in found):
         console.print("Nothing new: every table has the rows that it had before.")
-    console.print("Next, after `. .venv/bin/activate`:")
+    other = os.environ.get("HEADWATERS_LAKE")
+    lake = f" and `export HEADWATERS_LAKE={other}`" if other else ""
+    console.print(f"Next, after `. .venv/bin/activate`{lake}:", soft_wrap=True)
     width = max(len(command) for command, _ in NEXT)
     for command, purpose in NEXT:
         console.print(f"  {command:<{width}}  {purpose}", highlight=False, soft_wrap=True)

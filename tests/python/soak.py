@@ -2,10 +2,10 @@
 
 `python tests/python/soak.py [kills [minutes [lane]]]` (1,000 by default, and no limit), resumable:
 lake, broker and what was done so far are in `lake/soak`. Another lane, `lake/soak-2`, may run at
-the same time, as one alone leaves half of two cores idle; kills of all lanes count. Each round sends new records to a topic and
-lands them in a file, runs both streams, and kills the process with its Spark, at a named point or
-after a random time; every 25th round is audited, against the broker and the files. The summary is
-`docs/soak-ingestion.md`.
+the same time, as one alone leaves half of two cores idle; kills of all lanes count. Each round
+sends new records to a topic and lands them in a file, runs both streams, and kills the process with
+its Spark, at a named point or after a random time; every 25th round is audited, against the broker
+and the files. The summary is `docs/soak-ingestion.md`.
 """
 
 from __future__ import annotations
