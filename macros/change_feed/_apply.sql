@@ -5,18 +5,30 @@
     {%- if look.target_type != look.stage_type -%}
         {{ return(dict(look, refused='the columns changed')) }}
     {%- endif -%}
+    {%- set present = namespace(rows=look.updated + look.deleted) -%}
     {%- if look.rows > look.distinct -%}
         {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1 limit 3') -%}
     {%- elif look.inserted and check_target -%}
-        {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys, 't') | join(', ') ~ ' from ' ~ target ~ ' as t left semi join ' ~ stage
-            ~ " as s on s._operation = 'insert' and "  ~ equals(keys, 't', 's') ~ ' where ' ~ look.within_keys ~ ' limit 3') -%}
-    {%- endif -%}
-    {%- if look.rows > 0 -%}
-        {%- if look.rows == look.inserted -%}
-            {%- do run_query(_insert_sql(target, stage, settings)) -%}
-        {%- elif run_query(_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int != look.rows -%}
-            {{ return(dict(look, refused='the table did not have all the rows that changed')) }}
+        {%- if look.has_keys -%}
+            {%- set present.rows = run_query('select count(*) from ' ~ target ~ ' where ' ~ look.has_keys).rows[0][0] | int -%}
         {%- endif -%}
+        {%- if not look.has_keys or present.rows != look.updated + look.deleted -%}
+            {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys, 't') | join(', ') ~ ' from ' ~ target ~ ' as t left semi join ' ~ stage
+                ~ " as s on s._operation = 'insert' and "  ~ equals(keys, 't', 's') ~ ' where ' ~ look.within_keys ~ ' limit 3') -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if look.rows > 0 and look.rows == look.inserted -%}
+        {%- do run_query(_insert_sql(target, stage, settings)) -%}
+    {%- elif look.rows > 0 and look.has_keys -%}
+        {%- do run_query(_insert_sql(target, stage, settings, look.has_keys ~ look.lies_there)) -%}
+        {%- if check_target and not look.inserted -%}
+            {%- set present.rows = _rows_deleted_last(target) -%}
+        {%- endif -%}
+    {%- elif look.rows > 0 -%}
+        {%- set present.rows = (run_query(_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int) - look.inserted -%}
+    {%- endif -%}
+    {%- if present.rows != look.updated + look.deleted -%}
+        {{ return(dict(look, refused='the table did not have all the rows that changed')) }}
     {%- endif -%}
     {{ return(look) }}
 {% endmacro %}
@@ -58,8 +70,8 @@
 
 {#- Everything that the rest of the run needs to know of a stage: counts, where its rows are in the target, and whether its columns are
     still the target's. `bounds` are those that the stage was compared within, keys first: `misplaced` counts the keys that look new there
-    and lie in the target beyond, where `prune_by` promised that they would not. -#}
-{% macro _look_at(target, stage, keys, settings, bounds=[]) %}
+    and lie in the target beyond, where `prune_by` promised that they would not. `detail` is the target's. -#}
+{% macro _look_at(target, stage, keys, settings, detail, bounds=[]) %}
     {%- set before = _before_names(settings) -%}
     {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ equals(keys, 't', 's')
         ~ ' where ' ~ _within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ _within_bounds(bounds[keys | length:], 't') ~ ') is not true)' -%}
@@ -72,13 +84,25 @@
         (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
     ] -%}
     {%- set columns = keys + before -%}
+    {%- set marks = _marks_deleted_rows(detail) and keys | length == 1 and keys[0] not in _as_names(detail['partitionColumns']) -%}
+    {%- if marks -%}
+        {%- set columns = columns + _prune_columns(settings) -%}
+        {%- set key = adapter.quote(keys[0]) -%}
+        {%- do expressions.append('(select to_json(collect_set(cast(' ~ key ~ ' as string))) from (select ' ~ key ~ ' from ' ~ stage ~ ' limit 1001)) as some_keys') -%}
+    {%- endif -%}
     {%- set row = run_query('select ' ~ (expressions + _bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
     {%- set names = dict(zip(before, _prune_columns(settings))) -%}
     {%- set bounds = _bounds_of(row, columns) -%}
+    {%- set distinct = row['distinct_keys'] | int -%}
+    {#- where a row lay before, or lies now -#}
+    {%- set lies_there = ' and (' ~ _within_bounds(bounds[1:1 + before | length], names=names) ~ ' or ' ~ _within_bounds(bounds[1 + before | length:]) ~ ')' -%}
     {{ return({
         'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
-        'distinct': row['distinct_keys'] | int, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
-        'within': _within_bounds(bounds, 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'), 'stage_type': row['stage_type'], 'target_type': row['target_type'],
+        'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
+        'within': _within_bounds(bounds[:(keys + before) | length], 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'),
+        'stage_type': row['stage_type'], 'target_type': row['target_type'],
+        'has_keys': _has_keys(bounds[0], distinct, fromjson(row['some_keys'])) if marks else none,
+        'lies_there': lies_there if before and marks else '',
     }) }}
 {% endmacro %}
 
@@ -90,8 +114,39 @@
 {% endmacro %}
 
 
-{% macro _insert_sql(target, stage, settings) %}
-    {{ return('insert into ' ~ target ~ ' select * except (' ~ (['_operation'] + _before_names(settings)) | join(', ') ~ ') from ' ~ stage) }}
+{#- The staged rows as new rows; in place of those of the target that `replaced_where` describes, if it is given. A merge reads all columns
+    of every file in which a changed row may lie; what a condition describes is found in the key's column, and marked as deleted. -#}
+{% macro _insert_sql(target, stage, settings, replaced_where=none) %}
+    {{ return(
+        'insert into ' ~ target ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
+        ~ 'select * except (' ~ (['_operation'] + _before_names(settings)) | join(', ') ~ ') from ' ~ stage
+        ~ (" where _operation <> 'delete'" if replaced_where else '')
+    ) }}
+{% endmacro %}
+
+
+{#- A condition on the target that holds for the rows of a stage's keys, and for no other: where the values of the one key column are few,
+    or have no gap between them. None where there is no such condition. -#}
+{% macro _has_keys(key, distinct, some_keys) %}
+    {%- set is_number = key.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
+    {%- if is_number and not key.nulls and (key.greatest | int) - (key.least | int) + 1 == distinct -%}
+        {{ return(_within_bounds([key])) }}
+    {%- elif distinct <= 1000 and (is_number or key.type == 'string') -%}
+        {{ return(_within_bounds([dict(key, values=some_keys)])) }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Whether rows leave the table as marks beside its files (deletion vectors), which need not be written anew for it. -#}
+{% macro _marks_deleted_rows(detail) %}
+    {{ return((_as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true') }}
+{% endmacro %}
+
+
+{#- How many rows of a table the last of its replacements by a condition deleted. -#}
+{% macro _rows_deleted_last(relation) %}
+    {{ return((_history(relation, 10) | selectattr('parameters.predicate') | first).metrics.get('numDeletedRows', 0) | int) }}
 {% endmacro %}
 
 

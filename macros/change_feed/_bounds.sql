@@ -34,11 +34,11 @@
 {% endmacro %}
 
 
-{#- The bounds as a condition on a table's columns: `names` maps a bound's column to the table's, `alias` is the table's. -#}
-{% macro _within_bounds(bounds, alias, names=none) %}
+{#- The bounds as a condition on a table's columns: `names` maps a bound's column to the table's, `alias` is the table's, if it has one. -#}
+{% macro _within_bounds(bounds, alias=none, names=none) %}
     {%- set conditions = [] -%}
     {%- for bound in bounds if bound.type.split('(')[0] in ['tinyint', 'smallint', 'int', 'bigint', 'decimal', 'string', 'date', 'timestamp', 'timestamp_ntz'] -%}
-        {%- set column = alias ~ '.' ~ adapter.quote((names or {}).get(bound.column, bound.column)) -%}
+        {%- set column = (alias ~ '.' if alias else '') ~ adapter.quote((names or {}).get(bound.column, bound.column)) -%}
         {%- set within = [] -%}
         {%- if bound.least is not none -%}
             {%- do within.append(column ~ ' between ' ~ _literal(bound.least, bound.type) ~ ' and ' ~ _literal(bound.greatest, bound.type)) -%}

@@ -55,7 +55,8 @@
     {%- elif operation in ['DELETE', 'UPDATE'] -%}
         {{ return({'rows': metrics.get('numDeletedRows', metrics.get('numUpdatedRows', 1)) | int, 'inserts_only': false}) }}
     {%- endif -%}
-    {%- set rows = (metrics.get('numOutputRows', 0) | int) + (metrics.get('numDeletedRows', 0) | int) -%}
+    {#- what INSERT … REPLACE WHERE leaves in the files that it touches counts as output as well -#}
+    {%- set rows = (metrics.get('numOutputRows', 0) | int) - (metrics.get('numCopiedRows', 0) | int) + (metrics.get('numDeletedRows', 0) | int) -%}
     {{ return({'rows': [rows, 1] | max, 'inserts_only': false, 'uncounted': rows == 0}) }}
 {% endmacro %}
 
@@ -112,7 +113,7 @@
                     'commits': result.commits + 1,
                     'inserts_only': result.inserts_only and effect.inserts_only,
                     'uncounted': result.uncounted or effect.get('uncounted', false),
-                    'replaced': result.replaced or 'REPLACE' in commit.operation or commit.parameters.get('mode') == 'Overwrite' or commit.operation == 'RESTORE',
+                    'replaced': result.replaced or 'REPLACE' in commit.operation or (commit.parameters.get('mode') == 'Overwrite' and not commit.parameters.get('predicate')) or commit.operation == 'RESTORE',
                 }) -%}
                 {%- for horizon in vacuums if commit.at < horizon and not result.gap -%}
                     {%- do result.update({'gap': 'the change files of ' ~ spec.source ~ ' at version ' ~ commit.version ~ ' were vacuumed'}) -%}

@@ -54,7 +54,7 @@
         {%- elif commit.operation == 'RESTORE' -%}
             {%- set found.newest = commit.parameters.get('version') | int(-1) -%}
             {%- set found.hidden = found.newest < 0 -%}
-        {%- elif commit.operation == 'MERGE' or (commit.operation == 'WRITE' and commit.parameters.get('mode') == 'Append') -%}
+        {%- elif commit.operation == 'MERGE' or (commit.operation == 'WRITE' and (commit.parameters.get('mode') == 'Append' or commit.parameters.get('predicate'))) -%}
             {%- set found.ours = true -%}
         {%- elif _commit_effect(commit).rows > 0 -%}
             {%- set found.hidden = true -%}

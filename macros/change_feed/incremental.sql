@@ -54,12 +54,12 @@
     {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
     {%- set keys = _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []) -%}
     {%- set is_pruned = strategy == 'change_feed' and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
-    {%- set look = _look_at(target, stage, keys, settings, bounds if is_pruned else []) -%}
+    {%- set look = _look_at(target, stage, keys, settings, plan.detail, bounds if is_pruned else []) -%}
     {%- if look.misplaced -%}
         {%- set bounds = bounds[:keys | length] -%}
         {%- do _drop_stage(stage) -%}
         {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
-        {%- set look = _look_at(target, stage, keys, settings) -%}
+        {%- set look = _look_at(target, stage, keys, settings, plan.detail) -%}
     {%- endif -%}
     {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
     {%- set applied = _apply_stage(target, stage, keys, settings, look, check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}

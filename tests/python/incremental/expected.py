@@ -53,4 +53,7 @@ EXPECTED = {
     "chained_copy": """
         select grp, val > 20, sum(val) from items group by 1, 2 having count(*) > 1
     """,
+    # what was true when is in the feed, not in the rows: the same model, fully refreshed each time
+    "tracked": "select * from model.tracked_anew",
+    "tracked_anew": "select * from model.tracked",
 }

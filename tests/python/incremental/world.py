@@ -174,11 +174,6 @@ class World:
             places = ", ".join("?" * len(values))
             plain.execute(f"insert into {name} values ({places})", list(values))
 
-    def left_behind(self) -> list[str]:
-        """Tables in the schema of the models that are not models."""
-        tables = {row["tableName"] for row in self.sql("show tables in {schema}")}
-        return sorted(tables - set(EXPECTED))
-
     def options(self) -> list[str]:
         """What every dbt command of this world is told."""
         return [

@@ -47,12 +47,11 @@ select inline(array(_new._row)), if(_old._row is null, 'insert', 'update') as _o
 from _winners as _new left join _present as _old on _new.`id` <=> _old.`id`
 where _old._row is null or struct(_new.`moment`, _new._row) > struct(_old.`moment`, _old._row);
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.latest limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.latest__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.latest limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.latest__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.latest__stage;
 
-merge into world.latest as t using world.latest__stage as s
-on t.`id` = s.`id` and t.`id` between 1 and 7
-when matched then update set *
-when not matched and s._operation = 'insert' then insert *;
+insert into world.latest
+replace where `id` between 1 and 7 and `id` in (1, 7)
+select * except (_operation) from world.latest__stage where _operation <> 'delete';
 
 alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
 

@@ -53,14 +53,13 @@ select inline(array(coalesce(_new._row, _old._row))), _old._row.`grp` as _before
 from (select *, count(*) over (partition by `id`) as _copies from _appeared) as _new full outer join _disappeared as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation, _before_1)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, cast(min(`_before_1`) as string) as least_2, cast(max(`_before_1`) as string) as greatest_2, count_if(`_before_1` is null) as nulls_2, typeof(any_value(`_before_1`)) as type_2 from world.linear__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation, _before_1)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.linear__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, cast(min(`_before_1`) as string) as least_2, cast(max(`_before_1`) as string) as greatest_2, count_if(`_before_1` is null) as nulls_2, typeof(any_value(`_before_1`)) as type_2, cast(min(`grp`) as string) as least_3, cast(max(`grp`) as string) as greatest_3, count_if(`grp` is null) as nulls_3, typeof(any_value(`grp`)) as type_3 from world.linear__stage;
 
-select t.`id` from world.linear as t left semi join world.linear__stage as s on s._operation = 'insert' and t.`id` <=> s.`id` where t.`id` between 1 and 9 limit 3;
+select count(*) from world.linear where `id` between 1 and 9 and `id` in (1, 9);
 
-merge into world.linear as t using world.linear__stage as s
-on t.`id` = s.`id` and t.`id` between 1 and 9 and (t.`grp` between 'a' and 'a' or t.`grp` is null)
-when matched then update set *
-when not matched and s._operation = 'insert' then insert *;
+insert into world.linear
+replace where `id` between 1 and 9 and `id` in (1, 9) and ((`grp` between 'a' and 'a' or `grp` is null) or `grp` between 'a' and 'c')
+select * except (_operation, _before_1) from world.linear__stage where _operation <> 'delete';
 
 alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = 'null');
 

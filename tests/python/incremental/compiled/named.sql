@@ -44,13 +44,11 @@ select inline(array(coalesce(_new._row, _old._row))), case when _old._row is nul
 from (select *, count(*) over (partition by `id`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.named__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
 
-merge into world.named as t using world.named__stage as s
-on t.`id` <=> s.`id` and (t.`id` between 1 and 9 or t.`id` is null)
-when matched and s._operation = 'delete' then delete
-when matched then update set *
-when not matched and s._operation = 'insert' then insert *;
+insert into world.named
+replace where (`id` between 1 and 9 and `id` in (1, 3, 9) or `id` is null)
+select * except (_operation) from world.named__stage where _operation <> 'delete';
 
 alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
 

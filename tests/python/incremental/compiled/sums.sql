@@ -30,12 +30,11 @@ select * from final
 where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or coalesce(_delta.`quarters`, 0) <> 0
 );
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, 0 as misplaced, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
+select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, count(distinct struct(`id`)) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.sums__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
 
-merge into world.sums as t using world.sums__stage as s
-on t.`id` = s.`id` and t.`id` between 1 and 7
-when matched then update set *
-when not matched and s._operation = 'insert' then insert *;
+insert into world.sums
+replace where `id` between 1 and 7 and `id` in (1, 7)
+select * except (_operation) from world.sums__stage where _operation <> 'delete';
 
 alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
 
