@@ -84,8 +84,8 @@
         (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
     ] -%}
     {%- set columns = keys + before -%}
-    {%- set marks = _marks_deleted_rows(detail) and keys | length == 1 and keys[0] not in _as_names(detail['partitionColumns']) -%}
-    {%- if marks -%}
+    {%- set is_replaceable = _is_replaceable(keys, settings, detail) -%}
+    {%- if is_replaceable -%}
         {%- set columns = columns + _prune_columns(settings) -%}
         {%- set key = adapter.quote(keys[0]) -%}
         {%- do expressions.append('(select to_json(collect_set(cast(' ~ key ~ ' as string))) from (select ' ~ key ~ ' from ' ~ stage ~ ' limit 1001)) as some_keys') -%}
@@ -101,8 +101,8 @@
         'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
         'within': _within_bounds(bounds[:(keys + before) | length], 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'),
         'stage_type': row['stage_type'], 'target_type': row['target_type'],
-        'has_keys': _has_keys(bounds[0], distinct, fromjson(row['some_keys'])) if marks else none,
-        'lies_there': lies_there if before and marks else '',
+        'has_keys': _has_keys(bounds[0], distinct, fromjson(row['some_keys'])) if is_replaceable else none,
+        'lies_there': lies_there if before and is_replaceable else '',
     }) }}
 {% endmacro %}
 
@@ -138,9 +138,16 @@
 {% endmacro %}
 
 
-{#- Whether rows leave the table as marks beside its files (deletion vectors), which need not be written anew for it. -#}
-{% macro _marks_deleted_rows(detail) %}
-    {{ return((_as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true') }}
+{#- Whether rows of the target can be replaced by a condition on their key: where they are marked as deleted beside their files (deletion
+    vectors), and the key is one column, within those files. Delta parses the condition again with its columns unquoted, and would
+    take some words for something else. -#}
+{% macro _is_replaceable(keys, settings, detail) %}
+    {%- set words = ['current_path', 'false', 'from', 'not', 'null', 'select', 'true', 'values'] -%}
+    {{ return(
+        (_as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true'
+        and keys | length == 1 and keys[0] not in _as_names(detail['partitionColumns'])
+        and not (keys + _prune_columns(settings)) | map('lower') | select('in', words) | list
+    ) }}
 {% endmacro %}
 
 
