@@ -72,9 +72,10 @@
         {{ return(range) }}
     {%- endif -%}
     {%- if range.replaced -%}
-        {%- set columns = run_query('select typeof((select struct(*) from ' ~ spec.source ~ ' version as of ' ~ from.version ~ ' limit 1)) as before, '
-            ~ 'typeof((select struct(*) from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1)) as after').rows[0] -%}
-        {%- if columns['before'] != columns['after'] -%}
+        {%- set versions = [from.version, spec.version] -%}
+        {%- for version in range.replaced -%}{%- do versions.extend([version - 1, version]) -%}{%- endfor -%}
+        {#- in between as well: of columns that came and went the feed cannot be read -#}
+        {%- if _columns_at(spec.source, versions).values() | unique | list | length > 1 -%}
             {{ return(dict(range, gap=spec.source ~ ' was replaced by a table of other columns')) }}
         {%- endif -%}
     {%- endif -%}
@@ -85,9 +86,29 @@
 {% endmacro %}
 
 
-{#- The same from commits that are already known, newest first. -#}
+{#- Whether a commit puts other rows, and maybe other columns, in place of the whole table. -#}
+{% macro _replaces_all(commit) %}
+    {{ return('REPLACE' in commit.operation or commit.operation == 'RESTORE' or (commit.parameters.get('mode') == 'Overwrite' and not commit.parameters.get('predicate'))) }}
+{% endmacro %}
+
+
+{#- The columns of a table at some of its versions, as Spark writes a struct's type: a mapping by version. -#}
+{% macro _columns_at(source, versions) %}
+    {%- set columns = {} -%}
+    {%- for some in versions | unique | batch(100) -%}
+        {%- set types = [] -%}
+        {%- for version in some -%}
+            {%- do types.append('typeof((select struct(*) from ' ~ source ~ ' version as of ' ~ version ~ ' limit 1)) as columns_' ~ loop.index) -%}
+        {%- endfor -%}
+        {%- do columns.update(zip(some, run_query('select ' ~ types | join(', ')).rows[0].values())) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}
+
+
+{#- What `_range` says, from commits that are already known, newest first. `replaced` are the versions that replaced the whole table. -#}
 {% macro _range_of(spec, from, commits) %}
-    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'replaced': false, 'uncounted': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
+    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'replaced': [], 'uncounted': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
     {%- set span = spec.source ~ ' from version ' ~ from.version ~ ' to ' ~ spec.version -%}
     {%- if from.version > spec.version -%}
         {%- do result.update({'gap': spec.source ~ ' is at version ' ~ spec.version ~ ', behind the ' ~ from.version ~ ' that was read last: it was restored elsewhere or made anew'}) -%}
@@ -113,8 +134,8 @@
                     'commits': result.commits + 1,
                     'inserts_only': result.inserts_only and effect.inserts_only,
                     'uncounted': result.uncounted or effect.get('uncounted', false),
-                    'replaced': result.replaced or 'REPLACE' in commit.operation or (commit.parameters.get('mode') == 'Overwrite' and not commit.parameters.get('predicate')) or commit.operation == 'RESTORE',
                 }) -%}
+                {%- if _replaces_all(commit) -%}{%- do result.replaced.append(commit.version) -%}{%- endif -%}
                 {%- for horizon in vacuums if commit.at < horizon and not result.gap -%}
                     {%- do result.update({'gap': 'the change files of ' ~ spec.source ~ ' at version ' ~ commit.version ~ ' were vacuumed'}) -%}
                 {%- endfor -%}

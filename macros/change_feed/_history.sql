@@ -31,15 +31,26 @@
     {%- for commit in commits if commit.operation == 'VACUUM START' -%}
         {%- set first.horizon = [first.horizon, _vacuumed_before(commit)] | max -%}
     {%- endfor -%}
+    {%- set replaced = [] -%}
+    {%- for commit in commits[:-1] if commit.version <= spec.version and _replaces_all(commit) -%}
+        {%- do replaced.extend([commit.version - 1, commit.version]) -%}
+    {%- endfor -%}
+    {%- set columns = _columns_at(spec.source, replaced) -%}
     {%- for commit in commits if commit.version <= spec.version and first.known -%}
         {%- set starts = first.commit is not none and first.commit.operation == 'SET TBLPROPERTIES' and 'delta.enableChangeDataFeed' in (first.commit.parameters | string) -%}
-        {%- if first.commit is not none and (starts or commit.at < first.horizon or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
+        {%- if first.commit is not none and (starts or commit.at < first.horizon or _loses_columns(columns, first.commit.version) or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
             {%- set first.known = false -%}
         {%- else -%}
             {%- set first.commit = commit -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(first.commit) }}
+{% endmacro %}
+
+
+{#- Whether a replacement took columns away: not all that were there are the first of those that are. -#}
+{% macro _loses_columns(columns, version) %}
+    {{ return(version in columns and not (columns[version][:-1] ~ ',').startswith(columns[version - 1][:-1] ~ ',')) }}
 {% endmacro %}
 
 

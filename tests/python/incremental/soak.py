@@ -38,7 +38,7 @@ from incremental.histories import drawn, follow
 from incremental.world import INPUTS, ROOT, World
 
 SCHEMA = "soak"
-COUNTS = {"history": 100, "stop": 50, "kill": 20}
+COUNTS = {"history": 100, "stop": 50, "kill": 25}
 KILLS = 5
 FEW = 4  # models that a history chooses, beside those that they read
 KILLED = ("linear", "latest_pruned", "people_totals", "sums", "chained_sums", "latest")
@@ -88,7 +88,7 @@ def kill(world: World, number: int) -> str:
         before = {name: world.version(f"{{inputs}}.{name}") for name in INPUTS}
         for statement in statements:
             world.change(statement)
-        patience = chance.uniform(4, 14)
+        patience = chance.uniform(3, 10)
         killed += _kill_run(world, patience)
         world.story.append(f"(killed after {patience:.1f} s)")
         go_back(world, chance, before)

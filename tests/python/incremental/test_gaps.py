@@ -62,6 +62,15 @@ HAPPENS: dict[str, tuple[list[str], str]] = {
         [f"create or replace table {{it}} {FEED_ON} as select 1 as id, 2L as val, 3 as more"],
         "{it} was replaced by a table of other columns",
     ),
+    "came_and_went": (
+        [
+            "alter table {it} add columns (more int)",
+            "insert into {it} values (7, 7, 7)",
+            "restore table {it} to version as of 1",
+            "insert into {it} values (8, 8)",
+        ],
+        "{it} was replaced by a table of other columns",
+    ),
     "restored": (
         ["update {it} set val = 9", "restore table {it} to version as of 1"],
         "no changes, of 8 changed input rows",
@@ -87,6 +96,8 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "refuses": "{{ config(on_gap='fail') }}" + MODEL % "made_anew",
         "looks_up": LOOKUP,
         "looks_away": "{{ config(on_lookup_change='ignore') }}" + LOOKUP,
+        "periods": "{{ config(incremental_strategy='history') }}"
+        "select id, val, _image from {{ images(source('inputs', 'came_and_went')) }}",
         "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
     }
     folder = new_project(
@@ -119,6 +130,9 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert "on_gap: fail, so the table was left as it is" in said["refuses"]
     refuses = spark.sql(f"select id, val from {schema}.refuses order by id").collect()
     assert [tuple(row) for row in refuses] == [(1, 10), (2, 20)]
+    assert "was replaced by a table of other columns" in said["periods"]
+    periods = spark.sql(f"select id, val from {schema}.periods where is_current order by id")
+    assert [tuple(row) for row in periods.collect()] == [(1, 10), (2, 20), (8, 8)]
     assert "settings of the model are not what built the table" in said["settings"]
     assert f"lookup {inputs}.lookups changed" in said["looks_up"]
     assert said["looks_away"] == "no changes"
