@@ -107,7 +107,7 @@
     {%- set keys = _as_list(config.get('unique_key')) -%}
     {%- if strategy in ['affected_keys', 'signed_sum'] -%}
         {%- set anew = _one_row_a_key_sql(target, keys, anew) -%}
-    {%- elif strategy == 'change_feed' and not config.get('latest_by') -%}
+    {%- elif strategy == 'change_feed' and not config.get('latest_by') and _may_repeat_keys(keys, columns, sql) -%}
         {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1 limit 3') -%}
     {%- endif -%}
     {%- set audit = '' -%}
