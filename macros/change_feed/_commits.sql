@@ -72,10 +72,9 @@
         {{ return(range) }}
     {%- endif -%}
     {%- if range.replaced -%}
-        {%- set versions = [from.version, spec.version] -%}
-        {%- for version in range.replaced -%}{%- do versions.extend([version - 1, version]) -%}{%- endfor -%}
         {#- in between as well: of columns that came and went the feed cannot be read -#}
-        {%- if _columns_at(spec.source, versions).values() | unique | list | length > 1 -%}
+        {%- set columns = _columns_around(spec.source, range.replaced, [from.version, spec.version]) -%}
+        {%- if columns.values() | unique | list | length > 1 -%}
             {{ return(dict(range, gap=spec.source ~ ' was replaced by a table of other columns')) }}
         {%- endif -%}
     {%- endif -%}
@@ -92,8 +91,10 @@
 {% endmacro %}
 
 
-{#- The columns of a table at some of its versions, as Spark writes a struct's type: a mapping by version. -#}
-{% macro _columns_at(source, versions) %}
+{#- The columns of a table before and after each of some commits, and at further versions: a mapping of versions to types of structs. -#}
+{% macro _columns_around(source, commits, further=[]) %}
+    {%- set versions = further | list -%}
+    {%- for version in commits -%}{%- do versions.extend([version - 1, version]) -%}{%- endfor -%}
     {%- set columns = {} -%}
     {%- for some in versions | unique | batch(100) -%}
         {%- set types = [] -%}

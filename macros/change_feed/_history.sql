@@ -12,10 +12,18 @@
 {% endmacro %}
 
 
-{#- Every image from the first version whose changes are still known: that version's rows, and the feed after it. -#}
+{#- Every image from the first version whose changes are still known: that version's rows, and the feed after it. A column that came later is
+    null in those rows. -#}
 {% macro _all_images(spec) %}
     {%- set first = _first_known_commit(spec) -%}
-    {%- set snapshot = "(select *, 'insert' as _change_type, cast(" ~ first.version ~ ' as bigint) as _commit_version, timestamp_millis(' ~ first.at
+    {%- set newest = spec.source ~ ' version as of ' ~ spec.version -%}
+    {%- set known = _column_names(adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of ' ~ first.version)) -%}
+    {%- set columns = [] -%}
+    {%- for column in adapter.get_column_schema_from_query('select * from ' ~ newest) -%}
+        {%- set name = adapter.quote(column.name) -%}
+        {%- do columns.append(name if column.name | lower in known else '(select any_value(' ~ name ~ ') from ' ~ newest ~ ' where false) as ' ~ name) -%}
+    {%- endfor -%}
+    {%- set snapshot = '(select ' ~ columns | join(', ') ~ ", 'insert' as _change_type, cast(" ~ first.version ~ ' as bigint) as _commit_version, timestamp_millis(' ~ first.at
         ~ ') as _commit_timestamp from ' ~ spec.source ~ ' version as of ' ~ first.version -%}
     {%- if first.version == spec.version -%}
         {{ return(_images_sql(spec, snapshot ~ ')')) }}
@@ -33,12 +41,12 @@
     {%- endfor -%}
     {%- set replaced = [] -%}
     {%- for commit in commits[:-1] if commit.version <= spec.version and _replaces_all(commit) -%}
-        {%- do replaced.extend([commit.version - 1, commit.version]) -%}
+        {%- do replaced.append(commit.version) -%}
     {%- endfor -%}
-    {%- set columns = _columns_at(spec.source, replaced) -%}
+    {%- set columns = _columns_around(spec.source, replaced) -%}
     {%- for commit in commits if commit.version <= spec.version and first.known -%}
         {%- set starts = first.commit is not none and first.commit.operation == 'SET TBLPROPERTIES' and 'delta.enableChangeDataFeed' in (first.commit.parameters | string) -%}
-        {%- if first.commit is not none and (starts or commit.at < first.horizon or _loses_columns(columns, first.commit.version) or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
+        {%- if first.commit is not none and (starts or commit.at < first.horizon or (first.commit.version in replaced and _loses_columns(columns, first.commit.version)) or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
             {%- set first.known = false -%}
         {%- else -%}
             {%- set first.commit = commit -%}
@@ -50,7 +58,7 @@
 
 {#- Whether a replacement took columns away: not all that were there are the first of those that are. -#}
 {% macro _loses_columns(columns, version) %}
-    {{ return(version in columns and not (columns[version][:-1] ~ ',').startswith(columns[version - 1][:-1] ~ ',')) }}
+    {{ return(not (columns[version][:-1] ~ ',').startswith(columns[version - 1][:-1] ~ ',')) }}
 {% endmacro %}
 
 
