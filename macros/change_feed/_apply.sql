@@ -94,9 +94,11 @@
     {%- set before = _before_names(settings) -%}
     {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ equals(keys, 't', 's')
         ~ ' where ' ~ _within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ _within_bounds(bounds[keys | length:], 't') ~ ') is not true)' -%}
+    {#- distinct keys beside other aggregates would make Spark keep all of those for each key: they are counted apart -#}
     {%- set expressions = [
         'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
-        "count_if(_operation = 'delete') as deleted", 'count(distinct struct(' ~ _quoted(keys) | join(', ') ~ ')) as distinct_keys',
+        "count_if(_operation = 'delete') as deleted",
+        '(select count(distinct struct(' ~ _quoted(keys) | join(', ') ~ ')) from ' ~ stage ~ ') as distinct_keys',
         'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes',
         'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
         'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',

@@ -8,12 +8,12 @@
 {#- The rows that appeared in an input (`sign` 1) or disappeared from it (-1) between two of its versions, as a subquery with the
     input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
-    see `_recovered_inputs`. Where one commit changed rows there is nothing to sum, and where all only inserted there are no images. -#}
+    see `_recovered_inputs`. Where one commit changed rows there is nothing to sum, and where all only inserted nothing disappeared. -#}
 {% macro _net_rows(range, source, sign) %}
     {%- set feed = _feed_sql(source, range.from, range.to) -%}
     {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
     {%- if range.inserts_only -%}
-        {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ (' where false' if sign < 0 else '') ~ ')') }}
+        {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ')') }}
     {%- elif range.commits == 1 -%}
         {%- set images = "('insert', 'update_postimage')" if sign > 0 else "('delete', 'update_preimage')" -%}
         {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ' where _change_type in ' ~ images ~ ')') }}

@@ -38,9 +38,10 @@
         {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
         {%- set range = plan.ranges[spec.source] -%}
         {%- set appeared = _with_inputs(sql, {spec.text: _net_rows(range, spec.source, 1)}) -%}
-        {%- set disappeared = _with_inputs(sql, {spec.text: _net_rows(range, spec.source, -1)}) -%}
-        {%- if not settings.get('latest_by') -%}
-            {{ return(_difference_sql(appeared, disappeared, settings)) }}
+        {%- if not settings.get('latest_by') and range.inserts_only -%}
+            {{ return('select *' ~ _before_sql(settings) ~ ", 'insert' as _operation from (\n" ~ appeared ~ '\n)') }}
+        {%- elif not settings.get('latest_by') -%}
+            {{ return(_difference_sql(appeared, _with_inputs(sql, {spec.text: _net_rows(range, spec.source, -1)}), settings)) }}
         {%- elif range.inserts_only -%}
             {{ return(_newer_rows_sql(target, _latest_rows_sql(appeared, settings), settings, bounds)) }}
         {%- endif -%}
@@ -101,11 +102,11 @@
 
 
 {#- Where the row that a change replaces lay, as columns `_before_1`, … of the stage: its own values, not the new row's, so that a row
-    that moved is found where it was. -#}
-{% macro _before_sql(settings, row) %}
+    that moved is found where it was. Without a `row` that is replaced, where the new one lies. -#}
+{% macro _before_sql(settings, row=none) %}
     {%- set columns = [] -%}
     {%- for column in _prune_columns(settings) -%}
-        {%- do columns.append(', ' ~ row ~ '.' ~ adapter.quote(column) ~ ' as _before_' ~ loop.index) -%}
+        {%- do columns.append(', ' ~ (row ~ '.' if row else '') ~ adapter.quote(column) ~ ' as _before_' ~ loop.index) -%}
     {%- endfor -%}
     {{ return(columns | join) }}
 {% endmacro %}
