@@ -159,12 +159,12 @@ class Cells:
             hand = f"insert into {TARGET} select * from {exact}"
         variants: list[tuple[str, str, Callable[[], Any]]] = [
             ("replace", "bench.replaced", lambda: self.sql(replace)),
-            # merges the same rows whatever share of them changed
-            *([("look-back merge", TARGET, lambda: self.sql(look_back))] * (share == SHARES[0])),
             ("by hand", TARGET, lambda: self.sql(hand)),
             ("headwaters", TARGET, self.dbt),
             ("the other way", TARGET, self.dbt_otherwise),
         ]
+        if share == SHARES[0]:  # it merges the same rows whatever share of them changed
+            variants.insert(1, ("look-back merge", TARGET, lambda: self.sql(look_back)))
         case = f"{place}, {share:.2%}"
         for name, table, work in variants:
             if table == TARGET and self.version(TARGET) != state:

@@ -52,7 +52,7 @@
 {% macro _may_repeat_keys(keys, columns, sql) %}
     {%- set names = keys | map('lower') | list -%}
     {%- set integers = [] -%}
-    {%- for column in columns if column.name | lower in names and column.dtype in ['tinyint', 'smallint', 'int', 'bigint'] -%}
+    {%- for column in columns if column.name | lower in names and _is_integer(column.dtype) -%}
         {%- do integers.append(column.name) -%}
     {%- endfor -%}
     {%- if not integers -%}{{ return(true) }}{%- endif -%}
@@ -149,13 +149,17 @@
 {#- A condition on the target that holds for the rows of a stage's keys, and for no other: where the values of the one key column are few,
     or have no gap between them. None where there is no such condition. -#}
 {% macro _has_keys(key, distinct, some_keys) %}
-    {%- set is_number = key.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
-    {%- if is_number and not key.nulls and (key.greatest | int) - (key.least | int) + 1 == distinct -%}
+    {%- if _is_integer(key.type) and not key.nulls and (key.greatest | int) - (key.least | int) + 1 == distinct -%}
         {{ return(_within_bounds([key])) }}
-    {%- elif distinct <= 1000 and (is_number or key.type == 'string') -%}
+    {%- elif distinct <= 1000 and (_is_integer(key.type) or key.type == 'string') -%}
         {{ return(_within_bounds([dict(key, values=some_keys)])) }}
     {%- endif -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{% macro _is_integer(type) %}
+    {{ return(type in ['tinyint', 'smallint', 'int', 'bigint']) }}
 {% endmacro %}
 
 
