@@ -32,7 +32,7 @@ run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of 
 	$(BIN)/headwaters summary
 
 .PHONY: test
-test:  ## all checks, as CI runs them, with the time that each took
+test:  ## the checks, with the time that each took; CI runs test-slow as well
 	@scripts/checks setup-dev lint+types+dbt-test+pytest-incremental+pytest-rest
 
 .PHONY: setup
@@ -86,7 +86,7 @@ soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for
 bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-bench-%: setup-dev  ## one of them: bench-dbt_start, bench-file_ingestion, bench-ingest, bench-incremental
+bench-%: setup-dev  ## one of them: bench-dbt_start, bench-file_ingestion, bench-incremental, bench-ingest, bench-maintenance
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental
@@ -101,4 +101,4 @@ clean:  ## remove everything that was made: environment, lake, target, logs
 
 .PHONY: help
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## /\1\t/' | expand -t 20

@@ -18,9 +18,12 @@
         {{ exceptions.raise_compiler_error(where ~ ' has ' ~ kinds | select('equalto', wanted) | list | length ~ ' inputs in ' ~ wanted ~ '(); it needs '
             ~ ('at least one.' if strategy == 'affected_keys' else 'exactly one. Mark inputs that change rarely with lookup(), or use affected_keys for several changing inputs.')) }}
     {%- endif -%}
-    {%- set code = modules.re.sub("(?s)/\\*.*?\\*/|--[^\\n]*|('(?:[^'\\\\]|\\\\.)*')", '\\1 ', _without_inputs(sql, inputs)) -%}
+    {%- set code = _without_comments(_without_inputs(sql, inputs)) -%}
     {%- do _check_bare_inputs(where, code, wanted) -%}
     {%- do _check_deterministic(where, code, settings) -%}
+    {%- if strategy != 'affected_keys' -%}
+        {%- do _check_read_once(where, sql, (inputs | selectattr('kind', 'equalto', wanted) | list)[0]) -%}
+    {%- endif -%}
     {%- if 'lookup' not in kinds -%}
         {%- do _check_linear(where, strategy, code, settings) -%}
     {%- endif -%}
@@ -65,6 +68,11 @@
 {% endmacro %}
 
 
+{% macro _without_comments(code) %}
+    {{ return(modules.re.sub("(?s)/\\*.*?\\*/|--[^\\n]*|('(?:[^'\\\\]|\\\\.)*')", '\\1 ', code)) }}
+{% endmacro %}
+
+
 {% macro _without_texts(code) %}
     {{ return(modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", "''", code)) }}
 {% endmacro %}
@@ -89,26 +97,6 @@
 {% endmacro %}
 
 
-{#- Where each row of the input makes its own rows of the model, and where sums of weighed rows are all that is taken of them. Not asked where
-    a lookup is read, which may well be summed up before it is joined. -#}
-{% macro _check_linear(where, strategy, code, settings) %}
-    {%- if strategy not in ['change_feed', 'signed_sum'] -%}{{ return('') }}{%- endif -%}
-    {%- set refused = 'distinct(?!\\s+from)|having|limit(?=\\s+\\d)|offset(?=\\s+\\d)|over(?=\\s*\\()|(?:intersect|except|union)(?!\\s*(?:all\\b|\\())|(?:count|avg|mean|min|max|first|last|any_value|median|collect_list|collect_set|array_agg|count_if|max_by|min_by|stddev|variance)(?=\\s*\\()' -%}
-    {%- set refused = refused if strategy == 'signed_sum' else 'group\\s+by|sum(?=\\s*\\()|' ~ refused -%}
-    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', _without_texts(code)) -%}
-    {%- if found and strategy == 'change_feed' -%}
-        {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`: a row of its result would depend on more than one row of the input. Use affected_keys, which computes whole keys anew'
-            ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
-    {%- elif found -%}
-        {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`, which cannot be kept up by adding. Sums of `… * _weight` and the count `sum(_weight)` can; averages go into derived; for the rest there is affected_keys.') }}
-    {%- elif strategy == 'signed_sum' -%}
-        {%- for sum in modules.re.finditer('(?i)\\bsum\\s*\\(((?:[^()]|\\((?:[^()]|\\((?:[^()]|\\([^()]*\\))*\\))*\\))*)\\)', code) if '_weight' not in sum.group(1) -%}
-            {{ exceptions.raise_compiler_error(where ~ ' has sum(' ~ sum.group(1) | trim ~ ') without _weight, which would count rows that disappear as well. Write sum(' ~ sum.group(1) | trim ~ ' * _weight).') }}
-        {%- endfor -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {#- What gives another answer on another day cannot be kept by following changes. -#}
 {% macro _check_deterministic(where, code, settings) %}
     {%- set allowed = _as_list(settings.get('allow_nondeterministic')) | map('lower') | list -%}
@@ -130,10 +118,16 @@
 {% endmacro %}
 
 
-{#- Columns that the configuration names and the model's SQL does not give; and inputs without a change feed. Asked where a table is built anew. -#}
-{% macro _check_columns(strategy, target, columns, inputs, settings) %}
+{#- Columns that the configuration names and the model's SQL does not give; columns that cannot be compared; and inputs without a change feed. Asked where a table is built anew. -#}
+{% macro _check_columns(strategy, target, sql, columns, inputs, settings) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- set wanted = {'unique_key': _as_list(settings.get('unique_key')), 'latest_by': _as_list(settings.get('latest_by')), 'prune_by': _as_list(settings.get('prune_by'))} -%}
+    {%- if strategy == 'signed_sum' -%}
+        {%- do wanted.update({'sum(_weight)': [_weight_column(sql)]}) -%}
+    {%- endif -%}
+    {%- for column in columns if modules.re.search('\\b(map<|variant\\b)', column.dtype) -%}
+        {{ exceptions.raise_compiler_error(target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Spark cannot say whether two of those are the same. Select map_entries(…) or to_json(…) of it.') }}
+    {%- endfor -%}
     {%- for spec in inputs if spec.kind == 'affected' -%}
         {%- do wanted.update({'key of affected(' ~ spec.source ~ ')': spec.key | list}) -%}
     {%- endfor -%}

@@ -62,7 +62,7 @@
 
 
 {#- What an input's table went through between two of its versions, and whether its change feed can tell it.
-    Returns rows (changed, an upper bound), commits (that changed rows), inserts_only, columns_added, and gap: why the range cannot
+    Returns rows (changed, an upper bound), commits (that changed rows), inserts_only, columns_added, columns_altered, and gap: why the range cannot
     be read, or none. -#}
 {% macro _range(spec, from) %}
     {#- commits may have come since the version was pinned: ask for some more than the range -#}
@@ -71,11 +71,11 @@
     {%- if range.gap or spec.kind == 'lookup' -%}
         {{ return(range) }}
     {%- endif -%}
-    {%- if range.replaced -%}
+    {%- if range.replaced or range.columns_altered -%}
         {#- in between as well: of columns that came and went the feed cannot be read -#}
         {%- set columns = _columns_around(spec.source, range.replaced, [from.version, spec.version]) -%}
         {%- if columns.values() | unique | list | length > 1 -%}
-            {{ return(dict(range, gap=spec.source ~ ' was replaced by a table of other columns')) }}
+            {{ return(dict(range, gap=spec.source ~ (' was replaced by a table of other columns' if range.replaced else ' changed the types or the order of its columns'))) }}
         {%- endif -%}
     {%- endif -%}
     {%- if range.uncounted -%}
@@ -109,7 +109,7 @@
 
 {#- What `_range` says, from commits that are already known, newest first. `replaced` are the versions that replaced the whole table. -#}
 {% macro _range_of(spec, from, commits) %}
-    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'replaced': [], 'uncounted': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
+    {%- set result = {'rows': 0, 'commits': 0, 'inserts_only': true, 'columns_added': false, 'columns_altered': false, 'replaced': [], 'uncounted': false, 'gap': none, 'from': from.version, 'to': spec.version, 'versions': spec.version - from.version} -%}
     {%- set span = spec.source ~ ' from version ' ~ from.version ~ ' to ' ~ spec.version -%}
     {%- if from.version > spec.version -%}
         {%- do result.update({'gap': spec.source ~ ' is at version ' ~ spec.version ~ ', behind the ' ~ from.version ~ ' that was read last: it was restored elsewhere or made anew'}) -%}
@@ -143,6 +143,8 @@
             {%- endif -%}
             {%- if commit.operation == 'ADD COLUMNS' -%}
                 {%- do result.update({'columns_added': true}) -%}
+            {%- elif commit.operation in ['CHANGE COLUMN', 'CHANGE COLUMNS', 'REPLACE COLUMNS'] -%}
+                {%- do result.update({'columns_altered': true}) -%}
             {%- elif commit.operation in ['RENAME COLUMN', 'DROP COLUMNS'] -%}
                 {%- do result.update({'gap': span ~ ' changed its columns (' ~ commit.operation ~ ' at version ' ~ commit.version ~ ')'}) -%}
             {%- endif -%}

@@ -32,6 +32,23 @@
 {% endmacro %}
 
 
+{#- Refuses, under `on_gap: fail`, a rebuild that nobody asked for where the feed has lost the commit that the table begins with: the table
+    would lose its oldest periods. -#}
+{% macro _refuse_lost_periods(target, plan, settings) %}
+    {%- set begins = fromjson(_as_mapping(plan.detail['properties']).get('headwaters.begins', 'null')) if plan.detail else none -%}
+    {%- if begins and _on_gap('history', settings) == 'fail' -%}
+        {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
+        {%- set first = _first_known_commit(spec) -%}
+        {%- if first.version != begins.version or (first.at - begins.at) | abs >= 100 -%}
+            {{ exceptions.raise_compiler_error(
+                target ~ ' would be built anew (' ~ plan.reason ~ ') and lose periods: it begins with version ' ~ begins.version ~ ' of ' ~ spec.source
+                ~ ', whose feed can be read from version ' ~ first.version ~ ' on. ' ~ _left_as_it_is('history', target)
+            ) }}
+        {%- endif -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- The oldest commit from which on the feed can tell everything. -#}
 {% macro _first_known_commit(spec) %}
     {%- set commits = _history(spec.source, 100000) -%}
@@ -63,16 +80,17 @@
 
 
 {#- From images to periods of validity. `sql` gives the model's columns and `_image`; the result has the model's columns,
-    valid_from, valid_to (exclusive, null while it is true) and is_current. Of two images at one moment the later commit's is true. A
-    deletion ends what earlier commits said, whatever their moments; what a later commit brings, it does not know. -#}
+    valid_from, valid_to (exclusive, null while it is true) and is_current. Of two images at one moment the later commit's is true,
+    and of one commit's the greater row. A deletion ends what earlier commits said, whatever their moments; what a later commit brings, it
+    does not know. -#}
 {% macro _periods_sql(sql, settings) %}
     {%- set keys = _quoted(settings.get('unique_key')) | join(', ') -%}
     {{ return(
-        'select * except (_image, _superseded, _cut, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (\n'
-        ~ 'select *, least(lead(_image.at) over (partition by ' ~ keys ~ ' order by _image.at, _image.version), _cut) as _until from (\n'
+        'select * except (_image, _superseded, _row, _cut, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (\n'
+        ~ 'select *, least(lead(_image.at) over (partition by ' ~ keys ~ ' order by _image.at, _image.version, _row), _cut) as _until from (\n'
         ~ 'select *, least(_image.until, min(if(_image.deleted, _image.at, null)) over (partition by ' ~ keys
         ~ ' order by _image.version range between 1 following and unbounded following)) as _cut from (\n'
-        ~ 'select *, _image.deleted and bool_or(not _image.deleted) over (partition by ' ~ keys ~ ', _image.version) as _superseded from (\n' ~ sql ~ '\n)\n'
+        ~ 'select *, _image.deleted and bool_or(not _image.deleted) over (partition by ' ~ keys ~ ', _image.version) as _superseded, struct(* except (_image)) as _row from (\n' ~ sql ~ '\n)\n'
         ~ ') where not _superseded\n) where not _image.deleted and (_cut is null or _cut > _image.at)\n) where _until is null or _until > _image.at'
     ) }}
 {% endmacro %}

@@ -1,9 +1,10 @@
 {#- What the next run of a model does and why: the one place where that is decided. Changes nothing.
     Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned inputs of the SQL), ranges (for each changing input's
-    source: what `_range` says), lookups (the same for lookups), and holds (the versions that the target holds). -#}
+    source: what `_range` says), lookups (the same for lookups), holds (the versions that the target holds), same_sql (the model's SQL built
+    it), recovered (a run was killed), and seen (the newest version of the target that was looked at then). -#}
 {% macro _plan(strategy, relation, exists, sql, settings, full_refresh=false) %}
     {%- set inputs = _inputs_of(sql) -%}
-    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'recovered': false} -%}
+    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'recovered': false, 'same_sql': false} -%}
     {%- if not exists -%}
         {{ return(dict(plan, reason='first run')) }}
     {%- elif flags.EMPTY -%}
@@ -23,11 +24,13 @@
     {%- if _as_names(state.detail['partitionColumns']) != _as_list(settings.get('partition_by')) and not (_as_list(settings.get('partition_by')) and _as_names(state.detail['clusteringColumns'])) -%}
         {{ return(dict(plan, reason='the table is not partitioned as the model says')) }}
     {%- endif -%}
-    {%- set holds = _recovered_inputs(relation, state) -%}
+    {%- do plan.update({'same_sql': true}) -%}
+    {%- set recovered = _recovered_inputs(relation, state) -%}
+    {%- set holds = recovered.inputs -%}
     {%- if holds is none -%}
         {{ return(dict(plan, reason='its history does not tell which versions of its inputs the table holds')) }}
     {%- endif -%}
-    {%- do plan.update({'holds': holds, 'recovered': state.pending is not none}) -%}
+    {%- do plan.update({'holds': holds, 'recovered': state.pending is not none, 'seen': recovered.seen}) -%}
     {%- set changed_rows = namespace(total=0) -%}
     {%- for spec in inputs -%}
         {%- set known = plan.lookups if spec.kind == 'lookup' else plan.ranges -%}
@@ -40,10 +43,9 @@
                 {%- if (range.rows > 0 or range.gap) and settings.get('on_lookup_change', 'rebuild') == 'rebuild' -%}
                     {{ return(dict(plan, reason='lookup ' ~ spec.source ~ ' changed')) }}
                 {%- endif -%}
-            {%- elif range.gap and settings.get('on_gap', 'rebuild') == 'fail' -%}
+            {%- elif range.gap and _on_gap(strategy, settings) == 'fail' -%}
                 {{ exceptions.raise_compiler_error(
-                    "The changes that " ~ relation ~ " has to follow are not there: " ~ range.gap ~ ". The model says on_gap: fail, so the "
-                    ~ "table was left as it is; `dbt run --full-refresh --select " ~ relation.identifier ~ "` rebuilds it."
+                    "The changes that " ~ relation ~ " has to follow are not there: " ~ range.gap ~ ". " ~ _left_as_it_is(strategy, relation)
                 ) }}
             {%- elif range.gap -%}
                 {{ return(dict(plan, reason=range.gap)) }}
@@ -63,38 +65,54 @@
     {#- a small change needs no question: only what may be a large share of the work is compared with all of it -#}
     {%- if changed_rows.total > 10000 -%}
         {%- set share = _share_changed(strategy, relation, sql, plan, settings) -%}
-        {%- if share.part > share.whole * (_replace_above(strategy, plan) if settings.get('replace_above') is none else settings.get('replace_above')) -%}
-            {{ return(dict(plan, reason='%.0f %% of the %s' | format([100 * share.part / ([share.whole, 1] | max), 100] | min, share.what))) }}
+        {%- if share.part > share.whole * (share.above if settings.get('replace_above') is none else settings.get('replace_above')) -%}
+            {%- set percent = [100 * share.part / ([share.whole, 1] | max), 100] | min -%}
+            {{ return(dict(plan, reason=('%.1f %% of the %s' if percent < 1 else '%.0f %% of the %s') | format(percent, share.what))) }}
         {%- endif -%}
     {%- endif -%}
     {{ return(dict(plan, choice='incremental', reason=changed_rows.total ~ ' rows changed')) }}
 {% endmacro %}
 
 
-{#- How much of what a full refresh does the changes make an incremental run do again: the keys that are computed anew, the rows of the
-    input that are added up, or the rows of the table that may be written. Returns part, whole and what, their name. -#}
-{% macro _share_changed(strategy, relation, sql, plan, settings) %}
-    {%- if strategy == 'affected_keys' -%}
-        {%- set key = (plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort -%}
-        {%- set row = run_query('select (select count(*) from (\n' ~ _touched_sql(strategy, sql, plan, settings) ~ '\n)) as touched, (select approx_count_distinct(struct('
-            ~ _quoted(key) | join(', ') ~ ')) from ' ~ relation ~ ') as present').rows[0] -%}
-        {{ return({'part': row['touched'] | int, 'whole': row['present'] | int, 'what': 'keys touched'}) }}
-    {%- elif strategy == 'signed_sum' -%}
-        {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'signed') | list)[0] -%}
-        {{ return({'part': plan.rows, 'whole': run_query('select count(*) from ' ~ _input_sql(spec)).rows[0][0] | int, 'what': 'rows of ' ~ spec.source ~ ' changed'}) }}
-    {%- endif -%}
-    {{ return({'part': plan.rows, 'whole': run_query('select count(*) from ' ~ relation).rows[0][0] | int, 'what': 'rows changed'}) }}
+{#- A history tells more than its input still does, so it is not rebuilt unless somebody says so. -#}
+{% macro _on_gap(strategy, settings) %}
+    {{ return(settings.get('on_gap') or ('fail' if strategy == 'history' else 'rebuild')) }}
 {% endmacro %}
 
 
-{#- The share above which a replacement is cheaper, by strategy. That of change_feed is between what `make bench-incremental` saw, a merge of 0.1 %
-    of the rows for half of the CPU of a replacement and one of 10 % for more than all of it; the others are not measured. Rows that only
-    came are appended, however many, where no key is computed anew. -#}
-{% macro _replace_above(strategy, plan) %}
-    {%- if strategy == 'change_feed' and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
-        {{ return(1.0) }}
+{% macro _left_as_it_is(strategy, relation) %}
+    {{ return(
+        'on_gap is fail' ~ (' where a history does not say otherwise' if strategy == 'history' else '') ~ ', so the table was left as it is; `dbt run --full-refresh --select '
+        ~ relation.identifier ~ '` rebuilds it' ~ (' from what the feed still has. Take a backup before.' if strategy == 'history' else '.')
+    ) }}
+{% endmacro %}
+
+
+{#- How much of what a full refresh does the changes make an incremental run do again: the keys that are computed anew, the rows of the
+    input that are added up, or the rows of the table that may be written. Returns part, whole, what, their name, and above: the share
+    above which a replacement is cheaper. Those of change_feed are what `make bench-incremental` saw; the others are not measured. -#}
+{% macro _share_changed(strategy, relation, sql, plan, settings) %}
+    {%- if strategy == 'affected_keys' -%}
+        {%- set row = run_query('select (select count(*) from (\n' ~ _touched_sql(strategy, sql, plan, settings) ~ '\n)) as touched, (select approx_count_distinct(struct('
+            ~ _quoted(_touched_columns(strategy, plan, settings)) | join(', ') ~ ')) from ' ~ relation ~ ') as present').rows[0] -%}
+        {{ return({'part': row['touched'] | int, 'whole': row['present'] | int, 'what': 'keys touched', 'above': 0.3}) }}
+    {%- elif strategy == 'signed_sum' -%}
+        {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'signed') | list)[0] -%}
+        {{ return({'part': plan.rows, 'whole': run_query('select count(*) from ' ~ _input_sql(spec)).rows[0][0] | int, 'what': 'rows of ' ~ spec.source ~ ' changed', 'above': 0.5}) }}
     {%- endif -%}
-    {{ return({'change_feed': 0.05, 'affected_keys': 0.3, 'signed_sum': 0.5, 'history': 1.0}[strategy]) }}
+    {%- set share = {'part': plan.rows, 'whole': run_query('select count(*) from ' ~ relation).rows[0][0] | int, 'what': 'rows changed', 'above': 1.0} -%}
+    {#- rows that only came are appended, however many -#}
+    {%- if strategy == 'history' or not plan.ranges.values() | rejectattr('inserts_only') | list -%}
+        {{ return(share) }}
+    {%- elif 0.005 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none and not settings.get('latest_by') -%}
+        {#- a merge reads every row between the least and the greatest that changed -#}
+        {%- set columns = _as_list(settings.get('unique_key')) + _prune_columns(settings) -%}
+        {%- set within = _within_bounds(_touched_bounds(run_query(_touched_bounds_sql(relation, _changed_rows_sql(sql, plan, columns), columns, false)).rows[0], columns, false)) -%}
+        {%- if 2 * (run_query('select count(*) from ' ~ relation ~ ' where ' ~ within).rows[0][0] | int) > share.whole -%}
+            {{ return(dict(share, above=0.005, what='rows changed, all over the table')) }}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(dict(share, above=0.05)) }}
 {% endmacro %}
 
 

@@ -18,6 +18,21 @@
 {% endmacro %}
 
 
+{#- What a table that is built anew says of itself: what built it, which versions of its inputs it holds, and of a history the commit that it
+    begins with. A sample holds no version. -#}
+{% macro _state_properties(strategy, sql, inputs, settings) %}
+    {%- set properties = {'headwaters.sql': _built_by(strategy, sql, settings)} -%}
+    {%- if not inputs | selectattr('version', 'none') | list -%}
+        {%- do properties.update({'headwaters.inputs': tojson(_watermark(inputs))}) -%}
+        {%- if strategy == 'history' -%}
+            {%- set first = _first_known_commit((inputs | selectattr('kind', 'equalto', 'images') | list)[0]) -%}
+            {%- do properties.update({'headwaters.begins': tojson({'version': first.version, 'at': first.at})}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(properties) }}
+{% endmacro %}
+
+
 {#- The versions of a model's inputs, as the table's properties keep them. -#}
 {% macro _watermark(inputs) %}
     {%- set watermark = {} -%}
@@ -41,14 +56,15 @@
 
 {#- A run writes down first what it is about to bring in. If it was killed after its commit and before its watermark, the target's
     history shows its commit after that note: then what it holds is what was pending. A RESTORE takes the reader to the commit that it
-    went back to. Returns the inputs that the target really holds; none where the history does not tell: a RESTORE by time, a note that
-    is too long ago, or rows that something else than a run changed after it. -#}
+    went back to. Returns `inputs`, those that the target really holds; none where the history does not tell: a RESTORE by time, a note that
+    is too long ago, or rows that something else than a run changed after it; and `seen`, the newest version that it looked at. -#}
 {% macro _recovered_inputs(relation, state) %}
     {%- if not state.pending -%}
-        {{ return(state.inputs) }}
+        {{ return({'inputs': state.inputs, 'seen': none}) }}
     {%- endif -%}
+    {%- set commits = _history(relation, 100) -%}
     {%- set found = namespace(ours=false, noted=false, newest=none, hidden=false) -%}
-    {%- for commit in _history(relation, 100) if not found.noted and (found.newest is none or commit.version <= found.newest) -%}
+    {%- for commit in commits if not found.noted and (found.newest is none or commit.version <= found.newest) -%}
         {%- if commit.operation == 'SET TBLPROPERTIES' and 'headwaters.pending' in (commit.parameters | string) -%}
             {%- set found.noted = true -%}
         {%- elif commit.operation == 'RESTORE' -%}
@@ -60,5 +76,14 @@
             {%- set found.hidden = true -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(none if found.hidden or not found.noted else state.pending if found.ours else state.inputs) }}
+    {{ return({'inputs': none if found.hidden or not found.noted else state.pending if found.ours else state.inputs, 'seen': commits[0].version}) }}
+{% endmacro %}
+
+
+{#- Whether something changed rows of a table after a version: the commit of a killed run that landed before the next run's own note. -#}
+{% macro _changed_since(relation, version) %}
+    {%- for commit in _history(relation, 100) if commit.version > version and _commit_effect(commit).rows > 0 -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}

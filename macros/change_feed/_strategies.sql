@@ -144,9 +144,7 @@
 {% macro _touched_sql(strategy, sql, plan, settings) %}
     {%- set touched = [] -%}
     {%- if strategy == 'change_feed' and settings.get('latest_by') -%}
-        {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
-        {%- set range = plan.ranges[spec.source] -%}
-        {%- do touched.append('select ' ~ _quoted(_touched_columns(settings)) | join(', ') ~ ' from (\n' ~ _with_inputs(sql, {spec.text: _all_rows(range, spec.source)}) ~ '\n)') -%}
+        {%- do touched.append(_changed_rows_sql(sql, plan, _touched_columns(strategy, plan, settings))) -%}
     {%- elif strategy == 'affected_keys' -%}
         {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
         {%- for spec in affected if plan.ranges.get(spec.source, {}).get('rows', 0) > 0 -%}
@@ -163,10 +161,20 @@
 {% endmacro %}
 
 
-{#- The columns of `_touched` in a `latest_by` model: its key, and what `prune_by` says that a key determines. -#}
-{% macro _touched_columns(settings) %}
+{#- The columns of `_touched`: the key of the affected() inputs; in a `latest_by` model its key, and what `prune_by` says that it determines. -#}
+{% macro _touched_columns(strategy, plan, settings) %}
+    {%- if strategy == 'affected_keys' -%}
+        {{ return((plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort) }}
+    {%- endif -%}
     {%- set keys = _as_list(settings.get('unique_key')) -%}
     {{ return(keys + (_as_list(settings.get('prune_by')) | reject('in', keys) | list)) }}
+{% endmacro %}
+
+
+{#- Some columns of the rows that a change_feed model's SQL gives for every image of the changes. -#}
+{% macro _changed_rows_sql(sql, plan, columns) %}
+    {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
+    {{ return('select ' ~ _quoted(columns) | join(', ') ~ ' from (\n' ~ _with_inputs(sql, {spec.text: _all_rows(plan.ranges[spec.source], spec.source)}) ~ '\n)') }}
 {% endmacro %}
 
 
@@ -205,7 +213,12 @@
             {%- do restricted.update({spec.text: '(select _input.* from ' ~ _input_sql(spec) ~ ' as _input' ~ of_touched_keys ~ ')'}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(_recomputed_sql(target, _touched_sql('affected_keys', sql, plan, settings), affected[0].key | list | sort, _with_inputs(sql, restricted), settings, bounds)) }}
+    {%- set key = _touched_columns('affected_keys', plan, settings) -%}
+    {%- set untouched = target ~ ' has a row of ' ~ key | join(', ') ~ ' that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select '
+        ~ key | join(', ') ~ ' from them as it is, and mark a table that all keys come from with affected(), not lookup().' -%}
+    {%- set recomputed = 'select _model.* from (\n' ~ _with_inputs(sql, restricted) ~ '\n) as _model left join (select *, true as _is_touched from _touched) as _known on ' ~ equals(key, '_model', '_known')
+        ~ '\nwhere if(_is_touched, true, raise_error(' ~ string_literal(untouched) ~ '))' -%}
+    {{ return(_recomputed_sql(target, _touched_sql('affected_keys', sql, plan, settings), key, recomputed, settings, bounds)) }}
 {% endmacro %}
 
 

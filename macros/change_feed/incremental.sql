@@ -46,10 +46,16 @@
     {%- endif -%}
     {%- set settings = model.config -%}
     {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
-    {%- set touched = _touched_sql(strategy, sql, plan, settings) -%}
-    {%- set bounds = _touched_bounds(strategy, target, touched, plan, settings) if touched else [] -%}
+    {%- set known = _before_the_stage(strategy, target, sql, plan, settings) -%}
+    {%- if not known.same_columns -%}
+        {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
+    {%- endif -%}
+    {%- set bounds = known.bounds -%}
     {#- before the stage: a commit of a killed run that is still on its way fails on this one -#}
     {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
+    {%- if plan.recovered and _changed_since(target, plan.seen) -%}
+        {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='a run that was killed went on in the cluster while this one began'))) }}
+    {%- endif -%}
     {%- set stage = _stage_relation(target) -%}
     {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
     {%- set keys = _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []) -%}
@@ -80,29 +86,60 @@
 {% endmacro %}
 
 
-{#- Where in the target, and in inputs read by key, the touched keys are. -#}
-{% macro _touched_bounds(strategy, target, touched, plan, settings) %}
-    {%- set columns = _touched_columns(settings) if strategy == 'change_feed' else (plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort -%}
-    {%- set list_values = plan.rows <= 10000 -%}
-    {%- set row = run_query('select ' ~ (_bounds_expressions(columns, list_values) + ['typeof((select struct(' ~ _quoted(columns) | join(', ') ~ ') from ' ~ target
-        ~ ' limit 1)) as target_type', 'typeof(any_value(struct(' ~ _quoted(columns) | join(', ') ~ '))) as touched_type']) | join(', ') ~ ' from (\n' ~ touched ~ '\n)').rows[0] -%}
-    {#- '9' and '10' lie otherwise than 9 and 10: of keys that have another type in the input, nothing can be said -#}
-    {{ return(_bounds_of(row, columns, list_values) if row['target_type'] == row['touched_type'] else []) }}
+{#- What has to be known before a stage is written, in one statement: `bounds`, where in the target, and in inputs read by key, the touched keys
+    are; `same_columns`, whether the model has the table's columns. It need not be asked where rows are neither compared whole with the
+    table's nor put under them: `_apply_stage` sees it. -#}
+{% macro _before_the_stage(strategy, target, sql, plan, settings) %}
+    {%- set touched = _touched_sql(strategy, sql, plan, settings) -%}
+    {%- if strategy == 'history' -%}
+        {%- set types = run_query('select ' ~ _type_of('select * except (valid_from, valid_to, is_current) from ' ~ target) ~ ' as held, ' ~ _type_of('select * except (_image) from (\n' ~ sql ~ '\n)') ~ ' as given').rows[0] -%}
+        {{ return({'bounds': [], 'same_columns': types['held'] == types['given']}) }}
+    {%- elif not touched -%}
+        {{ return({'bounds': [], 'same_columns': true}) }}
+    {%- endif -%}
+    {%- set columns = _touched_columns(strategy, plan, settings) -%}
+    {%- set others = [] -%}
+    {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+    {%- for spec in affected -%}
+        {%- do others.append('select ' ~ _key_columns(spec, '_keyed') ~ ' from ' ~ (_via_sql(spec, affected) if spec.via else _input_sql(spec)) ~ ' as _keyed') -%}
+    {%- endfor -%}
+    {%- set row = run_query(_touched_bounds_sql(target, touched, columns, plan.rows <= 10000, others, [_type_of('select * from ' ~ target) ~ ' as held', _type_of(sql) ~ ' as given'])).rows[0] -%}
+    {{ return({'bounds': _touched_bounds(row, columns, plan.rows <= 10000), 'same_columns': row['held'] == row['given']}) }}
+{% endmacro %}
+
+
+{#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more` expressions. '9' and '10' lie
+    otherwise than 9 and 10, so it asks as well whether the columns have the same types in the target and in `others`. -#}
+{% macro _touched_bounds_sql(target, touched, columns, list_values, others=[], more=[]) %}
+    {%- set types = [] -%}
+    {%- for rows in ['select ' ~ _quoted(columns) | join(', ') ~ ' from ' ~ target] + others -%}{%- do types.append(_type_of(rows)) -%}{%- endfor -%}
+    {{ return('select ' ~ (_bounds_expressions(columns, list_values) + ['size(array_distinct(array(' ~ types | join(', ') ~ ', typeof(any_value(struct(' ~ _quoted(columns) | join(', ') ~ ')))))) as types'] + more) | join(', ') ~ ' from (\n' ~ touched ~ '\n)') }}
+{% endmacro %}
+
+
+{#- Its answer as bounds; none where the types differ. -#}
+{% macro _touched_bounds(row, columns, list_values) %}
+    {{ return(_bounds_of(row, columns, list_values) if row['types'] | int == 1 else []) }}
+{% endmacro %}
+
+
+{#- The type of a query's rows, as an expression that reads none of them. -#}
+{% macro _type_of(query) %}
+    {{ return('typeof((select struct(*) from (\n' ~ query ~ '\n) limit 1))') }}
 {% endmacro %}
 
 
 {#- The whole table anew, its watermark in the same commit. -#}
 {% macro _replace(strategy, target, existing, sql, plan) %}
+    {%- if strategy == 'history' -%}{%- do _refuse_lost_periods(target, plan, model.config) -%}{%- endif -%}
     {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
-    {%- do _check_columns(strategy, target, columns, plan.inputs, model.config) -%}
+    {%- do _check_columns(strategy, target, sql, columns, plan.inputs, model.config) -%}
+    {%- if not plan.same_sql -%}{%- do _check_by_rows(strategy, target, sql, plan.inputs, model.config, columns) -%}{%- endif -%}
     {%- set properties = dict(_created_properties(model.config)) -%}
-    {%- do properties.update({'headwaters.sql': _built_by(strategy, sql, model.config)}) -%}
-    {%- if plan.inputs and not plan.inputs | selectattr('version', 'none') | list -%}
-        {%- do properties.update({'headwaters.inputs': tojson(_watermark(plan.inputs))}) -%}
-    {%- endif -%}
+    {%- do properties.update(_state_properties(strategy, sql, plan.inputs, model.config)) -%}
     {%- set anew = _full_refresh_sql(strategy, sql, model.config, columns) -%}
     {%- set keys = _as_list(config.get('unique_key')) -%}
     {%- if strategy in ['affected_keys', 'signed_sum'] -%}

@@ -1,7 +1,7 @@
 {#- When maintenance pays, from `+maintenance` of a layer and `maintenance` of a model; both add up. docs/tables.md says what each means. -#}
 {% macro _policy(config) %}
     {%- set defaults = {
-        'enabled': true, 'small_file': '16 MB', 'compact_above': 16, 'target_file': '256 MB', 'where': none, 'zorder_by': [], 'purge_above': 0.2, 'vacuum': true, 'vacuum_above': '0 MB',
+        'enabled': true, 'small_file': '16 MB', 'compact_above': 16, 'target_file': '256 MB', 'where': none, 'zorder_by': [], 'purge_above': 0.2, 'vacuum': true,
     } -%}
     {%- set given = dict(config.get('maintenance') or {}, **((config.get('meta') or {}).get('maintenance') or {})) -%}
     {{ return(dict(defaults, **given)) }}
@@ -10,13 +10,13 @@
 
 {#- Refuses a policy that cannot be; called while the project is parsed. -#}
 {% macro _check_policy(where, config) %}
-    {%- set allowed = ['enabled', 'small_file', 'compact_above', 'target_file', 'where', 'zorder_by', 'purge_above', 'vacuum', 'vacuum_above'] -%}
+    {%- set allowed = ['enabled', 'small_file', 'compact_above', 'target_file', 'where', 'zorder_by', 'purge_above', 'vacuum'] -%}
     {%- set policy = _policy(config) -%}
     {%- for key, value in policy.items() -%}
         {%- if key not in allowed -%}
             {%- set near = _nearest(key, allowed) -%}
             {{ exceptions.raise_compiler_error(where ~ ": maintenance: '" ~ key ~ "' is not a key here" ~ (", did you mean '" ~ near ~ "'?" if near else '') ~ ' (allowed: ' ~ allowed | join(', ') ~ ')') }}
-        {%- elif key in ['small_file', 'target_file', 'vacuum_above'] and _bytes_of(value) is none -%}
+        {%- elif key in ['small_file', 'target_file'] and _bytes_of(value) is none -%}
             {{ exceptions.raise_compiler_error(where ~ ': maintenance: ' ~ key ~ " is '" ~ value ~ "', it must be a size such as 16 MB.") }}
         {%- elif key in ['enabled', 'vacuum'] and value is not boolean -%}
             {{ exceptions.raise_compiler_error(where ~ ': maintenance: ' ~ key ~ " is '" ~ value ~ "', it must be true or false.") }}

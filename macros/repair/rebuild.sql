@@ -29,7 +29,7 @@
         {{ print(_target_line(target, counts['held']) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
     {%- elif _go_on('rebuild', [_target_line(target, counts['held'])] + lines + _followers_line(target), dry_run) -%}
         {%- set declared = _declared_table(node) -%}
-        {%- set properties = dict(_created_properties(node.config), **{'headwaters.sql': _built_by(node.config.incremental_strategy, sql, node.config), 'headwaters.inputs': tojson(_watermark(inputs))}) -%}
+        {%- set properties = dict(_created_properties(node.config), **_state_properties(node.config.incremental_strategy, sql, inputs, node.config)) -%}
         {#- the columns of the table come first: with them their comments -#}
         {%- set rows_of = stage if lines[0].startswith('  ~ columns') else '(select * from ' ~ target.relation ~ ' where false union all select * from ' ~ stage ~ ')' -%}
         {%- set statement = _replace_table_sql(target.relation, declared, declared.comment or target.detail['description'], properties, rows_of, _kept_checks(target.relation, target.detail)) -%}

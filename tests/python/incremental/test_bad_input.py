@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 CHANGE_FEED = "{{ config(incremental_strategy='change_feed', unique_key='id') }}\n"
+AFFECTED = "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"
 SIGNED_SUM = "{{ config(incremental_strategy='signed_sum', unique_key='id') }}\n"
 FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
@@ -45,6 +46,63 @@ REFUSED = {
         SIGNED_SUM + "select id, sum(_weight) as rows, sum(abs(id)) as total\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
         ["sum(abs(id) * _weight)"],
+    ),
+    "weighed_by_name": (
+        SIGNED_SUM + "select id, sum(_weight) as rows, sum(net_weight) as total\n"
+        "from {{ signed(source('inputs', 'fed')) }} group by id",
+        ["sum(net_weight * _weight)"],
+    ),
+    "averaged": (
+        SIGNED_SUM + "select id % 1 as id, sum(_weight) as rows,\n"
+        "cast(sum(id * _weight) / sum(_weight) as decimal(18, 2)) as average\n"
+        "from {{ signed(source('inputs', 'fed')) }} group by 1",
+        ["average cannot be kept up by adding", "derived"],
+    ),
+    "filtered_sums": (
+        SIGNED_SUM + "with sums as (select id, sum(_weight) as rows\n"
+        "from {{ signed(source('inputs', 'fed')) }} group by id)\n"
+        "select * from sums where rows > 0",
+        ["rows cannot be kept up by adding"],
+    ),
+    "empty_groups": (
+        SIGNED_SUM + "select more.id, sum(fed._weight) as rows\n"
+        "from {{ lookup(source('inputs', 'more')) }} as more\n"
+        "left join {{ signed(source('inputs', 'fed')) }} as fed on more.id = fed.id group by 1",
+        ["gives groups that no row of", "affected_keys"],
+    ),
+    "renamed_count": (
+        SIGNED_SUM + "with sums as (select id, sum(_weight) as rows\n"
+        "from {{ signed(source('inputs', 'fed')) }} group by id)\n"
+        "select id, rows as orders from sums",
+        ["sum(_weight) names the column rows, which the model does not have"],
+    ),
+    "joined_with_itself": (
+        CHANGE_FEED + "with fed as (select * from {{ changes(source('inputs', 'fed')) }}),\n"
+        "big as (select id from fed where id > 1)\n"
+        "select fed.id, big.id as other from fed left join big on fed.id = big.id",
+        ["reads fed, whose changes it follows, more than once", "affected_keys"],
+    ),
+    "summed_beside_a_lookup": (
+        CHANGE_FEED + "select 1 as id, count(*) as rows\n"
+        "from {{ changes(source('inputs', 'fed')) }} as fed\n"
+        "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id",
+        ["than for one half of its rows and the other", "affected_keys"],
+    ),
+    "all_of_a_lookup": (
+        CHANGE_FEED + "select more.id, fed.id as other\n"
+        "from {{ lookup(source('inputs', 'more')) }} as more\n"
+        "left join {{ changes(source('inputs', 'fed')) }} as fed on fed.id = more.id",
+        ["an outer join that keeps all rows of a lookup", "affected_keys"],
+    ),
+    "ranked": (
+        AFFECTED + "select id, rank() over (order by id) as place\n"
+        "from {{ affected(source('inputs', 'fed'), key='id') }}",
+        ["`over (`", "rows of other keys"],
+    ),
+    "mapped": (
+        CHANGE_FEED + "select id, map('a', id) as attributes\n"
+        "from {{ changes(source('inputs', 'fed')) }}",
+        ["attributes is a map<string,int>", "map_entries"],
     ),
     "other_macro": (
         "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"
@@ -89,7 +147,7 @@ SOURCES = """
 sources:
   - name: inputs
     schema: "{{ target.schema }}_inputs"
-    tables: [{name: fed}, {name: unfed}, {name: repeated}]
+    tables: [{name: fed}, {name: unfed}, {name: repeated}, {name: more}]
 """
 
 
@@ -102,11 +160,17 @@ def test_models_that_cannot_be_right_are_refused(
         ("fed", "(1), (2)", FEED_ON),
         ("unfed", "(1), (2)", ""),
         ("repeated", "(1), (1), (2)", FEED_ON),
+        ("more", "(1), (2), (3)", ""),
     ]:
         spark.sql(f"create table {inputs}.{name} (id int) using delta {feed}")
         spark.sql(f"insert into {inputs}.{name} values {rows}")
     models = {name: model for name, (model, _) in REFUSED.items()}
     models["kept"] = CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+    models["spread"] = (
+        AFFECTED + "select more.id, count(fed.id) as rows\n"
+        "from {{ lookup(source('inputs', 'more')) }} as more left join\n"
+        "{{ affected(source('inputs', 'fed'), key='id') }} as fed on fed.id = more.id group by 1"
+    )
     folder = new_project(
         {
             "models/inputs.yml": SOURCES,
@@ -124,12 +188,18 @@ def test_models_that_cannot_be_right_are_refused(
         assert [word for word in words if word not in said[name]] == [], (name, said[name])
         assert not spark.catalog.tableExists(f"{schema}.{name}")
 
-    # a key that repeats later: the run fails and the table stays
+    # a key that repeats later, or that no change leads to: the run fails and the table stays
     spark.sql(f"insert into {inputs}.fed values (2), (3)")
-    result = dbt("run", "--select", "kept", project_dir=folder, schema=schema, expect=False)
-    assert "not unique" in result.result.results[0].message
+    chosen = ["--select", "kept", "spread"]
+    result = dbt("run", *chosen, project_dir=folder, schema=schema, expect=False)
+    said = {answer.node.name: answer.message for answer in result.result.results}
+    assert "not unique" in said["kept"]
     assert sorted(row.id for row in spark.table(f"{schema}.kept").collect()) == [1, 2]
-    assert [row.tableName for row in spark.sql(f"show tables in {schema}").collect()] == ["kept"]
+    assert "a row of id that comes from no row of an affected() input" in said["spread"]
+    spread = spark.table(f"{schema}.spread").collect()
+    assert sorted(map(tuple, spread)) == [(1, 1), (2, 1), (3, 0)]
+    tables = spark.sql(f"show tables in {schema}").collect()
+    assert sorted(row.tableName for row in tables) == ["kept", "spread"]
 
 
 PROJECT = """

@@ -24,6 +24,10 @@ models:
 """
 FEED_ON = "using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
 MODEL = "select id, val from {{ changes(source('inputs', '%s')) }}"
+PERIODS = (
+    "{{ config(incremental_strategy='history') }}"
+    "select id, val, _image from {{ images(source('inputs', '%s')) }}"
+)
 LOOKUP = (
     "select items.id, items.val, lookups.val as other from {{ changes(source('inputs', 'plain')) }}"
     " as items left join {{ lookup(source('inputs', 'lookups')) }} as lookups"
@@ -71,6 +75,18 @@ HAPPENS: dict[str, tuple[list[str], str]] = {
         ],
         "{it} was replaced by a table of other columns",
     ),
+    "reordered": (
+        ["alter table {it} alter column val first", "insert into {it} (id, val) values (6, 6)"],
+        "{it} changed the types or the order of its columns",
+    ),
+    "evolved": (
+        [
+            "set spark.databricks.delta.schema.autoMerge.enabled = true",
+            "insert into {it} select 5 as id, 5 as val, 5 as more",
+            "reset spark.databricks.delta.schema.autoMerge.enabled",
+        ],
+        "append: 1 inserted",
+    ),
     "restored": (
         ["update {it} set val = 9", "restore table {it} to version as of 1"],
         "no changes, of 8 changed input rows",
@@ -96,8 +112,12 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "refuses": "{{ config(on_gap='fail') }}" + MODEL % "made_anew",
         "looks_up": LOOKUP,
         "looks_away": "{{ config(on_lookup_change='ignore') }}" + LOOKUP,
-        "periods": "{{ config(incremental_strategy='history') }}"
-        "select id, val, _image from {{ images(source('inputs', 'came_and_went')) }}",
+        "periods": "{{ config(on_gap='rebuild') }}" + PERIODS % "came_and_went",
+        "evolves": "{{ config(latest_by='val') }}"
+        "select * from {{ changes(source('inputs', 'evolved')) }}",
+        "kept": PERIODS % "came_and_went",
+        "begins": "{{ config(unique_key=var('key', 'id')) }}" + PERIODS % "vacuumed",
+        "begins_anew": "{{ config(unique_key=var('key', 'id')) }}" + PERIODS % "plain",
         "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
     }
     folder = new_project(
@@ -127,9 +147,21 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         assert words.format(it=f"{inputs}.{name}") in said[name]
         got = spark.sql(f"select id, val from {schema}.{name} order by id").collect()
         assert got == spark.sql(f"select id, val from {inputs}.{name} order by id").collect()
-    assert "on_gap: fail, so the table was left as it is" in said["refuses"]
-    refuses = spark.sql(f"select id, val from {schema}.refuses order by id").collect()
-    assert [tuple(row) for row in refuses] == [(1, 10), (2, 20)]
+    assert "on_gap is fail, so the table was left as it is" in said["refuses"]
+    assert "was replaced by a table of other columns" in said["kept"]
+    assert (
+        "are not what built the table) and lose periods: it begins with version 0 of"
+        f" {inputs}.vacuumed, whose feed can be read from version 3 on" in said["begins"]
+    )
+    for name in ("refuses", "kept", "begins"):
+        left = spark.sql(f"select id, val from {schema}.{name} order by id").collect()
+        assert [tuple(row) for row in left] == [(1, 10), (2, 20)]
+    assert "settings of the model are not what built the table" in said["begins_anew"]
+    assert (
+        said["evolves"].startswith("replace: 3 rows") and "the columns changed" in said["evolves"]
+    )
+    evolves = spark.sql(f"select id, val, more from {schema}.evolves order by id").collect()
+    assert [tuple(row) for row in evolves] == [(1, 10, None), (2, 20, None), (5, 5, 5)]
     assert "was replaced by a table of other columns" in said["periods"]
     periods = spark.sql(f"select id, val from {schema}.periods where is_current order by id")
     assert [tuple(row) for row in periods.collect()] == [(1, 10), (2, 20), (8, 8)]
@@ -140,6 +172,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert [tuple(row) for row in spark.sql(others % "looks_up").collect()] == [(1, 30), (2, 20)]
     assert [tuple(row) for row in spark.sql(others % "looks_away").collect()] == [(1, 10), (2, 20)]
 
-    again = dbt("run", "--vars", key, "--exclude", "refuses", project_dir=folder, schema=schema)
+    refused = ["--exclude", "refuses", "kept", "begins"]
+    again = dbt("run", "--vars", key, *refused, project_dir=folder, schema=schema)
     told = {answer.node.name: answer.message for answer in again.result.results}
     assert set(told.values()) == {"no changes"}

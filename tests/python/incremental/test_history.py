@@ -102,6 +102,10 @@ def test_late_deleted_and_filtered_images_land_in_their_periods(
         )
         == ended
     )
+    # of two rows of one key and moment, in one commit, the greater is true
+    ended.append((9, "b", "2026-04-01", None, True))
+    moment = "timestamp '2026-04-01'"
+    assert periods(f"insert into {members} values (9, 'b', {moment}), (9, 'a', {moment})") == ended
     # a full refresh reads all of the feed, which has a column more by now
     assert periods(f"alter table {members} add columns (notes array<string>)") == ended
     dbt("run", "--full-refresh", project_dir=folder, schema=schema)

@@ -91,3 +91,34 @@ def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
         "copy": "replace",
         "why": "N % of the keys touched",
     }
+
+
+def test_a_share_that_lies_all_over_the_table_is_large_sooner(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    orders = f"{schema}_inputs.orders"
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(
+        f"create table {orders} using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+        " as select id, id % 1000 as grp from range(400000)"
+    )
+    folder = new_project({"models/inputs.yml": SOURCES, "models/copy.sql": COPY})
+
+    def said(statement: str) -> str:
+        spark.sql(statement)
+        result = dbt("run", project_dir=folder, schema=schema)
+        messages = {answer.node.name: str(answer.message) for answer in result.result.results}
+        wrong = spark.sql(f"select * from {schema}.copy except all select id, grp from {orders}")
+        assert wrong.collect() == []
+        return re.sub(r"[\d.]+ [kM]B", "N bytes", messages["copy"])
+
+    assert said(f"delete from {orders} where id < 0").startswith("replace: 400000 rows")
+    assert said(f"update {orders} set grp = -1 where id >= 388000") == (
+        "merge: 0 inserted, 12000 updated, 0 deleted, N bytes, of 12000 changed input rows"
+    )
+    assert said(f"update {orders} set grp = -2 where id % 33 = 0") == (
+        "replace: 400000 rows, N bytes, 3 % of the rows changed, all over the table"
+    )
+    assert said(f"delete from {orders} where id % 150 = 0 or id = 1") == (
+        "merge: 0 inserted, 0 updated, 2668 deleted, N bytes, of 2668 changed input rows"
+    )

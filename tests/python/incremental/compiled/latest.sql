@@ -4,7 +4,25 @@ describe detail world.latest;
 
 describe history world_inputs.events limit 21;
 
-select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, typeof((select struct(`id`) from world.latest limit 1)) as target_type, typeof(any_value(struct(`id`))) as touched_type from (
+select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, size(array_distinct(array(typeof((select struct(*) from (
+select `id` from world.latest
+) limit 1)), typeof(any_value(struct(`id`)))))) as types, typeof((select struct(*) from (
+select * from world.latest
+) limit 1)) as held, typeof((select struct(*) from (
+with events as (
+    select * from /* changes {"at": 0, "kind": "changes", "source": "world_inputs.events", "version": 2} */ world_inputs.events version as of 2
+),
+final as (
+    select
+        id,
+        moment,
+        val,
+        note
+    from events
+    where val is not null
+)
+select * from final
+) limit 1)) as given from (
 select distinct * from (select `id` from (
 with events as (
     select * from (select * except (_change_type, _commit_version, _commit_timestamp) from table_changes('world_inputs.events', 2, 2))

@@ -8,7 +8,33 @@ describe history world_inputs.items limit 23;
 
 describe history world_inputs.people limit 21;
 
-select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, typeof((select struct(`id`) from world.named limit 1)) as target_type, typeof(any_value(struct(`id`))) as touched_type from (
+select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, size(array_distinct(array(typeof((select struct(*) from (
+select `id` from world.named
+) limit 1)), typeof((select struct(*) from (
+select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
+) limit 1)), typeof((select struct(*) from (
+select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
+) limit 1)), typeof(any_value(struct(`id`)))))) as types, typeof((select struct(*) from (
+select * from world.named
+) limit 1)) as held, typeof((select struct(*) from (
+with items as (
+    select * from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4
+),
+people as (
+    select *
+    from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "on": ["grp"], "source": "world_inputs.people", "version": 2, "via": "world_inputs.items"} */ world_inputs.people version as of 2
+),
+final as (
+    select
+        items.id,
+        items.val,
+        people.name
+    from items
+    left join people
+        on items.grp = people.grp
+)
+select * from final
+) limit 1)) as given from (
 select distinct * from (select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
 union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join table_changes('world_inputs.people', 2, 2) as _feed on _via.`grp` <=> _feed.`grp`)
 );
@@ -21,6 +47,7 @@ select distinct * from (select _feed.`id` as `id` from table_changes('world_inpu
 union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join table_changes('world_inputs.people', 2, 2) as _feed on _via.`grp` <=> _feed.`grp`)
 ),
 _recomputed as (select struct(*) as _row, `id` from (
+select _model.* from (
 with items as (
     select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null))
 ),
@@ -38,6 +65,8 @@ final as (
         on items.grp = people.grp
 )
 select * from final
+) as _model left join (select *, true as _is_touched from _touched) as _known on _model.`id` <=> _known.`id`
+where if(_is_touched, true, raise_error('world.named has a row of id that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select id from them as it is, and mark a table that all keys come from with affected(), not lookup().'))
 )),
 _present as (select struct(_target.*) as _row, _target.`id` from world.named as _target left semi join _touched on _target.`id` <=> _touched.`id` where (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation

@@ -4,7 +4,28 @@ describe detail world.totals;
 
 describe history world_inputs.items limit 23;
 
-select cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, to_json(collect_set(cast(`grp` as string))) as values_1, typeof((select struct(`grp`) from world.totals limit 1)) as target_type, typeof(any_value(struct(`grp`))) as touched_type from (
+select cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, to_json(collect_set(cast(`grp` as string))) as values_1, size(array_distinct(array(typeof((select struct(*) from (
+select `grp` from world.totals
+) limit 1)), typeof((select struct(*) from (
+select _keyed.`grp` as `grp` from world_inputs.items version as of 4 as _keyed
+) limit 1)), typeof(any_value(struct(`grp`)))))) as types, typeof((select struct(*) from (
+select * from world.totals
+) limit 1)) as held, typeof((select struct(*) from (
+with items as (
+    select * from /* affected {"at": 0, "key": {"grp": "grp"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4
+),
+final as (
+    select
+        grp,
+        val > 20 as is_large,
+        count(*) as item_count,
+        sum(val) as total,
+        max(val) as largest
+    from items
+    group by grp, val > 20
+)
+select * from final
+) limit 1)) as given from (
 select distinct * from (select _feed.`grp` as `grp` from table_changes('world_inputs.items', 2, 4) as _feed)
 );
 
@@ -15,6 +36,7 @@ with _touched as (
 select distinct * from (select _feed.`grp` as `grp` from table_changes('world_inputs.items', 2, 4) as _feed)
 ),
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
+select _model.* from (
 with items as (
     select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c'))
 ),
@@ -29,6 +51,8 @@ final as (
     group by grp, val > 20
 )
 select * from final
+) as _model left join (select *, true as _is_touched from _touched) as _known on _model.`grp` <=> _known.`grp`
+where if(_is_touched, true, raise_error('world.totals has a row of grp that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select grp from them as it is, and mark a table that all keys come from with affected(), not lookup().'))
 )),
 _present as (select struct(_target.*) as _row, _target.`grp`, _target.`is_large` from world.totals as _target left semi join _touched on _target.`grp` <=> _touched.`grp` where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation

@@ -1,4 +1,4 @@
-{{ config(incremental_strategy='history', unique_key='id') }}
+{{ config(incremental_strategy='history', unique_key='id', on_gap='rebuild') }}
 -- depends_on: {{ ref('tracked_anew') }}
 
 with items as (

@@ -1,0 +1,101 @@
+{#- Whether a strategy can keep a model up: by its text, before anything is read, and where the text does not tell, by some rows. -#}
+
+{#- Where each row of the input makes its own rows of the model, where sums of weighed rows are all that is taken of them, or where no row of
+    another key is looked at. Not asked where a lookup is read, which may well be summed up before it is joined. -#}
+{% macro _check_linear(where, strategy, code, settings) %}
+    {%- if strategy in ['affected_keys', 'history'] -%}
+        {%- set found = modules.re.search('(?i)(?<![\\w.`])(over\\s*\\((?!\\s*(?:partition\\b|\\w+\\s*\\)))|window\\s+\\w+\\s+as\\s*\\((?!\\s*partition\\b)|(?:limit|offset)\\s+\\d+)', _without_texts(code)) -%}
+        {%- if found -%}
+            {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`, whose result depends on rows of other keys, which are not computed anew. Partition by the key of '
+                ~ ('affected()' if strategy == 'affected_keys' else 'the model') ~ ', or make it a table model.') }}
+        {%- endif -%}
+        {{ return('') }}
+    {%- endif -%}
+    {%- set refused = 'distinct(?!\\s+from)|having|limit(?=\\s+\\d)|offset(?=\\s+\\d)|over(?=\\s*\\()|intersect|union(?!\\s*all\\b)|except(?!\\s*\\(\\s*+(?!select\\b))|(?:count|avg|mean|min|max|first|last|any_value|median|collect_list|collect_set|array_agg|count_if|max_by|min_by|stddev|variance)(?=\\s*\\()' -%}
+    {%- set refused = refused if strategy == 'signed_sum' else 'group\\s+by|(?:try_)?sum(?=\\s*\\()|' ~ refused -%}
+    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', _without_texts(code)) -%}
+    {%- if found and strategy == 'change_feed' -%}
+        {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`: a row of its result would depend on more than one row of the input. Use affected_keys, which computes whole keys anew'
+            ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
+    {%- elif found -%}
+        {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`, which cannot be kept up by adding. Sums of `… * _weight` and the count `sum(_weight)` can; averages go into derived; for the rest there is affected_keys.') }}
+    {%- elif strategy == 'signed_sum' -%}
+        {%- for sum in modules.re.finditer('(?i)\\b(?:try_)?sum\\s*\\(((?:[^()]|\\((?:[^()]|\\((?:[^()]|\\([^()]*\\))*\\))*\\))*)\\)', code) if not modules.re.search('(?<!\\w)_weight(?!\\w)', sum.group(1)) -%}
+            {{ exceptions.raise_compiler_error(where ~ ' has sum(' ~ sum.group(1) | trim ~ ') without _weight, which would count rows that disappear as well. Write sum(' ~ sum.group(1) | trim ~ ' * _weight).') }}
+        {%- endfor -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- An incremental run puts the rows that changed where the input is named. What meets itself, in a join or a subquery, would meet the changed rows
+    alone, and not all of them. Branches of `union all` do not meet. -#}
+{% macro _check_read_once(where, sql, spec) %}
+    {%- set code = _without_texts(_without_comments(_with_inputs(sql, {spec.text: ' _followed_ '}))) -%}
+    {%- set reads = '(?i)\\b(?:from|join)\\s+`?(?:%s)`?(?![\\w.`(])' -%}
+    {%- set followed = ['_followed_'] -%}
+    {%- for cte in modules.re.finditer('(?i)(?:\\bwith|,)\\s*`?(\\w+)`?\\s+as\\s*\\(', code) -%}
+        {%- set body = namespace(depth=1, end=none) -%}
+        {%- for bracket in modules.re.finditer('[()]', code[cte.end():]) if body.end is none -%}
+            {%- set body.depth = body.depth + (1 if bracket.group() == '(' else -1) -%}
+            {%- if body.depth == 0 -%}{%- set body.end = cte.end() + bracket.start() -%}{%- endif -%}
+        {%- endfor -%}
+        {%- if modules.re.search(reads | replace('%s', followed | join('|')), code[cte.end():body.end]) -%}
+            {%- do followed.append(cte.group(1)) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set branches = modules.re.findall('(?i)\\bunion\\s+all\\b', code) | length + 1 -%}
+    {%- for name in followed if modules.re.findall(reads | replace('%s', name), code) | length > branches -%}
+        {{ exceptions.raise_compiler_error(where ~ ' reads ' ~ name ~ ', whose changes it follows, more than once. An incremental run would join the rows that changed with each other, and not with all '
+            ~ 'rows. Use affected_keys, which computes whole keys anew.') }}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- What the text does not tell is tried with a thousand rows of the input, when a model is built for the first time or its SQL changed: change_feed
+    beside lookups, all at once and in two halves; signed_sum, once and weighed -3. -#}
+{% macro _check_by_rows(strategy, target, sql, inputs, settings, columns) %}
+    {%- set spec = (inputs | selectattr('kind', 'in', ['changes', 'signed']) | list + [none])[0] -%}
+    {%- if spec is none or spec.version is none or (strategy == 'change_feed' and (settings.get('allow_nondeterministic') or not inputs | selectattr('kind', 'equalto', 'lookup') | list)) -%}
+        {{ return('') }}
+    {%- endif -%}
+    {%- set sample = _stage_relation(target) -%}
+    {%- do _create_stage(sample, 'select *, monotonically_increasing_id() % 2 = 0 as _half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000') -%}
+    {%- set found = run_query(_weighed_differences_sql(sql, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, spec, sample)).rows[0] -%}
+    {%- do _drop_stage(sample) -%}
+    {%- if strategy == 'change_feed' and found[0] -%}
+        {{ exceptions.raise_compiler_error(target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of its result depends on more than one row of the input, '
+            ~ 'or on none, as in an outer join that keeps all rows of a lookup. Use affected_keys, which computes whole keys anew.') }}
+    {%- endif -%}
+    {%- for name, differs in found.dict().items() if differs -%}
+        {{ exceptions.raise_compiler_error(target ~ (': ' ~ name ~ ' cannot be kept up by adding: rows that disappear do not take away what they brought. It has to be a sum of `… * _weight`, and no more; averages and the like go into '
+            ~ 'derived.' if name != '_empty' else ' gives groups that no row of ' ~ spec.source ~ ' stands behind, as an outer join that keeps all rows of a lookup does. Join inner, or use affected_keys.')) }}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro _differences_of_halves_sql(sql, spec, sample) %}
+    {%- set parts = [] -%}
+    {%- for rows in ['true', '_half', 'not _half'] -%}
+        {%- do parts.append('select * from (\n' ~ _with_inputs(sql, {spec.text: '(select * except (_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) ~ '\n)') -%}
+    {%- endfor -%}
+    {%- set halves = parts[1] ~ '\nunion all\n' ~ parts[2] -%}
+    {{ return(
+        'select count(*) from (select * from (\n(' ~ parts[0] ~ ')\nexcept all\n(' ~ halves ~ ')\n)\nunion all\nselect * from (\n(' ~ halves ~ ')\nexcept all\n(' ~ parts[0] ~ ')\n))'
+    ) }}
+{% endmacro %}
+
+
+{#- One row: for each measure whether it is no sum of weighed rows, and `_empty`, whether there are groups without a row. -#}
+{% macro _weighed_differences_sql(sql, spec, settings, columns, sample) %}
+    {%- set sides = [] -%}
+    {%- for weight in [1, -3] -%}
+        {%- do sides.append('(select *, true as _here from (\n' ~ _with_inputs(sql, {spec.text: '(select * except (_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')'}) ~ '\n))') -%}
+    {%- endfor -%}
+    {%- set expressions = [] -%}
+    {%- for measure in _signed_columns(columns, settings) -%}
+        {%- set name = adapter.quote(measure.name) -%}
+        {%- do expressions.append('count_if(coalesce(_thrice.' ~ name ~ ', 0) <> -3 * coalesce(_once.' ~ name ~ ', 0)) as ' ~ name) -%}
+    {%- endfor -%}
+    {%- do expressions.append('count_if(_once._here and coalesce(_once.' ~ adapter.quote(_weight_column(sql)) ~ ', 0) = 0) as _empty') -%}
+    {{ return('select ' ~ expressions | join(', ') ~ '\nfrom ' ~ sides[0] ~ ' as _once full outer join ' ~ sides[1] ~ ' as _thrice on ' ~ equals(_as_list(settings.get('unique_key')), '_once', '_thrice')) }}
+{% endmacro %}
