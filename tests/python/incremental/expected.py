@@ -24,7 +24,8 @@ _LINEAR = """
 EXPECTED = {
     "linear": _LINEAR,
     "computed_key": "select upper(grp), id * 10, val from items where val is not null",
-    "every_column": "select * from items",
+    # Delta keeps an empty text of a partition column as null
+    "every_column": "select * replace (nullif(grp, '') as grp) from items",
     "latest": _LATEST,
     # `note` is no function of `id`: the promise of prune_by is broken all the time
     "latest_pruned": _LATEST,
