@@ -59,8 +59,9 @@
         {{ return('') }}
     {%- endif -%}
     {%- set sample = _stage_relation(target) -%}
+    {%- set differences = _weighed_differences_sql(sql, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, spec, sample) -%}
     {%- do _create_stage(sample, 'select *, monotonically_increasing_id() % 2 = 0 as _half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000') -%}
-    {%- set found = run_query(_weighed_differences_sql(sql, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, spec, sample)).rows[0] -%}
+    {%- set found = run_query(differences).rows[0] -%}
     {%- do _drop_stage(sample) -%}
     {%- if strategy == 'change_feed' and found[0] -%}
         {{ exceptions.raise_compiler_error(target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of its result depends on more than one row of the input, '

@@ -104,12 +104,12 @@
     {#- rows that only came are appended, however many -#}
     {%- if strategy == 'history' or not plan.ranges.values() | rejectattr('inserts_only') | list -%}
         {{ return(share) }}
-    {%- elif 0.005 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none and not settings.get('latest_by') -%}
+    {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none and not settings.get('latest_by') -%}
         {#- a merge reads every row between the least and the greatest that changed -#}
         {%- set columns = _as_list(settings.get('unique_key')) + _prune_columns(settings) -%}
         {%- set within = _within_bounds(_touched_bounds(run_query(_touched_bounds_sql(relation, _changed_rows_sql(sql, plan, columns), columns, false)).rows[0], columns, false)) -%}
         {%- if 2 * (run_query('select count(*) from ' ~ relation ~ ' where ' ~ within).rows[0][0] | int) > share.whole -%}
-            {{ return(dict(share, above=0.005, what='rows changed, all over the table')) }}
+            {{ return(dict(share, above=0.01, what='rows changed, all over the table')) }}
         {%- endif -%}
     {%- endif -%}
     {{ return(dict(share, above=0.05)) }}
