@@ -114,6 +114,8 @@
     {%- set row = run_query('select ' ~ (expressions + _bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
     {%- set names = dict(zip(before, _prune_columns(settings))) -%}
     {%- set bounds = _bounds_of(row, columns) -%}
+    {#- Delta keeps an empty text in a column that a table is partitioned by as null -#}
+    {%- for bound in bounds[keys | length:] if bound.least == '' -%}{%- do bound.update({'nulls': true}) -%}{%- endfor -%}
     {%- set distinct = row['distinct_keys'] | int -%}
     {#- where a row lay before, or lies now -#}
     {%- set lies_there = ' and (' ~ _within_bounds(bounds[1:1 + before | length], names=names) ~ ' or ' ~ _within_bounds(bounds[1 + before | length:]) ~ ')' -%}

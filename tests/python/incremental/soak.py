@@ -26,7 +26,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from processes import INTERPRETED
@@ -210,10 +210,10 @@ def summary(results: list[dict[str, str]]) -> str:
     for kind in TRIALS:
         chosen = [result for result in results if result["kind"] == kind]
         if chosen:
-            seeds = sorted(int(result["seed"]) for result in chosen)
+            seeds = _ranges(int(result["seed"]) for result in chosen)
             lines.append(
                 f"| {kind} | {len(chosen)} | {sum(bool(result['failure']) for result in chosen)}"
-                f" | {seeds[0]}-{seeds[-1]} | {sum(int(r['statements']) for r in chosen)}"
+                f" | {seeds} | {sum(int(r['statements']) for r in chosen)}"
                 f" | {sum(int(r['seconds']) for r in chosen) / 60:.0f} |"
             )
     kills = [result["how"].split(" ") for result in results if result["kind"] == "kill"]
@@ -228,6 +228,17 @@ def summary(results: list[dict[str, str]]) -> str:
             for result in failed
         ]
     return "\n".join(lines) + "\n"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """`1-3, 7` of 1, 2, 3 and 7."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, ends)) for ends in ranges)
 
 
 if __name__ == "__main__":

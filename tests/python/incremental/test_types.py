@@ -1,4 +1,4 @@
-"""Keys whose types differ from input to input."""
+"""Keys whose types differ from input to input, and texts that Delta keeps as null."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCES = """
 sources:
   - name: inputs
     schema: "{{ target.schema }}_inputs"
-    tables: [{name: orders}, {name: customers}]
+    tables: [{name: orders}, {name: customers}, {name: items}]
 """
 MODEL = """
 {{ config(incremental_strategy='affected_keys', unique_key='id') }}
@@ -66,4 +66,34 @@ def test_a_number_in_one_input_and_a_text_in_another(
         ("10", 2, "Bob"),
         ("11", 1, "Cleo"),
         ("9", 2, "Ann"),
+    ]
+
+
+def test_an_empty_text_in_a_partition_column(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    inputs = f"{schema}_inputs"
+    spark.sql(f"create schema {inputs}")
+    spark.sql(
+        f"create table {inputs}.items (id int, grp string, val int) using delta"
+        " tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    spark.sql(f"insert into {inputs}.items values (1, '', 1), (2, 'b', 1), (3, 'c', 1)")
+    folder = new_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/inputs.yml": SOURCES,
+            "models/parts.sql": "{{ config(incremental_strategy='change_feed', unique_key='id',"
+            " partition_by='grp') }} select * from {{ changes(source('inputs', 'items')) }}",
+        }
+    )
+    dbt("run", project_dir=folder, schema=schema)
+
+    spark.sql(f"update {inputs}.items set val = 2, grp = if(id = 2, '', grp) where id < 3")
+    ran = dbt("run", project_dir=folder, schema=schema)
+    assert ran.result.results[0].message.startswith("merge: 0 inserted, 2 updated, 0 deleted")
+    assert sorted(map(tuple, spark.table(f"{schema}.parts").collect())) == [
+        (1, None, 2),
+        (2, None, 2),
+        (3, "c", 1),
     ]
