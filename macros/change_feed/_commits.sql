@@ -5,6 +5,12 @@
 {% endmacro %}
 
 
+{#- Whether a commit is the one that was noted. Delta tells commits of one moment apart by a millisecond each, as far back as it was asked. -#}
+{% macro _is_same_commit(commit, noted) %}
+    {{ return(commit.version == noted.version and (commit.at - noted.at) | abs < 100) }}
+{% endmacro %}
+
+
 {#- The last `limit` commits of a table, newest first: version, at, operation, parameters, metrics. -#}
 {% macro _history(relation, limit) %}
     {%- set commits = [] -%}
@@ -119,8 +125,7 @@
     {%- set vacuums = [] -%}
     {%- for commit in commits -%}
         {%- if commit.version == from.version -%}
-            {#- Delta tells commits of one moment apart by a millisecond each, as far back as it was asked -#}
-            {%- set base.found = (commit.at - from.at) | abs < 100 -%}
+            {%- set base.found = _is_same_commit(commit, from) -%}
             {%- if not base.found -%}
                 {%- do result.update({'gap': spec.source ~ ' is another table than the one that was read last: its version ' ~ from.version ~ ' has another date'}) -%}
             {%- endif -%}

@@ -39,7 +39,7 @@
     {%- if begins and _on_gap('history', settings) == 'fail' -%}
         {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
         {%- set first = _first_known_commit(spec) -%}
-        {%- if first.version != begins.version or (first.at - begins.at) | abs >= 100 -%}
+        {%- if not _is_same_commit(first, begins) -%}
             {{ exceptions.raise_compiler_error(
                 target ~ ' would be built anew (' ~ plan.reason ~ ') and lose periods: it begins with version ' ~ begins.version ~ ' of ' ~ spec.source
                 ~ ', whose feed can be read from version ' ~ first.version ~ ' on. ' ~ _left_as_it_is('history', target)
