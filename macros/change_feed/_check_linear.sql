@@ -51,36 +51,75 @@
 {% endmacro %}
 
 
-{#- What the text does not tell is tried with a thousand rows of the input, when a model is built for the first time or its SQL changed: change_feed
-    beside lookups, all at once and in two halves; signed_sum, once and weighed -3. -#}
+{#- What the text does not tell is tried with a thousand rows of an input, when the SQL builds its first table, or another SQL than before:
+    change_feed beside lookups, and affected_keys, over all of them, over one half and over the other; signed_sum once and weighed -3. -#}
 {% macro _check_by_rows(strategy, target, sql, inputs, settings, columns) %}
-    {%- set spec = (inputs | selectattr('kind', 'in', ['changes', 'signed']) | list + [none])[0] -%}
-    {%- if spec is none or spec.version is none or (strategy == 'change_feed' and (settings.get('allow_nondeterministic') or not inputs | selectattr('kind', 'equalto', 'lookup') | list)) -%}
+    {%- set spec = _tried_input(strategy, inputs, settings) -%}
+    {%- if not spec -%}
         {{ return('') }}
     {%- endif -%}
     {%- set sample = _stage_relation(target) -%}
-    {%- set differences = _weighed_differences_sql(sql, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, spec, sample) -%}
-    {%- do _create_stage(sample, 'select *, monotonically_increasing_id() % 2 = 0 as _half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000') -%}
-    {%- set found = run_query(differences).rows[0] -%}
+    {%- set differences = _weighed_differences_sql(sql, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, inputs, spec, columns, sample) -%}
+    {%- set half = 'xxhash64(' ~ _quoted(spec.key.values()) | join(', ') ~ ')' if strategy == 'affected_keys' else 'monotonically_increasing_id()' -%}
+    {%- do _create_stage(sample, 'select *, ' ~ half ~ ' % 2 = 0 as _half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000') -%}
+    {%- set found = run_query(differences).rows[0].dict() -%}
     {%- do _drop_stage(sample) -%}
-    {%- if strategy == 'change_feed' and found[0] -%}
-        {{ exceptions.raise_compiler_error(target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of its result depends on more than one row of the input, '
-            ~ 'or on none, as in an outer join that keeps all rows of a lookup. Use affected_keys, which computes whole keys anew.') }}
-    {%- endif -%}
-    {%- for name, differs in found.dict().items() if differs -%}
-        {{ exceptions.raise_compiler_error(target ~ (': ' ~ name ~ ' cannot be kept up by adding: rows that disappear do not take away what they brought. It has to be a sum of `… * _weight`, and no more; averages and the like go into '
-            ~ 'derived.' if name != '_empty' else ' gives groups that no row of ' ~ spec.source ~ ' stands behind, as an outer join that keeps all rows of a lookup does. Join inner, or use affected_keys.')) }}
+    {%- for name, differs in found.items() if differs -%}
+        {{ exceptions.raise_compiler_error(_difference_text(strategy, target, spec, name)) }}
     {%- endfor -%}
 {% endmacro %}
 
 
-{#- How many rows all of the sample gives and its halves do not, or the other way round; each side is computed once, as in `_proof.sql`. -#}
-{% macro _differences_of_halves_sql(sql, spec, sample) %}
+{#- The input whose rows are tried; none where there is nothing to try. -#}
+{% macro _tried_input(strategy, inputs, settings) %}
+    {%- set kind = {'change_feed': 'changes', 'affected_keys': 'affected', 'signed_sum': 'signed'}.get(strategy) -%}
+    {%- if strategy != 'signed_sum' and settings.get('allow_nondeterministic') or (strategy == 'change_feed' and 'lookup' not in inputs | map(attribute='kind')) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(inputs | selectattr('kind', 'equalto', kind) | rejectattr('via') | rejectattr('version', 'none') | first | default(none)) }}
+{% endmacro %}
+
+
+{#- What is said of a difference; `name` is the column of the query that found it. -#}
+{% macro _difference_text(strategy, target, spec, name) %}
+    {%- if name == '_apart' and strategy == 'change_feed' -%}
+        {{ return(target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of its result depends on more than one row of the input, '
+            ~ 'or on none, as in an outer join that keeps all rows of a lookup. Use affected_keys, which computes whole keys anew.') }}
+    {%- elif name == '_apart' -%}
+        {{ return(target ~ ' gives other rows for some keys of ' ~ spec.source ~ ' at once than for one half of them and the other: a row of its result depends on rows of other keys, as in a subquery or a join '
+            ~ 'that looks at all of them, or on chance, as in a rank where rows tie or a list without an order. Compute what spans keys in a model of its own and read it with lookup(), and order by columns that '
+            ~ 'tell all rows apart; or say allow_nondeterministic if rows may keep the answer of the run that wrote them.') }}
+    {%- elif name == '_elsewhere' -%}
+        {{ return(_untouched_key_text(target, spec.key | list | sort)) }}
+    {%- elif name == '_empty' -%}
+        {{ return(target ~ ' gives groups that no row of ' ~ spec.source ~ ' stands behind, as an outer join that keeps all rows of a lookup does. Join inner, or use affected_keys.') }}
+    {%- endif -%}
+    {{ return(target ~ ': ' ~ name ~ ' cannot be kept up by adding: rows that disappear do not take away what they brought. It has to be a sum of `… * _weight`, and no more; averages and the like go into derived.') }}
+{% endmacro %}
+
+
+{#- One row: `_apart`, how many rows all of the sample gives and its halves do not, or the other way round, each side computed once, as in
+    `_proof.sql`; and where keys are computed anew, `_elsewhere`, how many are of other keys than the sample's. Then floating-point columns are left
+    out: a sum of theirs depends on the order of adding. -#}
+{% macro _differences_of_halves_sql(sql, inputs, spec, columns, sample) %}
+    {%- set key = (spec.key or {}) | list | sort -%}
+    {%- set compared = [] -%}
+    {%- for column in columns if not key or column.name | lower in key | map('lower') or not modules.re.search('\\b(double|float)\\b', column.dtype) -%}
+        {%- do compared.append(adapter.quote(column.name)) -%}
+    {%- endfor -%}
     {%- set sides = [] -%}
     {%- for rows, balance in [('true', 1), ('_half', -1), ('not _half', -1)] -%}
-        {%- do sides.append('select *, ' ~ balance ~ ' as _balance from (\n' ~ _with_inputs(sql, {spec.text: '(select * except (_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) ~ '\n)') -%}
+        {%- set side = _with_inputs(sql, {spec.text: '(select * except (_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) -%}
+        {%- set elsewhere = 'false' -%}
+        {%- if key -%}
+            {%- set keys = '(select distinct ' ~ _key_columns(spec, '_input') ~ ', true as _is_touched from ' ~ sample ~ ' as _input where ' ~ rows ~ ')' -%}
+            {%- set side = 'select _model.*, _is_touched from (\n' ~ _of_keys_sql(side, inputs, keys ~ ' as _touched') ~ '\n) as _model left join ' ~ keys ~ ' as _known on ' ~ equals(key, '_model', '_known') -%}
+            {%- set elsewhere = '_is_touched is null' -%}
+        {%- endif -%}
+        {%- do sides.append('select ' ~ compared | join(', ') ~ ', ' ~ balance ~ ' as _balance, ' ~ elsewhere ~ ' as _stray from (\n' ~ side ~ '\n)') -%}
     {%- endfor -%}
-    {{ return('select count(*) from (select * except (_balance), sum(_balance) as _net from (\n' ~ sides | join('\nunion all\n') ~ '\n) group by all) where _net <> 0') }}
+    {{ return('select count_if(_strays) as _elsewhere, count_if(_net <> 0) as _apart from (select * except (_balance, _stray), sum(_balance) as _net, bool_or(_stray) as _strays from (\n'
+        ~ sides | join('\nunion all\n') ~ '\n) group by all)') }}
 {% endmacro %}
 
 

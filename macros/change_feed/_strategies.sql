@@ -195,9 +195,19 @@
 {% endmacro %}
 
 
-{#- The model's SQL over the touched keys alone: every affected() input without the rows of other keys. -#}
+{#- The touched keys computed anew, against the target's rows of them. A row of another key would not be computed anew when it changes. -#}
 {% macro _affected_sql(target, sql, plan, settings, bounds) %}
-    {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+    {%- set key = _touched_columns('affected_keys', plan, settings) -%}
+    {%- set recomputed = 'select _model.* from (\n' ~ _of_keys_sql(sql, plan.inputs, '_touched', bounds) ~ '\n) as _model left join (select *, true as _is_touched from _touched) as _known on ' ~ equals(key, '_model', '_known')
+        ~ '\nwhere if(_is_touched, true, raise_error(' ~ string_literal(_untouched_key_text(target, key)) ~ '))' -%}
+    {{ return(_recomputed_sql(target, _touched_sql('affected_keys', sql, plan, settings), key, recomputed, settings, bounds)) }}
+{% endmacro %}
+
+
+{#- The model's SQL over some keys alone: every affected() input without the rows of other keys. `touched` is a relation of the key's columns,
+    which goes by the name _touched; they lie within `bounds`. -#}
+{% macro _of_keys_sql(sql, inputs, touched, bounds=[]) %}
+    {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
     {%- set restricted = {} -%}
     {%- for spec in affected -%}
         {%- set keyed = '_via' if spec.via else '_input' -%}
@@ -205,7 +215,7 @@
         {%- for name in spec.key -%}
             {%- do conditions.append(keyed ~ '.' ~ adapter.quote(spec.key[name]) ~ ' <=> _touched.' ~ adapter.quote(name)) -%}
         {%- endfor -%}
-        {%- set of_touched_keys = ' left semi join _touched on ' ~ conditions | join(' and ') ~ ' where ' ~ _within_bounds(bounds, keyed, spec.key) -%}
+        {%- set of_touched_keys = ' left semi join ' ~ touched ~ ' on ' ~ conditions | join(' and ') ~ ' where ' ~ _within_bounds(bounds, keyed, spec.key) -%}
         {%- if spec.via -%}
             {%- do restricted.update({spec.text: '(select _input.* from ' ~ _input_sql(spec) ~ ' as _input left semi join (select _via.* from ' ~ _via_sql(spec, affected)
                 ~ ' as _via' ~ of_touched_keys ~ ') as _via on ' ~ equals(spec.on, '_input', '_via') ~ ')'}) -%}
@@ -213,12 +223,14 @@
             {%- do restricted.update({spec.text: '(select _input.* from ' ~ _input_sql(spec) ~ ' as _input' ~ of_touched_keys ~ ')'}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set key = _touched_columns('affected_keys', plan, settings) -%}
-    {%- set untouched = target ~ ' has a row of ' ~ key | join(', ') ~ ' that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select '
-        ~ key | join(', ') ~ ' from them as it is, and mark a table that all keys come from with affected(), not lookup().' -%}
-    {%- set recomputed = 'select _model.* from (\n' ~ _with_inputs(sql, restricted) ~ '\n) as _model left join (select *, true as _is_touched from _touched) as _known on ' ~ equals(key, '_model', '_known')
-        ~ '\nwhere if(_is_touched, true, raise_error(' ~ string_literal(untouched) ~ '))' -%}
-    {{ return(_recomputed_sql(target, _touched_sql('affected_keys', sql, plan, settings), key, recomputed, settings, bounds)) }}
+    {{ return(_with_inputs(sql, restricted)) }}
+{% endmacro %}
+
+
+{% macro _untouched_key_text(target, key) %}
+    {%- set names = key | join(', ') -%}
+    {{ return(target ~ ' has a row of ' ~ names ~ ' that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select ' ~ names
+        ~ ' from them as it is, and mark a table that all keys come from with affected(), not lookup().') }}
 {% endmacro %}
 
 

@@ -94,6 +94,22 @@ REFUSED = {
         "left join {{ changes(source('inputs', 'fed')) }} as fed on fed.id = more.id",
         ["an outer join that keeps all rows of a lookup", "affected_keys"],
     ),
+    "of_all_rows": (
+        AFFECTED + "with fed as (select * from {{ affected(source('inputs', 'fed'), key='id') }})\n"
+        "select id, id / (select sum(id) from fed) > 0.5 as is_large from fed",
+        ["other rows for some keys of", "rows of other keys", "lookup()"],
+    ),
+    "across_keys": (
+        AFFECTED + "with fed as (select * from {{ affected(source('inputs', 'fed'), key='id') }})\n"
+        "select fed.id, next.id as next_id from fed left join fed as next on next.id = fed.id + 1",
+        ["other rows for some keys of", "rows of other keys", "lookup()"],
+    ),
+    "all_keys_of_a_lookup": (
+        AFFECTED + "select more.id, count(fed.id) as rows\n"
+        "from {{ lookup(source('inputs', 'more')) }} as more left join\n"
+        "{{ affected(source('inputs', 'fed'), key='id') }} as fed on fed.id = more.id group by 1",
+        ["a row of id that comes from no row of an affected() input", "not lookup()"],
+    ),
     "ranked": (
         AFFECTED + "select id, rank() over (order by id) as place\n"
         "from {{ affected(source('inputs', 'fed'), key='id') }}",
@@ -166,10 +182,9 @@ def test_models_that_cannot_be_right_are_refused(
         spark.sql(f"insert into {inputs}.{name} values {rows}")
     models = {name: model for name, (model, _) in REFUSED.items()}
     models["kept"] = CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
-    models["spread"] = (
-        AFFECTED + "select more.id, count(fed.id) as rows\n"
-        "from {{ lookup(source('inputs', 'more')) }} as more left join\n"
-        "{{ affected(source('inputs', 'fed'), key='id') }} as fed on fed.id = more.id group by 1"
+    models["moved"] = (
+        AFFECTED + "select abs(id) as id, count(*) as rows\n"
+        "from {{ affected(source('inputs', 'fed'), key='id') }} group by 1"
     )
     folder = new_project(
         {
@@ -189,17 +204,16 @@ def test_models_that_cannot_be_right_are_refused(
         assert not spark.catalog.tableExists(f"{schema}.{name}")
 
     # a key that repeats later, or that no change leads to: the run fails and the table stays
-    spark.sql(f"insert into {inputs}.fed values (2), (3)")
-    chosen = ["--select", "kept", "spread"]
+    spark.sql(f"insert into {inputs}.fed values (2), (-3)")
+    chosen = ["--select", "kept", "moved"]
     result = dbt("run", *chosen, project_dir=folder, schema=schema, expect=False)
     said = {answer.node.name: answer.message for answer in result.result.results}
     assert "not unique" in said["kept"]
     assert sorted(row.id for row in spark.table(f"{schema}.kept").collect()) == [1, 2]
-    assert "a row of id that comes from no row of an affected() input" in said["spread"]
-    spread = spark.table(f"{schema}.spread").collect()
-    assert sorted(map(tuple, spread)) == [(1, 1), (2, 1), (3, 0)]
+    assert "a row of id that comes from no row of an affected() input" in said["moved"]
+    assert sorted(map(tuple, spark.table(f"{schema}.moved").collect())) == [(1, 1), (2, 1)]
     tables = spark.sql(f"show tables in {schema}").collect()
-    assert sorted(row.tableName for row in tables) == ["kept", "spread"]
+    assert sorted(row.tableName for row in tables) == ["kept", "moved"]
 
 
 PROJECT = """
