@@ -19,7 +19,7 @@ from headwaters.cli import app
 Dbt = Callable[..., Any]
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted(ROOT.glob("docs/flow/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
