@@ -86,9 +86,6 @@ def run(bench: Bench) -> None:
     with shared_engine(bench, "8g") as (spark, pid):
         cells = Cells(bench, spark, options, pid)
         cells.prepare()
-        if PLACES and SHARES:
-            cells.measure("recent", 0.001, kept=False)
-            cells.measure("spread", 0.001, kept=False)
         for place in PLACES:
             for share in SHARES:
                 cells.measure(place, share)
@@ -105,7 +102,7 @@ class Cells:
         self.answer = ""
 
     def prepare(self) -> None:
-        """Write the source, and let the model be built."""
+        """Write the source, let the model be built, and warm Java up."""
         self.sql("create schema if not exists bench")
         self.sql(
             f"create or replace table {SOURCE} using delta tblproperties ("
@@ -113,8 +110,8 @@ class Cells:
             f" as {self.orders(0, ROWS)}"
         )
         self.dbt("--full-refresh")
-        for number in range(3):
-            self.small_batch(number)
+        for place in ("recent", "spread"):
+            self.measure(place, 0.001, kept=False)
 
     def orders(self, first: int, count: int) -> str:
         """The query of `count` orders from the id `first` on; a day has as many as any other."""
@@ -185,17 +182,18 @@ class Cells:
                 took: Clock = clock(work, [self.pid])
             after_it = self.files(table)
             written = sum(after_it[file] for file in after_it.keys() - before_it.keys())
-            if kept:
-                self.bench.record(
-                    case,
-                    name,
-                    took.wall,
-                    took.cpu,
-                    rows=ROWS,
-                    share=share,
-                    bytes_written=written,
-                    statements=len(statements) or 1,
-                )
+            if not kept:
+                continue
+            self.bench.record(
+                case,
+                name,
+                took.wall,
+                took.cpu,
+                rows=ROWS,
+                share=share,
+                bytes_written=written,
+                statements=len(statements) or 1,
+            )
         found, wanted = (
             self.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from {rows}")
             for rows in (TARGET, f"(select {COLUMNS} from {SOURCE})")
