@@ -23,6 +23,8 @@ from typing import Any
 from unittest import mock
 from urllib.parse import urlparse
 
+import pyarrow.parquet as pq
+
 from benchmarks.runner import Bench, Clock, clock, dbt_project, shared_engine
 
 NOTES = """
@@ -181,7 +183,7 @@ class Cells:
             with statements_of_dbt() as statements:
                 took: Clock = clock(work, [self.pid])
             after_it = self.files(table)
-            written = sum(after_it[file] for file in after_it.keys() - before_it.keys())
+            written = after_it.keys() - before_it.keys()
             if not kept:
                 continue
             self.bench.record(
@@ -191,7 +193,8 @@ class Cells:
                 took.cpu,
                 rows=ROWS,
                 share=share,
-                bytes_written=written,
+                bytes_written=sum(after_it[file] for file in written),
+                rows_written=sum(map(rows_in, written)),
                 statements=len(statements) or 1,
             )
         found, wanted = (
@@ -265,6 +268,13 @@ class Cells:
                     sum(took.cpu for took in chosen),
                     rows=ROWS,
                 )
+
+
+def rows_in(file: Path) -> int:
+    """The rows of a table's data file; 0 of other files, such as those of the change feed."""
+    if file.suffix != ".parquet" or "_change_data" in file.parts:
+        return 0
+    return int(pq.read_metadata(file).num_rows)
 
 
 @contextmanager

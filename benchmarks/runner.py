@@ -27,8 +27,9 @@ class Result:
     """One line of `results/<bench>.jsonl`; None where a key does not apply.
 
     `rows` are the rows that the work is about, `share` the part of them that changed,
-    `bytes_written` the data files' bytes, `statements` the SQL statements sent to Spark, `memory`
-    the bytes of Java's heap that are in use.
+    `bytes_written` the data files' bytes, `rows_written` the rows in them, those that were only
+    copied among them, `statements` the SQL statements sent to Spark, `memory` the bytes of Java's
+    heap that are in use.
     """
 
     bench: str
@@ -41,6 +42,7 @@ class Result:
     bytes_written: int | None
     statements: int | None
     memory: int | None = None
+    rows_written: int | None = None
 
 
 class Bench:
@@ -78,6 +80,7 @@ class Bench:
         rows: int | None = None,
         share: float | None = None,
         bytes_written: int | None = None,
+        rows_written: int | None = None,
         statements: int | None = None,
         memory: int | None = None,
     ) -> None:
@@ -95,6 +98,7 @@ class Bench:
                 bytes_written,
                 statements,
                 memory,
+                rows_written,
             )
         )
         cpu = "" if cpu_s is None else f", {cpu_s:.1f} s CPU"
@@ -243,15 +247,17 @@ def write_document(path: Path, results: Path, sections: dict[str, tuple[str, str
         "# Benchmarks",
         "",
         "Made by `make bench`; do not edit. Ratios are what is kept, since seconds belong to a",
-        "machine: the first variant of each case is 1, and less is better. The lines behind them",
-        "are in `benchmarks/results`.",
+        "machine: the first variant of each case is 1, and less is better. Rows and statements are",
+        "counts. The lines behind them are in `benchmarks/results`.",
         "",
         f"The machine: {machine()}.",
     ]
     for name, (title, notes) in sections.items():
         lines = results / f"{name}.jsonl"
+        found: list[Result] = []
         if lines.is_file():
             found = [Result(**json.loads(line)) for line in lines.read_text().splitlines()]
+        if found:
             text += ["", f"## {title}", "", *_table(found)]
             text += ["", notes.strip()] if notes else []
     path.write_text("\n".join(text) + "\n")
@@ -265,34 +271,34 @@ def machine() -> str:
 
 
 def _table(found: list[Result]) -> list[str]:
-    heads = [
-        "case",
-        "variant",
-        "rows",
-        "changed",
-        "wall",
-        "CPU",
-        "bytes written",
-        "statements",
-        "memory",
-    ]
-    lines = [f"| {' | '.join(heads)} |", "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+    """The table of one benchmark, without the columns of which it measured nothing."""
     base: dict[str, Result] = {}
+    rows: list[dict[str, str]] = []
     for result in found:
         first = base.setdefault(result.case, result)
-        cells = [
-            result.case if first is result else "",
-            result.variant,
-            "" if result.rows is None else f"{result.rows:,}",
-            "" if result.share is None else f"{result.share:.2%}",
-            _ratio(result.wall_s, first.wall_s),
-            _ratio(result.cpu_s, first.cpu_s),
-            _ratio(result.bytes_written, first.bytes_written),
-            "" if result.statements is None else str(result.statements),
-            _ratio(result.memory, first.memory),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        rows.append(
+            {
+                "case": result.case if first is result else "",
+                "variant": result.variant,
+                "rows": _number(result.rows),
+                "changed": "" if result.share is None else f"{result.share:.2%}",
+                "wall": _ratio(result.wall_s, first.wall_s),
+                "CPU": _ratio(result.cpu_s, first.cpu_s),
+                "bytes written": _ratio(result.bytes_written, first.bytes_written),
+                "rows written": _number(result.rows_written),
+                "statements": _number(result.statements),
+                "memory": _ratio(result.memory, first.memory),
+            }
+        )
+    heads = [head for head in rows[0] if any(row[head] for row in rows)]
+    sides = ["---" if head in ("case", "variant") else "--:" for head in heads]
+    lines = [heads, *([row[head] for head in heads] for row in rows)]
+    head, *body = [f"| {' | '.join(line)} |" for line in lines]
+    return [head, f"|{'|'.join(sides)}|", *body]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _ratio(value: float | None, base: float | None) -> str:
