@@ -190,10 +190,10 @@ class Cells:
             before_it = self.files(table)
             with statements_of_dbt() as statements:
                 took: Clock = clock(work, [self.pid])
-            after_it = self.files(table)
-            written = after_it.keys() - before_it.keys()
             if not kept:
                 continue
+            after_it = self.files(table)
+            written = after_it.keys() - before_it.keys()
             self.bench.record(
                 case,
                 name,
