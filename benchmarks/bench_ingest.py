@@ -30,6 +30,7 @@ from headwaters.contract import Contract, parse_contract
 from headwaters.delta_log import commit_of
 from headwaters.ingest import run as ingest
 from headwaters.ingest import start_spark
+from headwaters.json_lines import lines
 from headwaters.project import Project
 
 NOTES = """
@@ -212,8 +213,8 @@ def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> 
 
     def ends() -> list[float]:
         """When each batch so far was done."""
-        lines = (json.loads(line) for line in log.read_text().splitlines())
-        ours = (line for line in lines if line["stream"] == topic and "batch" in line)
+        written = map(json.loads, lines(log))
+        ours = (line for line in written if line["stream"] == topic and "batch" in line)
         return [datetime.fromisoformat(line["at"]).timestamp() for line in ours]
 
     for variant, number in (("first tenth", tenth), ("last tenth", BATCHES - tenth)):

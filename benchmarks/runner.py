@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from headwaters import engine
+from headwaters.json_lines import lines
 from headwaters.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,8 +68,8 @@ class Bench:
         # what was measured before something failed is worth keeping, and is not the result
         path = self.path if error is None else self.path.with_suffix(".partial.jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(asdict(result)) for result in self.results]
-        path.write_text("".join(f"{line}\n" for line in lines))
+        written = [json.dumps(asdict(result)) for result in self.results]
+        path.write_text("".join(f"{line}\n" for line in written))
 
     def record(
         self,
@@ -253,10 +254,10 @@ def write_document(path: Path, results: Path, sections: dict[str, tuple[str, str
         f"The machine: {machine()}.",
     ]
     for name, (title, notes) in sections.items():
-        lines = results / f"{name}.jsonl"
+        file = results / f"{name}.jsonl"
         found: list[Result] = []
-        if lines.is_file():
-            found = [Result(**json.loads(line)) for line in lines.read_text().splitlines()]
+        if file.is_file():
+            found = [Result(**json.loads(line)) for line in lines(file)]
         if found:
             text += ["", f"## {title}", "", *_table(found)]
             text += ["", notes.strip()] if notes else []
@@ -292,8 +293,8 @@ def _table(found: list[Result]) -> list[str]:
         )
     heads = [head for head in rows[0] if any(row[head] for row in rows)]
     sides = ["---" if head in ("case", "variant") else "--:" for head in heads]
-    lines = [heads, *([row[head] for head in heads] for row in rows)]
-    head, *body = [f"| {' | '.join(line)} |" for line in lines]
+    cells = [heads, *([row[head] for head in heads] for row in rows)]
+    head, *body = [f"| {' | '.join(line)} |" for line in cells]
     return [head, f"|{'|'.join(sides)}|", *body]
 
 

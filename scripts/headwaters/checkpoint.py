@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from headwaters.contract import Contract
 from headwaters.errors import WorkError
+from headwaters.json_lines import lines
 
 Offsets = dict[str, dict[int, int]]  # topic → partition → offset
 
@@ -91,8 +92,7 @@ class Checkpoint:
         parts = [log / f"{start}.compact"] if compacts else []
         last = None if until is None else self._log_offset(until)
         parts += [log / str(batch) for batch in sorted(batches) if batch > start]
-        lines = (line for part in parts for line in part.read_text().splitlines()[1:])
-        entries = (json.loads(line) for line in lines if line)
+        entries = (json.loads(line) for part in parts for line in lines(part)[1:])
         return {
             unquote(entry["path"]) for entry in entries if last is None or entry["batchId"] <= last
         }
@@ -102,8 +102,8 @@ class Checkpoint:
         log, files = self.path / "sources" / "0", []
         for entry in range(self._log_offset(batch - 1) + 1, self._log_offset(batch) + 1):
             file = log / str(entry)
-            lines = (file if file.exists() else log / f"{entry}.compact").read_text().splitlines()
-            found = (json.loads(line) for line in lines[1:] if line)
+            part = file if file.exists() else log / f"{entry}.compact"
+            found = (json.loads(line) for line in lines(part)[1:])
             files += [unquote(one["path"]) for one in found if one["batchId"] == entry]
         return files
 
@@ -130,7 +130,7 @@ class Checkpoint:
     def _planned(self, batch: int) -> Any:
         """Where a batch ends, as the source says it; None before the first batch."""
         file = self.path / "offsets" / str(batch)
-        return json.loads(file.read_text().splitlines()[2]) if file.exists() else None
+        return json.loads(lines(file)[2]) if file.exists() else None
 
     def pending(self, folder: Path) -> Pending:
         """The files under `folder` that no batch has taken yet."""
@@ -149,7 +149,7 @@ class Checkpoint:
         file = self.path / "sources" / "0" / "0"
         if not file.exists():
             return {}
-        begun = json.loads(file.read_text().splitlines()[1])
+        begun = json.loads(lines(file)[1])
         return {topic: {int(p): at for p, at in parts.items()} for topic, parts in begun.items()}
 
     def behind(self, ends: dict[str, dict[int, tuple[int, int]]]) -> Pending:

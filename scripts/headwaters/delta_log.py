@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headwaters.json_lines import lines
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -47,7 +49,7 @@ def snapshot(table: Path) -> Snapshot | None:
             files[_key(add)], sizes[_key(add)] = _rows(add), int(add["size"])
     version = start
     for version in sorted(number for number in commits if number > start):
-        for line in commits[version].read_text().splitlines():
+        for line in lines(commits[version]):
             action = json.loads(line)
             if remove := action.get("remove"):
                 files.pop(_key(remove), None)
@@ -61,7 +63,7 @@ def snapshot(table: Path) -> Snapshot | None:
 def commit_of(table: Path, app: str, batch: int) -> int | None:
     """The version in which a writer (`txnAppId`) wrote a batch, if the log still has it."""
     for version, path in sorted(_commits(table).items(), reverse=True):
-        for line in path.read_text().splitlines():
+        for line in lines(path):
             transaction = json.loads(line).get("txn")
             if transaction and (transaction["appId"], transaction["version"]) == (app, batch):
                 return version
@@ -73,7 +75,7 @@ def appended(table: Path, since: int) -> tuple[int, int]:
     files = size = 0
     for version, path in _commits(table).items():
         if version >= since:
-            for line in path.read_text().splitlines():
+            for line in lines(path):
                 add = json.loads(line).get("add")
                 if add and add["dataChange"]:
                     files, size = files + 1, size + int(add["size"])

@@ -20,10 +20,12 @@ from headwaters import ingest, tables
 from headwaters.checkpoint import Checkpoint
 from headwaters.cli import _spread
 from headwaters.contract import parse_contract
+from headwaters.delta_log import commit_of
 from headwaters.errors import WorkError
 from headwaters.ingest import Stopping, Stream, Writer
 from headwaters.project import Project
 from headwaters.records import PLACE, among, wild_numbers, with_place
+from headwaters.status import status
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
@@ -268,6 +270,29 @@ def test_a_batch_that_bronze_has_is_finished_with_the_contract_that_it_began_wit
         assert ingester.rows("orders", "id, n") == [["good", 1], ["good later", None]]
         assert ingester.quarantine() == [["not_null", "n", "is null", one("bad once", None)]]
     assert ingester.run(SIMPLE) == ["orders  nothing new"]
+
+
+def test_line_separators_of_unicode_in_a_value_break_no_command(
+    ingester: Ingester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta writes them unescaped into the statistics of a commit, which is one line each."""
+    values = [f"caf{mark}x" for mark in "\u0085\u2028\u2029\u000b\u000c\u001c\u001e"]
+    ingester.land("a.jsonl", *map(one, values))
+    bronze = "warehouse/bronze.db/orders"
+    copy_of = node({"id": "string", "n": "int"}, {"from": "delta", "path": bronze}, "copied")
+    ingester.run(SIMPLE)
+    ingester.run(copy_of)
+    ingester.land("b.jsonl", *map(one, values))
+    ingester.run(SIMPLE)
+    monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
+    shown = [status(Project(ingester.lake), parse_contract(n)) for n in (SIMPLE, copy_of)]
+    assert [(each.rows, each.behind.split(",")[0]) for each in shown] == [
+        (14, "0 files"),
+        (7, "1 files"),
+    ]
+    app = Checkpoint(ingester.lake / "checkpoints" / "orders").app_id
+    assert commit_of(ingester.lake / bronze, app, 0) == 1
+    assert ingester.run(copy_of) == ["copied  7 rows"]
 
 
 def test_a_missing_checkpoint_beside_a_filled_table_is_an_error(ingester: Ingester) -> None:

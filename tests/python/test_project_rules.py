@@ -313,6 +313,19 @@ def test_the_lint_calls_macros_as_they_are(parsed: tuple[Manifest, list[str]]) -
     }
 
 
+def test_files_of_json_lines_are_cut_by_their_one_helper() -> None:
+    """`str.splitlines` cuts at characters that JSON may hold unescaped, such as U+2028."""
+    cut: list[str] = []
+    for folder in ("scripts", "benchmarks"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.FunctionDef):
+                    called = {c.attr for c in ast.walk(node) if isinstance(c, ast.Attribute)}
+                    if {"splitlines", "loads"} <= called:
+                        cut.append(f"{file.relative_to(ROOT)}: {node.name}")
+    assert cut == [], "take the lines from headwaters.json_lines"
+
+
 BAD = {
     "models/bronze/raw.yml": """
 sources:
