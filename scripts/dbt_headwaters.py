@@ -9,6 +9,8 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
   data feed.
 - `adapter.run_response` gives a materialization's result with its counts, for run_results.json.
 - `adapter.failure_of` runs a statement that may fail: Jinja cannot catch an error.
+- `adapter.commits_of`, `adapter.range_of`, … decide what macros only carry out:
+  headwaters/incremental.
 - Ctrl-C ends a run without dbt's stack trace.
 """
 
@@ -26,6 +28,7 @@ from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.dbt_session import end_on_interrupt, install_cursor
+from headwaters.incremental import commits
 
 
 class Headwaters(dbtPlugin):
@@ -36,6 +39,14 @@ class Headwaters(dbtPlugin):
         end_on_interrupt()
         _add_up_table_properties()
         _offer(run_response=_run_response, failure_of=_failure_of)
+        _offer(
+            commits_of=staticmethod(commits.commits_of),
+            range_of=staticmethod(commits.range_of),
+            replacements=staticmethod(commits.replacements),
+            first_known=staticmethod(commits.first_known),
+            as_mapping=staticmethod(commits.as_mapping),
+            milliseconds=staticmethod(commits.milliseconds),
+        )
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
             return

@@ -1,7 +1,7 @@
-{#- The change data feed of a table after version `from` up to version `to`: its rows with _change_type, _commit_version and
+{#- The change data feed of a table after version `after` up to version `to`: its rows with _change_type, _commit_version and
     _commit_timestamp. -#}
-{% macro _feed_sql(source, from, to) %}
-    {{- return('table_changes(' ~ string_literal(source) ~ ', ' ~ (from + 1) ~ ', ' ~ to ~ ')') -}}
+{% macro _feed_sql(source, after, to) %}
+    {{- return('table_changes(' ~ string_literal(source) ~ ', ' ~ (after + 1) ~ ', ' ~ to ~ ')') -}}
 {% endmacro %}
 
 
@@ -10,7 +10,7 @@
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
     see `_recovered_inputs`. Where one commit changed rows there is nothing to sum, and where all only inserted nothing disappeared. -#}
 {% macro _net_rows(range, source, sign) %}
-    {%- set feed = _feed_sql(source, range.from, range.to) -%}
+    {%- set feed = _feed_sql(source, range.after, range.to) -%}
     {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
     {%- if range.inserts_only -%}
         {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ')') }}
@@ -29,7 +29,7 @@
 {% macro _weighed_rows(range, source) %}
     {{ return(
         '(select * except (_change_type, _commit_version, _commit_timestamp), ' ~ _image_weight() ~ ' as _weight from '
-        ~ _feed_sql(source, range.from, range.to) ~ ')'
+        ~ _feed_sql(source, range.after, range.to) ~ ')'
     ) }}
 {% endmacro %}
 
@@ -41,5 +41,5 @@
 
 {#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
 {% macro _all_rows(range, source) %}
-    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from ' ~ _feed_sql(source, range.from, range.to) ~ ')') }}
+    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from ' ~ _feed_sql(source, range.after, range.to) ~ ')') }}
 {% endmacro %}

@@ -52,30 +52,7 @@
 {#- The oldest commit from which on the feed can tell everything. -#}
 {% macro _first_known_commit(spec) %}
     {%- set commits = _history(spec.source, 100000) -%}
-    {%- set first = namespace(commit=none, known=true, horizon=0) -%}
-    {%- for commit in commits if commit.operation == 'VACUUM START' -%}
-        {%- set first.horizon = [first.horizon, _vacuumed_before(commit)] | max -%}
-    {%- endfor -%}
-    {%- set replaced = [] -%}
-    {%- for commit in commits[:-1] if commit.version <= spec.version and _replaces_all(commit) -%}
-        {%- do replaced.append(commit.version) -%}
-    {%- endfor -%}
-    {%- set columns = _columns_around(spec.source, replaced) -%}
-    {%- for commit in commits if commit.version <= spec.version and first.known -%}
-        {%- set starts = first.commit is not none and first.commit.operation == 'SET TBLPROPERTIES' and 'delta.enableChangeDataFeed' in (first.commit.parameters | string) -%}
-        {%- if first.commit is not none and (starts or commit.at < first.horizon or (first.commit.version in replaced and _loses_columns(columns, first.commit.version)) or _range_of(dict(spec, version=first.commit.version), commit, [first.commit, commit]).gap) -%}
-            {%- set first.known = false -%}
-        {%- else -%}
-            {%- set first.commit = commit -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(first.commit) }}
-{% endmacro %}
-
-
-{#- Whether a replacement took columns away: not all that were there are the first of those that are. -#}
-{% macro _loses_columns(columns, version) %}
-    {{ return(not (columns[version][:-1] ~ ',').startswith(columns[version - 1][:-1] ~ ',')) }}
+    {{ return(adapter.first_known(spec.source, spec.version, commits, _columns_around(spec.source, adapter.replacements(commits, spec.version)))) }}
 {% endmacro %}
 
 
@@ -102,7 +79,7 @@
     {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
     {%- set range = plan.ranges[spec.source] -%}
-    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.from, range.to))}) -%}
+    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.after, range.to))}) -%}
     {%- set columns = '* except (valid_from, valid_to, is_current, _next)' -%}
     {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> valid_to, null, valid_to)) as _image from _periods" -%}
     {{ return(

@@ -147,9 +147,9 @@
         {%- do touched.append(_changed_rows_sql(sql, plan, _touched_columns(strategy, plan, settings))) -%}
     {%- elif strategy == 'affected_keys' -%}
         {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
-        {%- for spec in affected if plan.ranges.get(spec.source, {}).get('rows', 0) > 0 -%}
+        {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 -%}
             {%- set range = plan.ranges[spec.source] -%}
-            {%- set feed = _feed_sql(spec.source, range.from, range.to) -%}
+            {%- set feed = _feed_sql(spec.source, range.after, range.to) -%}
             {%- if spec.via -%}
                 {%- do touched.append('select ' ~ _key_columns(spec, '_via') ~ ' from ' ~ _via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on ' ~ equals(spec.on, '_via', '_feed')) -%}
             {%- else -%}

@@ -1,0 +1,329 @@
+"""What the commits of a Delta table say to a reader of its change feed.
+
+Pure functions over rows of `describe history`. Everything that an operation's name does not say is
+taken to have changed rows, and everything that no commit says is found when the feed is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+# They change no row.
+_WITHOUT_ROWS = frozenset(
+    {
+        "OPTIMIZE",
+        "REORG",
+        "VACUUM START",
+        "VACUUM END",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "ADD CONSTRAINT",
+        "DROP CONSTRAINT",
+        "UPGRADE PROTOCOL",
+        "CLUSTER BY",
+        "COMPUTE STATS",
+        "CREATE TABLE",
+        "SET TABLE COMMENT",
+        "DROP FEATURE",
+        "ADD DELETION VECTORS TOMBSTONES",
+        "CHANGE COLUMN",
+        "CHANGE COLUMNS",
+        "ADD COLUMNS",
+        "REPLACE COLUMNS",
+        "RENAME COLUMN",
+        "DROP COLUMNS",
+    }
+)
+_ALTER_COLUMNS = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
+_MOVE_COLUMNS = frozenset({"RENAME COLUMN", "DROP COLUMNS"})
+
+_FEED = "delta.enableChangeDataFeed"
+_WEEK = 604_800_000
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a commit does to rows: `rows`, an upper bound of those that changed.
+
+    `inserts_only`: nothing was deleted or updated. `uncounted`: the commit does not say how many.
+    """
+
+    rows: int
+    inserts_only: bool
+    uncounted: bool = False
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A row of `describe history`: `at` in milliseconds since 1970, metrics and parameters as text.
+
+    `operation` and `engine` are empty where the commit does not name them.
+    """
+
+    version: int
+    at: int
+    operation: str
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, str]
+    engine: str = ""
+    user_metadata: str | None = None
+    is_blind_append: bool | None = None
+
+    @property
+    def effect(self) -> Effect:
+        """What the commit does to the rows of its table."""
+        if self.operation in _WITHOUT_ROWS:
+            return Effect(0, inserts_only=True)
+        mode = self.parameters.get("mode") or self.parameters.get("outputMode")
+        if self.operation in ("WRITE", "STREAMING UPDATE") and mode == "Append":
+            return Effect(self._metric("numOutputRows", 1), inserts_only=True)
+        if self.operation == "MERGE":
+            updated = self._metric("numTargetRowsUpdated", 1)
+            removed = updated + self._metric("numTargetRowsDeleted", 0)
+            rows = removed + self._metric("numTargetRowsInserted", 0)
+            return Effect(rows, inserts_only=removed == 0)
+        if self.operation in ("DELETE", "UPDATE"):
+            rows = self._metric("numDeletedRows", self._metric("numUpdatedRows", 1))
+            return Effect(rows, inserts_only=False)
+        # what INSERT … REPLACE WHERE leaves in the files that it rewrites counts as output as well
+        written = self._metric("numOutputRows", 0) - self._metric("numCopiedRows", 0)
+        rows = written + self._metric("numDeletedRows", 0)
+        return Effect(max(rows, 1), inserts_only=False, uncounted=rows == 0)
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether it puts other rows, and maybe other columns, in place of the whole table."""
+        overwrites = self.parameters.get("mode") == "Overwrite"
+        return (
+            "REPLACE" in self.operation
+            or self.operation == "RESTORE"
+            or (overwrites and not self.parameters.get("predicate"))
+        )
+
+    @property
+    def vacuumed_before(self) -> int:
+        """The moment up to which a VACUUM deleted files that were no longer part of the table.
+
+        Of RETAIN, Delta follows 0 alone.
+        """
+        if str(self.parameters.get("specifiedRetentionMillis")) == "0":
+            return self.at
+        return self.at - int(self.parameters.get("defaultRetentionMillis", _WEEK))
+
+    @property
+    def turns_feed_off(self) -> bool:
+        """Whether the table has no change feed from this commit on."""
+        properties = as_mapping(self.parameters.get("properties"))
+        if self.operation == "SET TBLPROPERTIES":
+            return str(properties.get(_FEED, "true")).lower() == "false"
+        if self.operation == "UNSET TBLPROPERTIES":
+            return _FEED in str(self.parameters)
+        if " TABLE AS SELECT" in self.operation or "REPLACE TABLE" in self.operation:
+            return str(properties.get(_FEED, "false")).lower() != "true"
+        return False
+
+    def is_same(self, noted: Mapping[str, int]) -> bool:
+        """Whether it is the commit that was noted as `version` and `at`.
+
+        Delta tells commits of one moment apart by a millisecond each, as far back as it was asked.
+        """
+        return self.version == noted["version"] and abs(self.at - noted["at"]) < 100
+
+    def _metric(self, name: str, default: int) -> int:
+        return int(self.metrics.get(name, default))
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a table went through after version `after` up to version `to`.
+
+    `rows` that changed, an upper bound; `commits` that changed rows; `replaced`: the versions that
+    replaced the whole table; `uncounted`: the feed has to be asked how many rows changed; `gap`:
+    why the feed cannot tell the range, or None.
+    """
+
+    source: str
+    after: int
+    to: int
+    rows: int = 0
+    commits: int = 0
+    inserts_only: bool = True
+    columns_added: bool = False
+    columns_altered: bool = False
+    replaced: tuple[int, ...] = ()
+    uncounted: bool = False
+    gap: str | None = None
+
+    @property
+    def versions(self) -> int:
+        """How many versions the range has."""
+        return self.to - self.after
+
+    @property
+    def needs_columns(self) -> bool:
+        """Whether the columns of `replaced` and of both ends decide if there is a gap."""
+        return self.gap is None and (self.columns_altered or bool(self.replaced))
+
+    def with_columns(self, columns: Mapping[int, str]) -> Range:
+        """The range once the columns are known: types of structs, by version.
+
+        Those in between count as well: of columns that were added and dropped the feed cannot be
+        read.
+        """
+        if len(set(columns.values())) <= 1:
+            return self
+        if self.replaced:
+            return self.with_gap(f"{self.source} was replaced by a table of other columns")
+        return self.with_gap(f"{self.source} changed the types or the order of its columns")
+
+    def with_rows(self, rows: int) -> Range:
+        """The range once its rows are counted."""
+        return replace(self, rows=rows, uncounted=False)
+
+    def with_gap(self, gap: str) -> Range:
+        """The range with the reason why it cannot be read; the first reason stays."""
+        return self if self.gap is not None else replace(self, gap=gap)
+
+
+def commits_of(rows: Iterable[Any]) -> list[Commit]:
+    """Rows of `describe history` as commits, in their order."""
+    return [commit_of(row) for row in rows]
+
+
+def commit_of(row: Any) -> Commit:
+    """A row of `describe history`, by the names of its columns."""
+    blind = row["isBlindAppend"]
+    return Commit(
+        version=int(row["version"]),
+        at=milliseconds(row["timestamp"]),
+        operation=row["operation"] or "",
+        parameters=as_mapping(row["operationParameters"]),
+        metrics=as_mapping(row["operationMetrics"]),
+        engine=row["engineInfo"] or row["clusterId"] or "",
+        user_metadata=row["userMetadata"],
+        is_blind_append=None if blind is None else str(blind).lower() == "true",
+    )
+
+
+def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:
+    """What `source` went through after the commit `applied` up to version `to`.
+
+    `commits` are newest first and reach back to that commit where its history still has it.
+    """
+    after = applied["version"]
+    result = Range(source, after, to)
+    span = f"{source} from version {after} to {to}"
+    if after > to:
+        return result.with_gap(
+            f"{source} is at version {to}, behind the {after} that was read last: "
+            "it was restored elsewhere or recreated"
+        )
+    horizon = 0
+    found = False
+    for commit in commits:
+        if commit.version == after:
+            found = True
+            if not commit.is_same(applied):
+                result = result.with_gap(
+                    f"{source} is another table than the one that was read last: "
+                    f"its version {after} has another date"
+                )
+        elif after < commit.version <= to:
+            if commit.operation == "VACUUM START":
+                horizon = max(horizon, commit.vacuumed_before)
+            result = _with_commit(result, commit, span, horizon)
+    return result if found else result.with_gap(f"the history of {span} is no longer retained")
+
+
+def _with_commit(result: Range, commit: Commit, span: str, horizon: int) -> Range:
+    effect = commit.effect
+    if effect.rows > 0:
+        result = replace(
+            result,
+            rows=result.rows + effect.rows,
+            commits=result.commits + 1,
+            inserts_only=result.inserts_only and effect.inserts_only,
+            uncounted=result.uncounted or effect.uncounted,
+        )
+        if commit.replaces_all:
+            result = replace(result, replaced=(*result.replaced, commit.version))
+        if commit.at < horizon:
+            result = result.with_gap(
+                f"the change files of {result.source} at version {commit.version} were vacuumed"
+            )
+    if commit.operation == "ADD COLUMNS":
+        result = replace(result, columns_added=True)
+    elif commit.operation in _ALTER_COLUMNS:
+        result = replace(result, columns_altered=True)
+    elif commit.operation in _MOVE_COLUMNS:
+        result = result.with_gap(
+            f"{span} changed its columns ({commit.operation} at version {commit.version})"
+        )
+    if commit.turns_feed_off:
+        result = result.with_gap(
+            f"{span} was without its change data feed (version {commit.version})"
+        )
+    return result
+
+
+def replacements(commits: Sequence[Commit], to: int) -> list[int]:
+    """The versions up to `to` that replaced the whole table, without the oldest commit."""
+    return [
+        commit.version for commit in commits[:-1] if commit.version <= to and commit.replaces_all
+    ]
+
+
+def first_known(
+    source: str, to: int, commits: Sequence[Commit], columns: Mapping[int, str]
+) -> Commit:
+    """The oldest commit from which on the feed can tell everything up to version `to`.
+
+    `commits` is the whole history, newest first; `columns` are the types of structs of each of
+    `replacements` and of the version before it.
+    """
+    horizon = max((c.vacuumed_before for c in commits if c.operation == "VACUUM START"), default=0)
+    replaced = set(replacements(commits, to))
+    known = [commit for commit in commits if commit.version <= to]
+    first = known[0]
+    for older in known[1:]:
+        starts = first.operation == "SET TBLPROPERTIES" and _FEED in str(first.parameters)
+        noted = {"version": older.version, "at": older.at}
+        if (
+            starts
+            or older.at < horizon
+            or (first.version in replaced and _loses_columns(columns, first.version))
+            or range_of(source, noted, first.version, [first, older]).gap
+        ):
+            return first
+        first = older
+    return first
+
+
+def _loses_columns(columns: Mapping[int, str], version: int) -> bool:
+    """Whether a replacement took columns away: those before are not the first of those after."""
+    return not f"{columns[version][:-1]},".startswith(f"{columns[version - 1][:-1]},")
+
+
+def as_mapping(value: Any) -> dict[str, Any]:
+    """A map, or JSON of one, as Spark gives it; empty where there is none."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if not isinstance(value, str):
+        return {}
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def milliseconds(value: datetime | str) -> int:
+    """A moment in milliseconds since 1970; as text it is UTC."""
+    moment = value
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,288 @@
+"""The rules about commits: what each does to rows, and what a feed can tell of a range of them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwaters.incremental import commits as rules
+from headwaters.incremental.commits import Commit, Effect, Range
+
+DAY = 86_400_000
+FEED = "delta.enableChangeDataFeed"
+SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
+
+
+def commit(version: int, operation: str = "OPTIMIZE", **fields: Any) -> Commit:
+    """A commit of Spark's, a second after the one before."""
+    known: dict[str, Any] = {"at": version * 1000, "parameters": {}, "metrics": {}}
+    known |= {"engine": SPARK} | fields
+    return Commit(version=version, operation=operation, **known)
+
+
+def append(version: int, rows: int = 1) -> Commit:
+    return commit(
+        version, "WRITE", parameters={"mode": "Append"}, metrics={"numOutputRows": str(rows)}
+    )
+
+
+def delete(version: int, rows: int = 1, **fields: Any) -> Commit:
+    return commit(version, "DELETE", metrics={"numDeletedRows": str(rows)}, **fields)
+
+
+def properties(version: int, **values: str) -> Commit:
+    names = {name.replace("__", "."): value for name, value in values.items()}
+    return commit(version, "SET TBLPROPERTIES", parameters={"properties": json.dumps(names)})
+
+
+def over(*newer: Commit, to: int | None = None) -> Range:
+    """What `t` went through after an append, its version 0."""
+    known = [*sorted(newer, key=lambda each: -each.version), append(0)]
+    last = known[0].version if to is None else to
+    return rules.range_of("t", {"version": 0, "at": 0}, last, known)
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    """A row of `describe history` as dbt gives it."""
+    return {
+        "version": 3,
+        "timestamp": "2026-01-01 00:00:00",
+        "operation": "WRITE",
+        "operationParameters": '{"mode": "Append"}',
+        "operationMetrics": '{"numOutputRows": "5"}',
+        "isBlindAppend": True,
+        "engineInfo": SPARK,
+        "clusterId": None,
+        "userMetadata": "signed",
+    } | fields
+
+
+def test_a_row_of_the_history_is_a_commit() -> None:
+    written = Commit(
+        version=3,
+        at=1_767_225_600_000,
+        operation="WRITE",
+        parameters={"mode": "Append"},
+        metrics={"numOutputRows": "5"},
+        engine=SPARK,
+        user_metadata="signed",
+        is_blind_append=True,
+    )
+    nameless = Commit(3, 1_767_225_600_000, "", {}, {}, "", None, None)
+    trino = dict.fromkeys(["operationMetrics", "engineInfo"]) | {"clusterId": "trino-476-a"}
+    assert rules.commits_of([row()]) == [written]
+    nothing = dict.fromkeys(
+        (
+            "operation",
+            "operationParameters",
+            "operationMetrics",
+            "isBlindAppend",
+            "engineInfo",
+            "userMetadata",
+        )
+    )
+    assert rules.commit_of(row(**nothing)) == nameless
+    assert rules.commit_of(row(**trino)).engine == "trino-476-a"
+
+
+EFFECTS = [
+    (commit(1, "OPTIMIZE"), Effect(0, True)),
+    (append(1, 5), Effect(5, True)),
+    (
+        commit(1, "STREAMING UPDATE", parameters={"outputMode": "Append"}),
+        Effect(1, True),
+    ),
+    (
+        commit(
+            1,
+            "MERGE",
+            metrics={
+                "numTargetRowsInserted": "4",
+                "numTargetRowsUpdated": "2",
+                "numTargetRowsDeleted": "1",
+            },
+        ),
+        Effect(7, False),
+    ),
+    (
+        commit(1, "MERGE", metrics={"numTargetRowsInserted": "4", "numTargetRowsUpdated": "0"}),
+        Effect(4, True),
+    ),
+    (delete(1, 3), Effect(3, False)),
+    (commit(1, "UPDATE", metrics={"numUpdatedRows": "2"}), Effect(2, False)),
+    (
+        commit(
+            1,
+            "WRITE",
+            parameters={"mode": "Overwrite", "predicate": "id = 1"},
+            metrics={"numOutputRows": "9", "numCopiedRows": "7", "numDeletedRows": "3"},
+        ),
+        Effect(5, False),
+    ),
+    (commit(1, "RESTORE"), Effect(1, False, uncounted=True)),
+    (commit(1, "a new one"), Effect(1, False, uncounted=True)),
+    (commit(1, ""), Effect(1, False, uncounted=True)),
+]
+
+
+@pytest.mark.parametrize(("given_commit", "effect"), EFFECTS)
+def test_what_a_commit_does_to_rows(given_commit: Commit, effect: Effect) -> None:
+    assert given_commit.effect == effect
+
+
+def test_a_range_adds_up_what_its_commits_did() -> None:
+    assert over(append(1, 5), commit(2), delete(3, 2), append(4), to=3) == Range(
+        "t", 0, 3, rows=7, commits=2, inserts_only=False
+    )
+    assert over(append(1, 5), commit(2, "ADD COLUMNS"), commit(3, "CHANGE COLUMN")) == Range(
+        "t", 0, 3, rows=5, commits=1, columns_added=True, columns_altered=True
+    )
+    replaced = commit(
+        1,
+        "CREATE OR REPLACE TABLE AS SELECT",
+        parameters={"properties": json.dumps({FEED: "true"})},
+    )
+    assert over(replaced, commit(2, "RESTORE")) == Range(
+        "t", 0, 2, rows=2, commits=2, inserts_only=False, replaced=(2, 1), uncounted=True
+    )
+
+
+GAPS = [
+    ([properties(1, delta__enableChangeDataFeed="false")], "without its change data feed"),
+    (
+        [commit(1, "UNSET TBLPROPERTIES", parameters={"properties": f'["{FEED}"]'})],
+        "without its change data feed",
+    ),
+    ([commit(1, "CREATE OR REPLACE TABLE AS SELECT")], "without its change data feed"),
+    ([commit(1, "RENAME COLUMN")], "changed its columns (RENAME COLUMN at version 1)"),
+    (
+        [delete(1), commit(2, "VACUUM START", parameters={"specifiedRetentionMillis": "0"})],
+        "the change files of t at version 1 were vacuumed",
+    ),
+    ([delete(1), commit(2, "VACUUM START", at=8 * DAY)], "version 1 were vacuumed"),
+]
+
+
+@pytest.mark.parametrize(("newer", "words"), GAPS)
+def test_what_a_feed_cannot_tell_is_a_gap(newer: list[Commit], words: str) -> None:
+    assert words in str(over(*newer).gap)
+
+
+def test_what_a_feed_can_tell_is_no_gap() -> None:
+    for newer in (
+        [properties(1, delta__enableChangeDataFeed="true")],
+        [properties(1, comment="x")],
+        [delete(1), commit(2, "VACUUM START")],
+        [commit(1, "VACUUM START", at=8 * DAY), delete(2, at=9 * DAY)],
+    ):
+        assert over(*newer).gap is None
+
+
+def test_another_table_or_a_history_too_short_is_a_gap() -> None:
+    shorter = rules.range_of("t", {"version": 3, "at": 3000}, 2, [])
+    assert str(shorter.gap).startswith("t is at version 2, behind the 3 that was read last")
+    other = rules.range_of("t", {"version": 0, "at": 500}, 1, [append(1), append(0)])
+    assert str(other.gap).startswith("t is another table than the one that was read last")
+    lost = rules.range_of("t", {"version": 0, "at": 0}, 2, [append(2), append(1)])
+    assert lost.gap == "the history of t from version 0 to 2 is no longer retained"
+
+
+def test_columns_that_differ_are_a_gap() -> None:
+    replaced = over(commit(1, "RESTORE"))
+    assert replaced.needs_columns
+    assert replaced.with_columns({0: "struct<a:int>", 1: "struct<a:int>"}) == replaced
+    assert (
+        replaced.with_columns({0: "struct<a:int>", 1: "struct<b:int>"}).gap
+        == "t was replaced by a table of other columns"
+    )
+    altered = over(commit(1, "CHANGE COLUMN"))
+    assert (
+        altered.with_columns({0: "struct<a:int>", 1: "struct<a:bigint>"}).gap
+        == "t changed the types or the order of its columns"
+    )
+
+
+def first(*newest_first: Commit, columns: dict[int, str] | None = None) -> int:
+    to = newest_first[0].version
+    return rules.first_known("t", to, newest_first, columns or {}).version
+
+
+def test_the_feed_is_known_from_where_nothing_after_it_is_lost() -> None:
+    feed_on = properties(1, delta__enableChangeDataFeed="true")
+    vacuum = commit(3, "VACUUM START", parameters={"specifiedRetentionMillis": "0"})
+    restored = commit(2, "RESTORE")
+    assert first(delete(2), append(1), append(0)) == 0
+    assert first(delete(2), feed_on, append(0)) == 1
+    assert first(append(4), vacuum, delete(2), append(1)) == 3
+    assert rules.replacements([restored, append(1), append(0)], 2) == [2]
+    fewer = {1: "struct<a:int,b:int>", 2: "struct<a:int>"}
+    more = {1: "struct<a:int>", 2: "struct<a:int,b:int>"}
+    assert first(restored, append(1), append(0), columns=fewer) == 2
+    assert first(restored, append(1), append(0), columns=more) == 0
+
+
+OPERATIONS = ["WRITE", "DELETE", "MERGE", "OPTIMIZE", "RESTORE", "ADD COLUMNS", "VACUUM START", ""]
+HISTORIES = st.lists(
+    st.tuples(
+        st.sampled_from(OPERATIONS),
+        st.sampled_from([{}, {"mode": "Append"}, {"mode": "Overwrite"}]),
+        st.dictionaries(
+            st.sampled_from(["numOutputRows", "numDeletedRows", "numTargetRowsUpdated"]),
+            st.integers(0, 9).map(str),
+        ),
+    ),
+    max_size=8,
+)
+
+
+def made_of(history: list[tuple[Any, ...]]) -> list[Commit]:
+    """A history after an append, newest first."""
+    oldest_first = [append(0)]
+    for version, (operation, parameters, metrics) in enumerate(history, 1):
+        oldest_first.append(commit(version, operation, parameters=parameters, metrics=metrics))
+    return oldest_first[::-1]
+
+
+@given(HISTORIES, st.integers(0, 8))
+def test_a_range_is_its_parts_together(history: list[tuple[Any, ...]], cut: int) -> None:
+    newest_first = made_of(history)
+    last = len(history)
+    cut = min(cut, last)
+    at = {each.version: {"version": each.version, "at": each.at} for each in newest_first}
+    whole = rules.range_of("t", at[0], last, newest_first)
+    before = rules.range_of("t", at[0], cut, newest_first)
+    after = rules.range_of("t", at[cut], last, newest_first)
+    assert whole.versions == before.versions + after.versions
+    assert whole.rows == before.rows + after.rows
+    assert whole.commits == before.commits + after.commits
+    assert whole.inserts_only == (before.inserts_only and after.inserts_only)
+    assert whole.replaced == after.replaced + before.replaced
+    assert whole.gap is not None or (before.gap is None and after.gap is None)
+
+
+@given(HISTORIES)
+def test_from_the_first_known_commit_on_nothing_is_a_gap(history: list[tuple[Any, ...]]) -> None:
+    newest_first = made_of(history)
+    columns = dict.fromkeys(range(-1, len(history) + 1), "struct<a:int>")
+    known = rules.first_known("t", len(history), newest_first, columns)
+    noted = {"version": known.version, "at": known.at}
+    assert rules.range_of("t", noted, len(history), newest_first).gap is None
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_a_moment_is_read_in_utc(at: int) -> None:
+    moment = datetime.fromtimestamp(at / 1000, UTC)
+    assert rules.milliseconds(moment) == at
+    assert rules.milliseconds(moment.replace(tzinfo=None).isoformat(" ")) == at
+
+
+def test_a_mapping_is_one_or_json_of_one() -> None:
+    assert rules.as_mapping({"a": 1}) == {"a": 1}
+    assert rules.as_mapping('{"a": 1}') == {"a": 1}
+    for nothing in (None, "", "[1]", "no json", 7):
+        assert rules.as_mapping(nothing) == {}
