@@ -110,7 +110,7 @@ def _kafka(spark: Any, stream: Stream) -> list[Balance]:
     from headwaters import kafka
 
     checkpoint, declared = stream.checkpoint, stream.contract.stream
-    held = kafka.ranges(stream.servers, declared.topics, declared.client)
+    held = kafka.ranges(stream.servers, declared.topics, stream.client)
     ends = checkpoint.offsets(checkpoint.committed)
     # where a stream went on after its checkpoint was lost, what it had read before counts as well
     before = checkpoint.begun().get("first", {})
@@ -129,7 +129,7 @@ def _kafka(spark: Any, stream: Stream) -> list[Balance]:
         "subscribe": ",".join(declared.topics),
         "startingOffsets": _json({key: at for key, at in first.items()}, held),
         "endingOffsets": _json({(t, p): end for t, p, _, end, _ in spans}, held),
-        **{f"kafka.{key}": value for key, value in declared.client.items()},
+        **stream.java_client,
     }
     keys = ["_topic", "_partition", "_offset", "_timestamp"]
     source = spark.read.format("kafka").options(**options).load()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -209,6 +210,20 @@ class Checkpoint:
     def keep_begun(self, note: dict[str, Any]) -> None:
         """Write down where the first batch begins."""
         self._keep("begin.json", json.dumps(note))
+
+    def replace(self) -> None:
+        """Remove what a beginning that was written down replaces; done again after a kill.
+
+        The checkpoint's identity goes last: as long as it is there, something may be left.
+        """
+        note = self.begun()
+        if "replaces" not in note or note["replaces"] != self.id:
+            return
+        for name in ("offsets", "commits", "sources"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        self._keep("topics.json", json.dumps(note["topics"]))
+        (self.path / ".metadata.crc").unlink(missing_ok=True)
+        (self.path / "metadata").unlink()
 
     def topics(self) -> dict[str, str]:
         """The identity of each topic that was read, where that is known."""

@@ -104,10 +104,11 @@ def ingest(
         int | None, typer.Option(help="Serve Prometheus metrics on this port of 127.0.0.1.")
     ] = None,
     begin: Annotated[
-        Literal["earliest", "table", "latest"] | None,
+        Literal["earliest", "table", "latest", "recreated"] | None,
         typer.Option(
             "--from",
-            help="Where a stream whose checkpoint is lost goes on; table: after what it holds.",
+            help="Where a stream whose checkpoint is lost resumes; table: after what it has. "
+            "recreated: topics that were deleted and created again, from their beginning.",
         ),
     ] = None,
 ) -> None:

@@ -129,6 +129,36 @@ def _texts(values: object) -> object:
 
 Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
 
+# Settings of Kafka's clients, Java's and librdkafka's, that hold a secret or may hold one.
+_SECRET = re.compile(
+    r"(?i)password|passphrase|secret|jaas|private[._]key|basic\.auth|oauthbearer\.config"
+    r"|ssl\.key\.pem|keystore\.key$"
+)
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+def is_secret(setting: str) -> bool:
+    """Whether a setting of Kafka's client is one whose value nobody else may read."""
+    return bool(_SECRET.search(setting))
+
+
+class Reference(_Part):
+    """A value that stands in an environment variable: it is read where it is used, and not kept."""
+
+    env: str
+
+
+def _settings(values: object) -> object:
+    if not isinstance(values, dict):
+        return values
+    return {
+        key: value if isinstance(value, dict | Reference) else _text(value)
+        for key, value in values.items()
+    }
+
+
+Settings = Annotated[dict[str, str | Reference], BeforeValidator(_settings)]
+
 
 class Batch(_Part):
     """How much one micro-batch may hold."""
@@ -178,7 +208,7 @@ class Stream(_Part):
     path: str | None = None
     topics: tuple[str, ...] = ()
     servers: str | None = None
-    client: Texts = {}
+    client: Settings = {}
     start: Literal["earliest", "latest"] | StartAt = "earliest"
     data_loss: Literal["fail", "skip"] = "fail"
     on_change: Literal["fail", "skip", "ignore"] = "fail"
@@ -385,6 +415,8 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
                 "for one: rename one of them"
             )
         seen[name.lower()] = name
+    if problem := _secret_in_the_open(meta["stream"]):
+        raise UserError(f"{where}: config.meta.stream.client: {problem}")
     try:
         stream = Stream.model_validate(meta["stream"])
     except ValidationError as error:
@@ -403,6 +435,30 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     if problem := _columns_for_the_stream(contract) or _changes_by_itself(contract):
         raise UserError(f"{where}: {problem}")
     return contract
+
+
+def _secret_in_the_open(stream: object) -> str | None:
+    """What is wrong with the settings of Kafka's client, or None; a value is never shown.
+
+    A secret in the YAML, or from `env_var`, would be in dbt's manifest and in the checkpoint.
+    """
+    client = stream.get("client") if isinstance(stream, Mapping) else None
+    if client is None:
+        return None
+    if not isinstance(client, Mapping):
+        return "is not a mapping of settings to values"
+    for key, value in client.items():
+        if isinstance(value, Mapping):
+            name = value.get("env")
+            if set(value) != {"env"} or not _VARIABLE.fullmatch(str(name)):
+                return f"{key}: a value from the environment is written {{env: VARIABLE}}"
+        elif is_secret(str(key)):
+            return (
+                f"{key} is a secret, and dbt writes what the YAML says into target/: write "
+                f"{key}: {{env: VARIABLE}}, naming the environment variable that has it. Delete "
+                "target/ if the value was real"
+            )
+    return None
 
 
 def _properties(config: Mapping[str, Any]) -> dict[str, str]:

@@ -27,10 +27,10 @@ from headwaters.contract import ORIGIN, Column, Contract, StartAt, new_columns
 from headwaters.delta_log import commit_of, exists
 from headwaters.environment import find_java
 from headwaters.errors import UserError, WorkError, quiet
-from headwaters.lost_checkpoint import KEEP_LATEST, From, decide, left_out
+from headwaters.lost_checkpoint import KEEP_LATEST, From, decide, decide_recreated, left_out
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
-from headwaters.sources import begins, look, read, records, topic_ids
+from headwaters.sources import TopicRecreated, begins, look, read, records, topic_ids
 
 
 class _StopAsked(Exception):
@@ -87,7 +87,8 @@ class Stream:
     def start(self) -> str | StartAt:
         """Where the first batch begins: as `--from` said, or else as declared."""
         begun = self.checkpoint.begun().get("from", "table")
-        return self.contract.stream.start if begun == "table" else begun
+        named = begun in ("earliest", "latest")
+        return begun if named else self.contract.stream.start
 
     @property
     def servers(self) -> str:
@@ -95,6 +96,28 @@ class Stream:
         from headwaters import kafka
 
         return self.contract.stream.servers or kafka.servers(self.lake)
+
+    @property
+    def client(self) -> dict[str, str]:
+        """The settings of a Kafka client, secrets among them: read each time, and never kept.
+
+        Raises UserError for an environment variable that is not set.
+        """
+        from headwaters import kafka
+
+        return kafka.resolved(self._where, self.contract.stream.client)
+
+    @property
+    def java_client(self) -> dict[str, str]:
+        """The same for Java's client, as options of Spark; it looks up secrets by itself."""
+        from headwaters import kafka
+
+        settings = kafka.for_java(self._where, self.contract.stream.client)
+        return {f"kafka.{key}": value for key, value in settings.items()}
+
+    @property
+    def _where(self) -> str:
+        return f"{self.contract.file}: {self.contract.name}"
 
     @property
     def idle(self) -> bool:
@@ -148,7 +171,16 @@ def run(
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
         stream.trigger = stream.contract.stream.trigger if trigger is None else trigger
-        stream.begin = begin if stream.checkpoint.id is None else None
+        if begin == "recreated":
+            known = stream.contract.stream.source == "kafka" and stream.checkpoint.id is not None
+            stream.begin = begin if known else None
+        else:
+            stream.begin = begin if stream.checkpoint.id is None else None
+    if begin == "recreated" and not any(stream.begin for stream in streams):
+        raise UserError(
+            "--from recreated is for a Kafka stream with a checkpoint, and none of these is one: "
+            "choose with --select"
+        )
     if begin and not any(stream.begin for stream in streams):
         raise UserError(
             f"--from {begin} is for a stream without a checkpoint, and each of these has one: they "
@@ -182,8 +214,9 @@ def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
         stream.error = str(error)  # error.txt is for the process that holds it
         return False
     try:
+        stream.checkpoint.replace()
         look(stream)
-        if stream.endless or not stream.idle:
+        if stream.endless or stream.begin == "recreated" or not stream.idle:
             return True
         _keep_error(stream)
         return False
@@ -273,9 +306,21 @@ def _ended(stream: Stream) -> None:
     failure = stream.query.exception()
     stream.query = None
     if failure and not isinstance(stream.cause, _StopAsked):
-        _failed(stream, stream.cause or failure)
+        _failed(stream, _recreated(stream) or stream.cause or failure)
     elif stream.error is None:
         _keep_error(stream)
+
+
+def _recreated(stream: Stream) -> TopicRecreated | None:
+    """That a topic is another, of which Spark may only see that offsets are gone."""
+    try:
+        if stream.contract.stream.source == "kafka":
+            topic_ids(stream)
+    except TopicRecreated as error:
+        return error
+    except (UserError, WorkError):
+        pass
+    return None
 
 
 def _failed(stream: Stream, error: Exception) -> None:
@@ -320,13 +365,17 @@ def _prepare(spark: Any, stream: Stream) -> None:
             f"{contract.file} now says {contract.stream.source}: use a lake of its own "
             f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start anew"
         )
-    if contract.stream.source == "kafka":
-        stream.checkpoint.keep_topics(topic_ids(stream))
     _check_expressions(spark, contract)
     make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
     make_table(
         spark, stream.quarantine, contract.quarantine_columns(), contract.quarantine_properties()
     )
+    if stream.begin == "recreated":
+        decide_recreated(spark, stream)
+        stream.checkpoint.replace()
+        stream.begin = None
+    if contract.stream.source == "kafka":
+        stream.checkpoint.keep_topics(topic_ids(stream))
     table, quarantine = state(spark, stream.bronze), state(spark, stream.quarantine)
     if stream.begin:
         decide(spark, stream, stream.begin)
@@ -465,6 +514,7 @@ class Writer:
 
         if self.stopping.signal:
             raise _StopAsked
+        self._see_same_topics()
         started = time.monotonic()
         at = datetime.now(UTC)
         rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
@@ -487,6 +537,7 @@ class Writer:
             self._append(
                 good_rows(self.contract, parsed, at, number, counts), self.stream.bronze, number
             )
+            self._see_same_topics()
             found = counts.get
             self.stream.rows += found["good"]
             any_bad = found["bad"] > 0
@@ -506,6 +557,7 @@ class Writer:
                 self._append(bad, self.stream.quarantine, number)
             finally:
                 bad.unpersist()
+            self._see_same_topics()
         took = time.monotonic() - started
         self.stream.batches += 1
         self.stream.seconds += took
@@ -520,6 +572,14 @@ class Writer:
         self._keep_up(spark, self.stream.bronze)
         if any_bad:
             self._keep_up(spark, self.stream.quarantine)
+
+    def _see_same_topics(self) -> None:
+        """Raise TopicRecreated where what is read, or was read just now, is not the known topic.
+
+        Asked before and after: a topic may be recreated at any moment of a batch.
+        """
+        if self.contract.stream.source == "kafka":
+            topic_ids(self.stream)
 
     def _parse(self, spark: Any, frames: Sequence[Any], number: int) -> Any:
         """The records of a batch, parsed, without those that the tables had from before."""

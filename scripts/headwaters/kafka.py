@@ -14,9 +14,11 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from headwaters.contract import Reference, is_secret
 from headwaters.environment import cache_folder, fetch_locked, find_java
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
@@ -104,20 +106,95 @@ def ranges(
 def identities(
     servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The broker's own identity of each topic: one that is made anew has another.
+    """The broker's own identity of each topic: one that is deleted and created again has another.
 
-    Raises WorkError when the broker does not answer. Brokers before 2.8 have none.
+    Brokers before 2.8 have none. Raises WorkError when the broker does not answer, or has no such
+    topic.
     """
-    from confluent_kafka import KafkaException, TopicCollection
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+    admin = _admin(servers, tuple(sorted((client or {}).items())))
+    found = admin.describe_topics(TopicCollection(list(topics)), request_timeout=10)
+    identity = {}
+    for topic, described in found.items():
+        try:
+            identity[topic] = str(described.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise WorkError(f"the Kafka broker {servers} has no topic {topic}") from None
+            reason = error.args[0].str()
+            raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+    return {topic: one for topic, one in identity.items() if one != _NO_IDENTITY}
+
+
+_NO_IDENTITY = "A" * 22  # sixteen zero bytes in base64
+
+
+@lru_cache(maxsize=64)
+def _admin(servers: str, client: tuple[tuple[str, str], ...]) -> Any:
+    """A client that is kept: every batch asks, and to connect takes longer than the answer."""
     from confluent_kafka.admin import AdminClient
 
-    admin = _client(AdminClient, servers, client or {})
-    try:
-        found = admin.describe_topics(TopicCollection(list(topics)), request_timeout=10)
-        return {topic: str(described.result().topic_id) for topic, described in found.items()}
-    except KafkaException as error:
-        reason = error.args[0].str()
-        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+    return _client(AdminClient, servers, dict(client))
+
+
+def resolved(where: str, client: Mapping[str, str | Reference]) -> dict[str, str]:
+    """Settings with the values of the environment variables that they refer to.
+
+    They are for a client that is made at once: secrets are among them. Raises UserError that
+    names the setting and the variable, after `where`, when one is not set.
+    """
+    found = {}
+    for key, value in client.items():
+        if isinstance(value, Reference):
+            if not (text := os.environ.get(value.env)):
+                raise UserError(
+                    f"{where}: client: {key}: the environment variable {value.env} is not set"
+                )
+            found[key] = text
+        else:
+            found[key] = value
+    return found
+
+
+# Java's client reads the variables by itself, so that Spark is given no secret.
+_PROVIDER = "headwaters"
+_PROVIDER_CLASS = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+_LOGIN = "org.apache.kafka.common.security"
+
+
+def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str]:
+    """Settings for Java's client, which holds references to environment variables as well.
+
+    A user and a password, as librdkafka takes them, become the login that Java's client wants.
+    Raises UserError, after `where`, for a variable that is not set, or that such a login cannot
+    hold.
+    """
+    values = resolved(where, client)
+    settings: dict[str, str] = {
+        key: f"${{{_PROVIDER}:{value.env}}}" if isinstance(value, Reference) else value
+        for key, value in client.items()
+    }
+    login = {name: settings.pop(f"sasl.{name}", None) for name in ("username", "password")}
+    mechanism = settings.get("sasl.mechanism", "")
+    known = mechanism == "PLAIN" or mechanism.startswith("SCRAM-")
+    if known and all(login.values()) and "sasl.jaas.config" not in settings:
+        kind = "scram.Scram" if mechanism.startswith("SCRAM-") else "plain.Plain"
+        for name in login:
+            if re.search(r'["\\\r\n]', values[f"sasl.{name}"]):
+                raise UserError(
+                    f"{where}: client: sasl.{name} has a quote, a backslash or a line break: say "
+                    "`sasl.jaas.config: {env: VARIABLE}` as well, for Java's client"
+                )
+        settings["sasl.jaas.config"] = (
+            f'{_LOGIN}.{kind}LoginModule required username="{login["username"]}" '
+            f'password="{login["password"]}";'
+        )
+    if any(isinstance(value, Reference) for value in client.values()):
+        others = settings.get("config.providers")
+        settings["config.providers"] = f"{others},{_PROVIDER}" if others else _PROVIDER
+        settings[f"config.providers.{_PROVIDER}.class"] = _PROVIDER_CLASS
+    return settings
 
 
 def _client(kind: Callable[..., Any], servers: str, client: Mapping[str, str]) -> Any:
@@ -138,6 +215,9 @@ def _client(kind: Callable[..., Any], servers: str, client: Mapping[str, str]) -
             reason = error.args[0].str()
             unknown = re.search(r'No such configuration property: "(.+)"', reason)
             if unknown is None or settings.pop(unknown[1], None) is None:
+                for key, value in settings.items():
+                    if is_secret(key):
+                        reason = reason.replace(value, "…")
                 raise WorkError(f"the settings of the Kafka client (`client`): {reason}") from None
 
 
@@ -211,11 +291,17 @@ def _silent() -> logging.Logger:
     return logger
 
 
-def start(project: Project, port: int | None = None, patience: float = 60.0) -> Broker:
+def start(
+    project: Project,
+    port: int | None = None,
+    patience: float = 60.0,
+    settings: Mapping[str, str] | None = None,
+) -> Broker:
     """Start the broker of this lake and wait until it listens; one that runs is returned as it is.
 
-    A broker that is started again keeps its port and its data. Raises WorkError when its jars
-    cannot be had, or when it ends while it starts.
+    A broker that is started again keeps its port and its data; `settings` stand above its own,
+    `{port}` being where clients come in. Raises WorkError when its jars cannot be had, or when it
+    ends while it starts.
     """
     if running := find(project.lake):
         return running
@@ -224,15 +310,16 @@ def start(project: Project, port: int | None = None, patience: float = 60.0) -> 
     folder.mkdir(parents=True, exist_ok=True)
     before = Broker.last(_record(project.lake))
     chosen = free_port(port if port is not None else before.port if before else 0)
-    settings = folder / "server.properties"
-    settings.write_text(_properties(folder / "data", chosen, free_port()))
+    properties = folder / "server.properties"
+    more = {key: value.replace("{port}", str(chosen)) for key, value in (settings or {}).items()}
+    properties.write_text(_properties(folder / "data", chosen, free_port(), more))
     log = folder / "broker.log"
     java = [str(find_java().path), "-Xmx384m", "-cp", f"{jars}/*"]
     with log.open("wb") as output:
         if not (folder / "data" / "meta.properties").exists():
-            _format(java, settings, output, log)
+            _format(java, properties, output, log)
         process = subprocess.Popen(
-            [*java, "kafka.Kafka", str(settings)],
+            [*java, "kafka.Kafka", str(properties)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -262,7 +349,7 @@ def _format(java: list[str], settings: Path, output: IO[bytes], log: Path) -> No
         raise WorkError(f"the Kafka broker's folder {data} could not be made (see {log})")
 
 
-def _properties(data: Path, port: int, controller: int) -> str:
+def _properties(data: Path, port: int, controller: int, more: Mapping[str, str]) -> str:
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
@@ -279,6 +366,7 @@ def _properties(data: Path, port: int, controller: int) -> str:
         # records of up to 16 MB, so that a large one is no special case in development
         "message.max.bytes": 16_000_000,
         "log.retention.check.interval.ms": 1000,
+        **{key: value.replace("{controller}", str(controller)) for key, value in more.items()},
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 

@@ -1,4 +1,6 @@
-"""`headwaters ingest --from`: where a stream goes on whose checkpoint is gone, but not its tables.
+"""`headwaters ingest --from`: where a stream resumes whose checkpoint is gone, but not its tables.
+
+`recreated` is for a topic that was deleted and created again, and replaces a checkpoint.
 
 What is decided is written down in the new checkpoint before its first batch (`begin.json`), so that
 it holds after a crash as well. `table` reads again from the last batch of bronze, whose part of
@@ -7,17 +9,19 @@ quarantine may be missing, and leaves out what the two tables hold.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from headwaters.checkpoint import landed
+from headwaters import kafka
+from headwaters.checkpoint import Offsets, landed
 from headwaters.contract import Contract
 from headwaters.errors import UserError
-from headwaters.sources import latest_version
+from headwaters.sources import identities, latest_version, recreated
 
 if TYPE_CHECKING:
     from headwaters.ingest import Stream
 
-From = Literal["earliest", "table", "latest"]
+From = Literal["earliest", "table", "latest", "recreated"]
 # Of these, Spark keeps no end that it began at, or knows no such start: it is written down here.
 KEEP_LATEST = ("files", "delta", "delta_changes")
 
@@ -44,6 +48,49 @@ def decide(spark: Any, stream: Stream, begin: From) -> None:
                 f"and {source} has neither: choose --from earliest or latest, or declare a start"
             )
     stream.checkpoint.keep_begun(note)
+
+
+def decide_recreated(spark: Any, stream: Stream) -> None:
+    """Begin at the beginning of each topic that was recreated; go on where the others are.
+
+    What the tables hold of the new topics is left out: a record at the same place, with the same
+    time and key.
+    """
+    checkpoint = stream.checkpoint
+    found = identities(stream)
+    topics = recreated(stream, found)
+    begun, read_to = checkpoint.start(), checkpoint.offsets(checkpoint.committed)
+    if not topics:
+        return
+    if not begun:  # nothing was read yet
+        checkpoint.keep_topics(found)
+        return
+    before = checkpoint.begun().get("first", {})
+    declared = stream.contract.stream
+    ends = kafka.ranges(stream.servers, declared.topics, stream.client)
+    held = {
+        topic: {
+            partition: min(end, ends[topic][int(partition)][1])
+            for partition, end in partitions.items()
+            if int(partition) in ends[topic]
+        }
+        for topic, partitions in _kafka_note(spark, stream)["held"].items()
+        if topic in ends
+    }
+
+    def others(offsets: Offsets) -> Offsets:
+        return {topic: at for topic, at in offsets.items() if topic not in topics}
+
+    note = {
+        "from": "recreated",
+        "replaces": checkpoint.id,
+        "recreated": sorted({*topics, *checkpoint.begun().get("recreated", [])}),
+        "topics": checkpoint.topics() | found,
+        "first": others(begun) | {t: at for t, at in before.items() if t not in topics},
+        "offsets": others(read_to or begun),
+        "held": held,
+    }
+    checkpoint.keep_begun(note)
 
 
 def _name(stream: Stream, path: str) -> str:
@@ -100,6 +147,7 @@ def _files_note(spark: Any, stream: Stream) -> dict[str, Any]:
 
 def left_out(spark: Any, stream: Stream, contract: Contract, parsed: Any, number: int) -> Any:
     """A parsed batch without what the tables held when the new checkpoint was begun."""
+    from pyspark.sql import Column
     from pyspark.sql import functions as F
 
     note = stream.checkpoint.begun()
@@ -113,7 +161,7 @@ def left_out(spark: Any, stream: Stream, contract: Contract, parsed: Any, number
     again = [
         (F.col("_topic") == topic)
         & (F.col("_partition") == int(partition))
-        & (F.col("_offset") >= note["offsets"][topic][partition])
+        & (F.col("_offset") >= note["offsets"].get(topic, {}).get(partition, 0))
         & (F.col("_offset") < end)
         for topic, partitions in note["held"].items()
         for partition, end in partitions.items()
@@ -121,9 +169,9 @@ def left_out(spark: Any, stream: Stream, contract: Contract, parsed: Any, number
     ]
     if not again:
         return parsed
-    keys = ["_topic", "_partition", "_offset"]
-    known = _both(spark, stream, *keys)
-    condition = again[0]
-    for other in again[1:]:
-        condition |= other
-    return parsed.join(known[0].union(known[1]).where(condition), keys, "left_anti")
+    # of a topic that was recreated, a row at the same place may be of the topic before
+    keys = ("_topic", "_partition", "_offset", "_timestamp", "_key")
+    bronze, quarantine = _both(spark, stream, *keys)
+    known = bronze.union(quarantine).where(reduce(Column.__or__, again)).alias("known")
+    same = [F.col(f"records.{key}").eqNullSafe(F.col(f"known.{key}")) for key in keys]
+    return parsed.alias("records").join(known, reduce(Column.__and__, same), "left_anti")

@@ -27,8 +27,9 @@ def look(stream: Stream) -> None:
     """
     declared, checkpoint = stream.contract.stream, stream.checkpoint
     if declared.source == "kafka":
-        ends = kafka.ranges(stream.servers, declared.topics, declared.client)
-        topic_ids(stream)
+        ends = kafka.ranges(stream.servers, declared.topics, stream.client)
+        if stream.begin != "recreated":
+            topic_ids(stream)
         stream.pending = checkpoint.behind(ends)
     elif declared.source == "files":
         if not stream.path.is_dir():
@@ -51,22 +52,34 @@ def look(stream: Stream) -> None:
         stream.pending = Pending(number or int(unread), "files", size, checkpoint.unfinished)
 
 
-def topic_ids(stream: Stream) -> dict[str, str]:
-    """The identity of each topic of a stream.
+class TopicRecreated(WorkError):
+    """A topic is not the one that was read so far: its offsets are other records."""
 
-    Raises WorkError where a topic is not the one that was read so far: of a topic that was made
-    anew, offsets that were read before are other records.
-    """
-    declared, known = stream.contract.stream, stream.checkpoint.topics()
-    found = kafka.identities(stream.servers, declared.topics, declared.client)
-    if new := [topic for topic in found if known.get(topic, found[topic]) != found[topic]]:
-        raise WorkError(
-            f"the topic {', '.join(new)} was deleted and made anew since {stream.contract.name} "
-            f"last read it, and its offsets began at 0 again: remove {stream.checkpoint.path} and "
-            f"run headwaters ingest --select {stream.contract.name} --from earliest, which reads "
-            "all that the new topic holds and keeps what is in the table"
+
+def topic_ids(stream: Stream) -> dict[str, str]:
+    """The identity of each topic of a stream. Raises TopicRecreated where one is another."""
+    found = identities(stream)
+    if new := recreated(stream, found):
+        name = stream.contract.name
+        raise TopicRecreated(
+            f"the topic {', '.join(new)} was deleted and created again since {name} last read it, "
+            f"and its offsets began at 0 again: run headwaters ingest --select {name} --from "
+            "recreated, which reads the new topic from its beginning and leaves out what bronze "
+            "and quarantine hold of it"
         )
     return found
+
+
+def identities(stream: Stream) -> dict[str, str]:
+    """The identity of each topic of a stream, whether it is the one that was read so far or not."""
+    declared = stream.contract.stream
+    return kafka.identities(stream.servers, declared.topics, stream.client)
+
+
+def recreated(stream: Stream, found: Mapping[str, str]) -> list[str]:
+    """The topics that have another identity than the ones that were read so far."""
+    known = stream.checkpoint.topics()
+    return [topic for topic in found if known.get(topic, found[topic]) != found[topic]]
 
 
 def latest_version(spark: Any, stream: Stream) -> int:
@@ -197,7 +210,7 @@ def _read_kafka(spark: Any, stream: Stream, contract: Contract) -> Any:
         "subscribe": ",".join(declared.topics),
         "includeHeaders": "true",
         "failOnDataLoss": str(declared.data_loss == "fail").lower(),
-        **{f"kafka.{key}": value for key, value in declared.client.items()},
+        **stream.java_client,
         **_kafka_start(stream),
     }
     if batch.max_records:
@@ -220,7 +233,7 @@ def _kafka_start(stream: Stream) -> dict[str, str]:
     if named is None and isinstance(start, StartAt) and start.offsets is not None:
         named = {t: {str(p): at for p, at in parts.items()} for t, parts in start.offsets.items()}
     if named is not None:  # Spark wants all partitions: the others are read from their beginning
-        ends = kafka.ranges(stream.servers, declared.topics, declared.client)
+        ends = kafka.ranges(stream.servers, declared.topics, stream.client)
         offsets = {t: {p: named.get(t, {}).get(str(p), -2) for p in ends[t]} for t in ends}
         return {"startingOffsets": json.dumps(offsets)}
     if isinstance(start, str):

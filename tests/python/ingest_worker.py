@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 import traceback
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -23,6 +24,7 @@ from unittest import mock
 
 from headwaters import ingest, tables
 from headwaters.audit import audit, summarise
+from headwaters.checkpoint import Checkpoint
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
@@ -44,13 +46,15 @@ def run(
     compact_at: int | None = None,
     file_limit: int | None = None,
     fail_starts: int = 0,
+    pause_before: str | None = None,
     **how: Any,
 ) -> Any:
     """Run streams, if asked with one thing wrong or small.
 
-    `die_before` the commit to a table; a `clock` that goes wrong by some seconds; `compact_at` so
-    many files; no file of Spark's may be larger than `file_limit`, as on a disk that is full; the
-    first `fail_starts` starts of streams fail.
+    `die_before` the commit to a table, or before a `checkpoint` is replaced; `pause_before` the
+    first commit, for as long as the file of that name exists, which is made then; a `clock` that
+    goes wrong by some seconds; `compact_at` so many files; no file of Spark's may be larger than
+    `file_limit`, as on a disk that is full; the first `fail_starts` starts of streams fail.
     """
     os.environ["HEADWATERS_LAKE"] = lake
     out = io.StringIO()
@@ -61,11 +65,23 @@ def run(
             return super().now(tz) + timedelta(seconds=clock)
 
     append = ingest.Writer._append
+    pauses = iter([pause_before] if pause_before else [])
 
     def dying(self: Any, rows: Any, table: Path, number: int) -> None:
         if die_before and table.name.endswith(die_before):
             raise Killed(f"before {die_before}")
+        if next(pauses, None) is not None:
+            Path(str(pause_before)).touch()
+            while Path(str(pause_before)).exists():
+                time.sleep(0.05)
         append(self, rows, table, number)
+
+    replace = Checkpoint.replace
+
+    def dying_replace(self: Checkpoint) -> None:
+        if die_before == "checkpoint" and "replaces" in self.begun():
+            raise Killed(f"before {die_before}")
+        replace(self)
 
     prepare, starts = ingest._prepare, iter(range(fail_starts))
 
@@ -81,6 +97,7 @@ def run(
             resource.prlimit(jvm, resource.RLIMIT_FSIZE, (file_limit, usual[1]))
         with (
             mock.patch.object(ingest.Writer, "_append", dying),
+            mock.patch.object(Checkpoint, "replace", dying_replace),
             mock.patch.object(ingest, "datetime", Clock),
             mock.patch.object(ingest, "_prepare", failing),
             mock.patch.object(tables, "TOO_MANY", compact_at or tables.TOO_MANY),

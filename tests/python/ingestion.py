@@ -69,7 +69,7 @@ class Ingester:
 
     @contextmanager
     def running(
-        self, *nodes: Node, every: float, **more: Any
+        self, *nodes: Node, every: float, code: int = 0, **more: Any
     ) -> Iterator[Callable[[], dict[str, float]]]:
         """Streams that run on, until SIGTERM; gives their metrics, by name and reason."""
         with socket.socket() as probe:
@@ -100,7 +100,7 @@ class Ingester:
         finally:
             self.process.send_signal(signal.SIGTERM)
             answer = json.loads(self.process.stdout.readline())
-        assert answer["code"] == 0, answer
+        assert answer["code"] == code, answer
 
     def land(self, name: str, *records: str | bytes, stream: str = "orders") -> Path:
         """A file of a stream, one record a line."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.contract import NONDETERMINISTIC, new_columns, parse_contract, seconds
+from headwaters.contract import NONDETERMINISTIC, Contract, new_columns, parse_contract, seconds
 from headwaters.errors import UserError
 
 NODE: dict[str, Any] = {
@@ -102,6 +102,42 @@ def test_another_contract_has_another_version() -> None:
     moved = changed("original_file_path", to="models/bronze/elsewhere.yml")
     assert parse_contract(other).version != parse_contract(NODE).version
     assert parse_contract(moved).version == parse_contract(NODE).version
+
+
+def kafka_with(client: Any) -> dict[str, Any]:
+    how = {"from": "kafka", "topics": ["t"], "format": "json", "client": client}
+    return changed(*STREAM, to=how)
+
+
+SECRETS = [
+    "sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.truststore.password",
+    "ssl.key.pem", "ssl.keystore.key", "sasl.jaas.config", "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.config", "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.private.key.pem", "basic.auth.user.info", "sasl_password",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SECRETS)
+def test_a_secret_is_a_reference_in_all_that_is_kept(key: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_contract(kafka_with({key: "hunter2"}))
+    assert str(caught.value) == (
+        f"models/bronze/orders.yml: bronze.orders: config.meta.stream.client: {key} is a secret, "
+        f"and dbt writes what the YAML says into target/: write {key}: {{env: VARIABLE}}, naming "
+        "the environment variable that has it. Delete target/ if the value was real"
+    )
+    contract = parse_contract(kafka_with({key: {"env": "P"}}))
+    assert contract.model_dump(mode="json")["stream"]["client"] == {key: {"env": "P"}}
+    assert Contract.model_validate_json(contract.model_dump_json(by_alias=True)) == contract
+
+
+@pytest.mark.parametrize(
+    "client", [{"a": {"evn": "hunter2"}}, {"a": {"env": "hunter 2"}}, "hunter2", ["hunter2"]]
+)
+def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -> None:
+    with pytest.raises(UserError, match=r"client: (a: a value|is not a mapping)") as caught:
+        parse_contract(kafka_with(client))
+    assert "hunter" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

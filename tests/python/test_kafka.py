@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
+from processes import environment
 
 from headwaters import kafka
-from headwaters.contract import parse_contract
-from headwaters.errors import WorkError
+from headwaters.contract import Reference, parse_contract
+from headwaters.delta_log import snapshot
+from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
+from headwaters.servers import free_port
 from headwaters.status import status
 
 
@@ -91,30 +98,229 @@ def test_settings_that_only_javas_client_knows_are_left_to_it(broker: str, topic
         kafka.ranges(broker, [topic], {"security.protocol": "X"})
 
 
-@pytest.mark.slow
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_before(
-    ingester: Ingester, broker: str, topic: str
+LOGIN: dict[str, str | Reference] = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "reader",
+    "sasl.password": Reference(env="KAFKA_PASSWORD"),
+}
+
+
+def test_a_secret_is_resolved_for_librdkafka_and_stays_a_reference_for_java(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    missing = "orders: client: sasl.password: the environment variable KAFKA_PASSWORD is not set"
+    for side in (kafka.resolved, kafka.for_java):
+        for value in (None, ""):
+            monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+            if value is not None:
+                monkeypatch.setenv("KAFKA_PASSWORD", value)
+            with pytest.raises(UserError) as caught:
+                side("orders", LOGIN)
+            assert str(caught.value) == missing
+    monkeypatch.setenv("KAFKA_PASSWORD", SENTINEL)
+    assert kafka.resolved("orders", LOGIN)["sasl.password"] == SENTINEL
+    java = kafka.for_java("orders", {**LOGIN, "config.providers": "mine"})
+    assert java == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="reader" password="${headwaters:KAFKA_PASSWORD}";',
+        "config.providers": "mine,headwaters",
+        "config.providers.headwaters.class": (
+            "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+        ),
+    }
+    own = {**LOGIN, "sasl.jaas.config": Reference(env="KAFKA_PASSWORD")}
+    assert kafka.for_java("orders", own)["sasl.jaas.config"] == "${headwaters:KAFKA_PASSWORD}"
+    plain = {"security.protocol": "SSL"}
+    assert kafka.for_java("orders", plain) == kafka.resolved("orders", plain) == plain
+    monkeypatch.setenv("KAFKA_PASSWORD", 'a"b')
+    with pytest.raises(UserError, match=r"sasl.password has a quote.*say `sasl.jaas.config:") as no:
+        kafka.for_java("orders", LOGIN)
+    assert 'a"b' not in str(no.value)
+
+
+SENTINEL = "hunter2-Zx9+/=;'{}$(whoami)"
+
+
+@pytest.mark.slow
+def test_a_secret_is_in_no_file_log_or_process_list_after_a_run(
+    tmp_path: Path, new_project: Callable[[dict[str, str]], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a broker that wants a password, with Spark's event log and all of its messages."""
+    lake = tmp_path / "broker"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    users = f'{login} user_reader="{SENTINEL}";'
+    listeners = "CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
+    own = "BROKER://127.0.0.1:" + str(free_port())
+    broker = kafka.start(
+        Project(ROOT),
+        settings={
+            "listeners": listeners + own,
+            "advertised.listeners": "CLIENTS://127.0.0.1:{port}," + own,
+            "inter.broker.listener.name": "BROKER",
+            "listener.security.protocol.map": (
+                "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
+            ),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.clients.plain.sasl.jaas.config": users,
+        },
+    ).servers
+    kafka.make_topic(own.removeprefix("BROKER://"), "t", 1)
+    kafka.send(own.removeprefix("BROKER://"), "t", named("r", 10))
+    source = f"""
+sources:
+  - name: shop
+    schema: bronze
+    tables:
+      - name: orders
+        config:
+          meta:
+            stream:
+              from: kafka
+              format: json
+              topics: [t]
+              servers: {broker}
+              client:
+                security.protocol: SASL_PLAINTEXT
+                sasl.mechanism: PLAIN
+                sasl.username: reader
+                sasl.password: {{env: KAFKA_PASSWORD}}
+        columns:
+          - {{name: id, data_type: string, constraints: [{{type: not_null}}]}}
+"""
+    folder = new_project({"models/shop.yml": source})
+    profile = (ROOT / "profiles" / "profiles.yml").read_text()
+    events = tmp_path / "events"
+    events.mkdir()
+    logged = f'spark.eventLog.enabled: "true"\n        spark.eventLog.dir: "file://{events}"\n'
+    (folder / "profiles").unlink()
+    (folder / "profiles").mkdir()
+    for name in ("profiles/profiles.yml", "profiles.yml"):
+        (folder / name).write_text(
+            profile.replace("spark.app.name:", f"{logged}        spark.app.name:", 1)
+        )
+    command = [sys.executable, "-m", "headwaters.cli"]
+    secret = {"KAFKA_PASSWORD": SENTINEL}
+    here = {**environment(tmp_path / "lake"), "HEADWATERS_DRIVER_MEMORY": "1500m"}
+    try:
+        ran = subprocess.run(
+            [*command, "ingest"], cwd=folder, env=here, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (
+            2,
+            "headwaters: models/shop.yml: orders: client: sasl.password: the environment variable "
+            "KAFKA_PASSWORD is not set\n",
+        )
+        with subprocess.Popen(
+            [*command, "ingest", "--every", "500ms"],
+            cwd=folder,
+            env=here | secret,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as running:
+            table = tmp_path / "lake" / "warehouse" / "bronze.db" / "orders"
+            wait_for(lambda: (found := snapshot(table)) is not None and found.rows == 10)
+            assert shown_to_others(SENTINEL) == []
+            running.terminate()
+            said = (running.communicate()[0] or b"").decode()
+        assert running.returncode == 0, said
+        audited = subprocess.run(
+            [*command, "audit"], cwd=folder, env=here | secret, capture_output=True, text=True
+        )
+        assert audited.stdout == "orders: 10 read = 10 bronze + 0 quarantined: right\n"
+        assert SENTINEL not in said + audited.stdout + audited.stderr
+    finally:
+        kafka.stop(lake)
+    files = [f for f in tmp_path.rglob("*") if f.is_file() and lake not in f.parents]
+    assert events in {f.parent.parent for f in files} | {f.parent for f in files}
+    assert [f for f in files if b"hunter2" in f.read_bytes()] == []
+
+
+def shown_to_others(text: str) -> list[str]:
+    """The processes of this machine that show a text in their command line."""
+    shown = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text.encode() in process.read_bytes():
+                shown.append(process.parent.name)
+    return shown
+
+
+def recreate(broker: str, topic: str, partitions: int = 1) -> None:
+    """Delete a topic and create it again under its name."""
     from confluent_kafka.admin import AdminClient
 
-    declared = topic_stream(broker, topic)
-    send(broker, topic, *range(9))
-    ingester.run(declared)
     admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
     admin.delete_topics([topic])[topic].result()
     wait_for(lambda: topic not in admin.list_topics(timeout=10).topics)
-    kafka.make_topic(broker, topic, 3)
+    kafka.make_topic(broker, topic, partitions)
+
+
+def named(prefix: str, number: int) -> list[tuple[str | None, str]]:
+    return [(f"k{n}", json.dumps({"id": f"{prefix}{n}"})) for n in range(number)]
+
+
+def ids(prefix: str, number: int) -> list[str]:
+    return [f"{prefix}{n}" for n in range(number)]
+
+
+def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothing(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    first, other = f"{topic}_first", f"{topic}_other"
+    for name in (first, other):
+        kafka.make_topic(broker, name, 1)
+    declared = topic_stream(broker, first)
+    declared["config"]["meta"]["stream"]["topics"] = [first, other]
+    kafka.send(broker, first, named("old", 10))
+    kafka.send(broker, other, named("other", 5))
+    rows, failed = 'rows_total{stream="orders"}', 'failed{stream="orders"}'
+    error = ingester.lake / "checkpoints" / "orders" / "error.txt"
+    with ingester.running(declared, every=1, code=1) as metrics:
+        wait_for(lambda: metrics().get(rows) == 15)
+        recreate(broker, first)
+        kafka.send(broker, first, named("new", 25))
+        said = f"the topic {first} was deleted and created again since orders last read it"
+        wait_for(lambda: metrics().get(failed) == 1 and error.read_text().startswith(said))
+    known = sorted([*ids("old", 10), *ids("other", 5)])
+    assert [row[0] for row in ingester.rows("orders", "id")] == known
     (line,) = ingester.run(declared, code=1)
-    assert line.startswith(
-        f"orders  failed: the topic {topic} was deleted and made anew since orders last read it"
+    assert line == (
+        f"orders  failed: {said}, and its offsets began at 0 again: run headwaters ingest "
+        "--select orders --from recreated, which reads the new topic from its beginning and leaves "
+        "out what bronze and quarantine hold of it"
     )
-    send(broker, topic, *range(20, 29), *range(30, 39))  # the same keys: nothing is shorter
-    assert audit(ingester, declared)[0] == (
-        "orders: 9 read = 9 bronze + 0 quarantined: WRONG: 9 missing, 9 twice"
-    )
-    shutil.rmtree(ingester.lake / "checkpoints" / "orders")
-    ingester.run(declared, begin="earliest")
-    assert len(ingester.rows("orders", "id")) == 27
+    kafka.send(broker, other, named("later", 5))
+    ingester.run(declared, begin="recreated")
+    known = sorted([*known, *ids("new", 25), *ids("later", 5)])
+    assert [row[0] for row in ingester.rows("orders", "id")] == known
+    assert ingester.run(declared, begin="recreated") == ["orders  nothing new"]
+    assert ingester.run(declared) == ["orders  nothing new"]
+
+
+def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    """Also where a run is killed after it has decided from where the new topic is read."""
+    name = f"{topic}_one"
+    kafka.make_topic(broker, name, 1)
+    declared = topic_stream(broker, name)
+    kafka.send(broker, name, named("old", 10))
+    pause = ingester.lake.with_name("pause")
+    failed = 'failed{stream="orders"}'
+    with ingester.running(declared, every=0.3, code=1, pause_before=str(pause)) as metrics:
+        wait_for(pause.exists)
+        recreate(broker, name)
+        kafka.send(broker, name, named("new", 25))
+        pause.unlink()
+        wait_for(lambda: metrics().get(failed) == 1)
+    assert [row[0] for row in ingester.rows("orders", "id")] == sorted(ids("new", 10))
+    ingester.run(declared, begin="recreated", code=1, die_before="checkpoint")
+    ingester.run(declared)
+    assert [row[0] for row in ingester.rows("orders", "id")] == sorted(ids("new", 25))
 
 
 KILLS: list[dict[str, Any]] = [
