@@ -26,9 +26,10 @@ from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
 
-from headwaters.dbt_session import end_on_interrupt, install_cursor
-from headwaters.incremental import commits
+from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
+from headwaters.incremental import commits, recovery, surroundings
 
 
 class Headwaters(dbtPlugin):
@@ -46,6 +47,10 @@ class Headwaters(dbtPlugin):
             first_known=staticmethod(commits.first_known),
             as_mapping=staticmethod(commits.as_mapping),
             milliseconds=staticmethod(commits.milliseconds),
+            applied_versions=staticmethod(recovery.applied_versions),
+            since=staticmethod(recovery.since),
+            signature=staticmethod(recovery.signature),
+            surroundings=_surroundings,
         )
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
@@ -103,6 +108,38 @@ def _failure_of(adapter: SparkAdapter, sql: str) -> str | None:
     except DbtRuntimeError as error:
         return str(error.msg).splitlines()[0]
     return None
+
+
+@available
+def _surroundings(adapter: SparkAdapter, sql: str) -> dict[str, dict[str, str]]:
+    """What a model's rows depend on besides its SQL: settings of the session, SQL functions."""
+
+    def ask(statement: str) -> list[Any]:
+        credentials = adapter.config.credentials
+        if credentials.method == "session":
+            return rows_of(credentials.server_side_parameters, statement)
+        return list(adapter.execute(statement, fetch=True)[1])
+
+    def describe(name: str) -> list[str]:
+        try:
+            return [str(row[0]) for row in ask(f"describe function extended {name}")]
+        except DbtRuntimeError:
+            return []  # Spark says so itself where the model calls it
+
+    run = get_invocation_id()
+    if run not in _asked:
+        _asked.clear()
+        settings = {name: str(ask(f"set {name}")[0][1]) for name in surroundings.SETTINGS}
+        _asked[run] = settings, [str(row[0]) for row in ask("show user functions")]
+    settings, known = _asked[run]
+    return {
+        "settings": settings,
+        "functions": surroundings.definitions(sql, known, describe),
+    }
+
+
+# The session's settings and the names of its functions, asked once for each invocation of dbt.
+_asked: dict[str, tuple[dict[str, str], list[str]]] = {}
 
 
 def _offer(**methods: Any) -> None:

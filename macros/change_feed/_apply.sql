@@ -141,7 +141,7 @@
     of every file in which a changed row may lie; what a condition describes is found in the key's column, and marked as deleted. -#}
 {% macro _insert_sql(target, stage, settings, replaced_where=none) %}
     {{ return(
-        'insert into ' ~ target ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
+        'insert into ' ~ target ~ " with ('userMetadata' = " ~ string_literal(adapter.signature(_run_id())) ~ ')' ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
         ~ 'select * except (' ~ (['_operation'] + _before_names(settings)) | join(', ') ~ ') from ' ~ stage
         ~ (" where _operation <> 'delete'" if replaced_where else '')
     ) }}
@@ -184,7 +184,8 @@
 {% endmacro %}
 
 
-{#- The keys are compared with `=` where the stage holds no null in them: a null-safe comparison costs a fifth more. -#}
+{#- The keys are compared with `=` where the stage holds no null in them: a null-safe comparison costs a fifth more. MERGE takes no options, so its condition
+    carries the run's name, as a comparison that is always true and that Spark cannot know to be. -#}
 {% macro _merge_sql(target, stage, keys, look) %}
     {%- set conditions = [] -%}
     {%- for key in keys -%}
@@ -194,5 +195,6 @@
     {%- if look.deleted -%}{%- do clauses.append("when matched and s._operation = 'delete' then delete") -%}{%- endif -%}
     {%- if look.updated -%}{%- do clauses.append('when matched then update set *') -%}{%- endif -%}
     {%- if look.inserted -%}{%- do clauses.append("when not matched and s._operation = 'insert' then insert *") -%}{%- endif -%}
-    {{ return('merge into ' ~ target ~ ' as t using ' ~ stage ~ ' as s\non ' ~ conditions | join(' and ') ~ ' and ' ~ look.within ~ '\n' ~ clauses | join('\n')) }}
+    {{ return('merge into ' ~ target ~ ' as t using ' ~ stage ~ ' as s\non ' ~ conditions | join(' and ') ~ ' and ' ~ look.within
+        ~ ' and s._operation <> ' ~ string_literal(adapter.signature(_run_id())) ~ '\n' ~ clauses | join('\n')) }}
 {% endmacro %}

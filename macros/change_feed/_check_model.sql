@@ -47,9 +47,9 @@
 
 
 {% macro _check_settings(where, strategy, settings) %}
-    {%- for setting, allowed in {'on_gap': ['rebuild', 'fail'], 'on_lookup_change': ['rebuild', 'ignore']}.items() -%}
+    {%- for setting, allowed in {'on_gap': ['rebuild', 'fail'], 'on_lookup_change': ['rebuild', 'ignore'], 'on_foreign_write': ['rebuild', 'fail', 'warn']}.items() -%}
         {%- if settings.get(setting, allowed[0]) not in allowed -%}
-            {{ exceptions.raise_compiler_error(where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(' and ') ~ '.') }}
+            {{ exceptions.raise_compiler_error(where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(', ') ~ '.') }}
         {%- endif -%}
     {%- endfor -%}
     {%- if settings.get('replace_above') is not none and (settings.get('replace_above') is not number or settings.get('replace_above') < 0) -%}

@@ -8,7 +8,7 @@
 {#- The rows that appeared in an input (`sign` 1) or disappeared from it (-1) between two of its versions, as a subquery with the
     input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
-    see `_recovered_inputs`. Where one commit changed rows there is nothing to sum, and where all only inserted nothing disappeared. -#}
+    see recovery.py. Where one commit changed rows there is nothing to sum, and where all only inserted nothing disappeared. -#}
 {% macro _net_rows(range, source, sign) %}
     {%- set feed = _feed_sql(source, range.after, range.to) -%}
     {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}

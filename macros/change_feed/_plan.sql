@@ -1,10 +1,10 @@
 {#- What the next run of a model does and why: the one place where that is decided. Changes nothing.
     Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned inputs of the SQL), ranges (for each changing input's
     source: what `_range` says), lookups (the same for lookups), holds (the versions that the target holds), same_sql (the model's SQL built
-    it), recovered (a run was killed), and seen (the newest version of the target that was looked at then). -#}
+    it), interrupted (the name of a run that did not finish), and seen (the newest commit of the target, which the plan is made from). -#}
 {% macro _plan(strategy, relation, exists, sql, settings, full_refresh=false) %}
     {%- set inputs = _inputs_of(sql) -%}
-    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'recovered': false, 'same_sql': false} -%}
+    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'interrupted': none, 'seen': none, 'same_sql': false} -%}
     {%- if not exists -%}
         {{ return(dict(plan, reason='first run')) }}
     {%- elif flags.EMPTY -%}
@@ -25,12 +25,15 @@
         {{ return(dict(plan, reason='the table is not partitioned as the model says')) }}
     {%- endif -%}
     {%- do plan.update({'same_sql': true}) -%}
-    {%- set recovered = _recovered_inputs(relation, state) -%}
-    {%- set holds = recovered.inputs -%}
+    {%- set applied = _applied(relation, state) -%}
+    {%- set holds = applied.inputs -%}
     {%- if holds is none -%}
-        {{ return(dict(plan, reason='its history does not tell which versions of its inputs the table holds')) }}
+        {{ return(dict(plan, reason='the table does not say which run wrote it')) }}
     {%- endif -%}
-    {%- do plan.update({'holds': holds, 'recovered': state.pending is not none, 'seen': recovered.seen}) -%}
+    {%- do plan.update({'holds': holds, 'interrupted': applied.interrupted, 'seen': applied.seen, 'commits': applied.commits}) -%}
+    {%- if applied.foreign and _foreign_write(relation, applied.foreign, settings) == 'rebuild' -%}
+        {{ return(dict(plan, reason='the table was changed by ' ~ applied.foreign ~ ', which is no run of its model')) }}
+    {%- endif -%}
     {%- set changed_rows = namespace(total=0) -%}
     {%- for spec in inputs -%}
         {%- set known = plan.lookups if spec.kind == 'lookup' else plan.ranges -%}

@@ -1,16 +1,22 @@
 {#- A stage holds what a run is about to write, in a table of its own beside the target: computed once, looked at, written in one
     commit, dropped. What a killed run leaves is dropped by drop_forgotten_stages. -#}
 
-{#- `identifier__stage_<minute>_<run>`: a name that no other model or run has. -#}
-{% macro _stage_name(identifier) %}
-    {{ return(identifier ~ '__stage_' ~ run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) }}
+{#- The name of this run of dbt, `<minute>_<invocation>`, by which its staging tables, its notes and its commits are known. -#}
+{% macro _run_id() %}
+    {{ return(run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) }}
 {% endmacro %}
 
 
-{#- The stage of the model that runs, or of one batch of it (microbatch). -#}
-{% macro _stage_relation(target) %}
+{#- `identifier__stage_<minute>_<run>`: a name that no other model or run has. -#}
+{% macro _stage_name(identifier, run=none) %}
+    {{ return(identifier ~ '__stage_' ~ (run or _run_id())) }}
+{% endmacro %}
+
+
+{#- The stage of the model that runs, or of one batch of it (microbatch); or that of another run. -#}
+{% macro _stage_relation(target, run=none) %}
     {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
-    {{ return(target.incorporate(path={'identifier': _stage_name(target.identifier) ~ batch})) }}
+    {{ return(target.incorporate(path={'identifier': _stage_name(target.identifier, run) ~ batch})) }}
 {% endmacro %}
 
 

@@ -1,20 +1,21 @@
-{#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the version of each input that
-    it holds; `pending`, the versions that a run was about to bring in; each none where the table does not say; `detail`, the statement's row. -#}
+{#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the applied version of each input,
+    each none where the table does not say; `properties`; `detail`, the statement's row. -#}
 {% macro _state(relation) %}
     {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
     {%- set properties = _as_mapping(detail['properties']) -%}
     {{ return({
         'sql': properties.get('headwaters.sql'),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')),
-        'pending': fromjson(properties.get('headwaters.pending', 'null')),
+        'properties': properties,
         'detail': detail,
     }) }}
 {% endmacro %}
 
 
-{#- What built a table, to tell whether the model is still the one: its SQL without versions, and the settings that say what rows it gives. -#}
+{#- What built a table, to tell whether the model is still the one: its SQL without versions, and whatever else says what rows it gives: settings of
+    the model and of the session, and SQL functions that it calls. -#}
 {% macro _built_by(strategy, sql, settings) %}
-    {{ return('/* built by ' ~ tojson([strategy, _as_list(settings.get('unique_key')), _as_list(settings.get('latest_by')), settings.get('derived', {})]) ~ ' */\n' ~ _without_versions(sql)) }}
+    {{ return('/* built by ' ~ tojson([strategy, _as_list(settings.get('unique_key')), _as_list(settings.get('latest_by')), settings.get('derived', {}), adapter.surroundings(_without_versions(sql))]) ~ ' */\n' ~ _without_versions(sql)) }}
 {% endmacro %}
 
 
@@ -23,7 +24,7 @@
 {% macro _state_properties(strategy, sql, inputs, settings) %}
     {%- set properties = {'headwaters.sql': _built_by(strategy, sql, settings)} -%}
     {%- if not inputs | selectattr('version', 'none') | list -%}
-        {%- do properties.update({'headwaters.inputs': tojson(_watermark(inputs))}) -%}
+        {%- do properties.update({'headwaters.inputs': tojson(_watermark(inputs)), 'headwaters.run': tojson({'id': _run_id()})}) -%}
         {%- if strategy == 'history' -%}
             {%- set first = _first_known_commit((inputs | selectattr('kind', 'equalto', 'images') | list)[0]) -%}
             {%- do properties.update({'headwaters.begins': tojson({'version': first.version, 'at': first.at})}) -%}
@@ -43,9 +44,61 @@
 {% endmacro %}
 
 
-{#- Says in the target that it holds its inputs at these versions. -#}
-{% macro _set_watermark(target, inputs) %}
-    {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(_watermark(inputs)), 'headwaters.pending': 'null'})) -%}
+{#- Records in the target that its inputs are applied at these versions, by this run, which planned from the commit `seen`. -#}
+{% macro _set_watermark(target, inputs, seen) %}
+    {%- do run_query(_set_properties_sql(target, {
+        'headwaters.inputs': tojson(_watermark(inputs)), 'headwaters.run': tojson({'id': _run_id(), 'seen': seen}), 'headwaters.pending': 'null',
+    })) -%}
+{% endmacro %}
+
+
+{#- Notes in the target what this run is about to apply, before it does: see scripts/headwaters/incremental/recovery.py. Another run of the model that is
+    still writing fails on this commit, which changes the table's metadata; one that has not begun to write finds its staging table dropped. -#}
+{% macro _note_run(target, plan, others) %}
+    {%- for run in others -%}{%- do _drop_stage(_stage_relation(target, run)) -%}{%- endfor -%}
+    {%- set properties = {'headwaters.pending': tojson({'id': _run_id(), 'seen': plan.seen, 'inputs': _watermark(plan.inputs)})} -%}
+    {%- if plan.interrupted -%}
+        {#- what that run applied is known by its commit, which its own note, now replaced, named -#}
+        {%- do properties.update({'headwaters.inputs': tojson(plan.holds), 'headwaters.run': tojson({'id': _run_id(), 'seen': plan.seen})}) -%}
+    {%- endif -%}
+    {%- do run_query(_set_properties_sql(target, properties)) -%}
+{% endmacro %}
+
+
+{#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns none, or why only a replacement would be right.
+    Fails where another run of the model has made this one's work void. -#}
+{% macro _meanwhile(target, plan, settings) %}
+    {%- set taken_over = [] -%}
+    {%- for attempt in range(5) -%}
+        {%- set meanwhile = adapter.since(_history(target, 20), plan.seen, _run_id()) -%}
+        {%- if meanwhile.superseded -%}
+            {%- do _drop_stage(_stage_relation(target)) -%}
+            {{ exceptions.raise_compiler_error(
+                target ~ ': ' ~ meanwhile.superseded ~ ' came in between, so this run wrote nothing. Run one dbt at a time for a model, and run this one again.'
+            ) }}
+        {%- elif meanwhile.foreign and _foreign_write(target, meanwhile.foreign, settings) == 'rebuild' -%}
+            {{ return(meanwhile.foreign ~ ' changed the table while this run read it') }}
+        {%- endif -%}
+        {%- set others = meanwhile.others | reject('in', taken_over) | list -%}
+        {%- if not others -%}{{ return(none) }}{%- endif -%}
+        {%- do _note_run(target, plan, others) -%}
+        {%- do taken_over.extend(others) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- What to do about rows of a model's table that something else than a run of the model changed: `rebuild`, or `warn`, which was said. -#}
+{% macro _foreign_write(relation, change, settings) %}
+    {%- set choice = settings.get('on_foreign_write') or _on_gap(settings.incremental_strategy, settings) -%}
+    {%- set what = relation ~ ' was changed by ' ~ change ~ ', which is no run of its model' -%}
+    {%- if choice == 'fail' -%}
+        {{ exceptions.raise_compiler_error(
+            what ~ '. on_foreign_write is fail, so the table was left as it is; `dbt run --full-refresh --select ' ~ relation.identifier ~ '` replaces it by what its SQL gives.'
+        ) }}
+    {%- elif choice == 'warn' -%}
+        {%- do exceptions.warn(what ~ ': its rows may differ from what a full refresh gives (on_foreign_write is warn)') -%}
+    {%- endif -%}
+    {{ return(choice) }}
 {% endmacro %}
 
 
@@ -54,36 +107,17 @@
 {% endmacro %}
 
 
-{#- A run writes down first what it is about to bring in. If it was killed after its commit and before its watermark, the target's
-    history shows its commit after that note: then what it holds is what was pending. A RESTORE takes the reader to the commit that it
-    went back to. Returns `inputs`, those that the target really holds; none where the history does not tell: a RESTORE by time, a note that
-    is too long ago, or rows that something else than a run changed after it; and `seen`, the newest version that it looked at. -#}
-{% macro _recovered_inputs(relation, state) %}
-    {%- if not state.pending -%}
-        {{ return({'inputs': state.inputs, 'seen': none}) }}
-    {%- endif -%}
-    {%- set commits = _history(relation, 100) -%}
-    {%- set found = namespace(ours=false, noted=false, newest=none, hidden=false) -%}
-    {%- for commit in commits if not found.noted and (found.newest is none or commit.version <= found.newest) -%}
-        {%- if commit.operation == 'SET TBLPROPERTIES' and 'headwaters.pending' in (commit.parameters | string) -%}
-            {%- set found.noted = true -%}
-        {%- elif commit.operation == 'RESTORE' -%}
-            {%- set found.newest = commit.parameters.get('version') | int(-1) -%}
-            {%- set found.hidden = found.newest < 0 -%}
-        {%- elif commit.operation == 'MERGE' or (commit.operation == 'WRITE' and (commit.parameters.get('mode') == 'Append' or commit.parameters.get('predicate'))) -%}
-            {%- set found.ours = true -%}
-        {%- elif _commit_effect(commit).rows > 0 -%}
-            {%- set found.hidden = true -%}
+{#- What the target has applied, by its properties and its own history, whatever was interrupted and whoever else wrote: `inputs`, none where the history
+    does not tell; `foreign`; `interrupted`; `seen`, the newest commit that was looked at; and `commits`, how many had to be. -#}
+{% macro _applied(relation, state) %}
+    {%- for limit in [20, 1000, 1000000] -%}
+        {%- set commits = _history(relation, limit) -%}
+        {%- set applied = adapter.applied_versions(state.properties, commits, commits | length < limit) -%}
+        {%- if applied -%}
+            {{ return({
+                'inputs': applied.inputs, 'foreign': applied.foreign, 'interrupted': applied.interrupted,
+                'seen': {'version': commits[0].version, 'at': commits[0].at}, 'commits': commits | length,
+            }) }}
         {%- endif -%}
     {%- endfor -%}
-    {{ return({'inputs': none if found.hidden or not found.noted else state.pending if found.ours else state.inputs, 'seen': commits[0].version}) }}
-{% endmacro %}
-
-
-{#- Whether something changed rows of a table after a version: the commit of a killed run that landed before the next run's own note. -#}
-{% macro _changed_since(relation, version) %}
-    {%- for commit in _history(relation, 100) if commit.version > version and _commit_effect(commit).rows > 0 -%}
-        {{ return(true) }}
-    {%- endfor -%}
-    {{ return(false) }}
 {% endmacro %}

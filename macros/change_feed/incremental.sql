@@ -36,9 +36,10 @@
 {#- Carries a plan out. Returns choice, message and counts. -#}
 {% macro _run_plan(strategy, target, existing, sql, plan) %}
     {%- if plan.choice == 'skip' -%}
-        {#- commits that changed no rows need not be looked at again and again -#}
-        {%- if plan.recovered or (plan.ranges.values() | list + plan.lookups.values() | list) | map(attribute='versions') | sum > 10 -%}
-            {%- do _set_watermark(target, plan.inputs) -%}
+        {#- commits that changed no rows need not be looked at again and again, those of the inputs and those of the table -#}
+        {%- if plan.interrupted or (plan.ranges.values() | list + plan.lookups.values() | list) | map(attribute='versions') | sum > 10 or plan.commits | default(0) > 20 -%}
+            {%- if plan.interrupted -%}{%- do _drop_stage(_stage_relation(target, plan.interrupted)) -%}{%- endif -%}
+            {%- do _set_watermark(target, plan.inputs, plan.seen) -%}
         {%- endif -%}
         {{ return({'choice': 'skip', 'message': 'no changes', 'counts': {'rows_affected': 0}}) }}
     {%- elif plan.choice == 'replace' -%}
@@ -51,11 +52,7 @@
         {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
     {%- endif -%}
     {%- set bounds = known.bounds -%}
-    {#- before the stage: a commit of a killed run that is still on its way fails on this one -#}
-    {%- do run_query(_set_properties_sql(target, {'headwaters.inputs': tojson(plan.holds), 'headwaters.pending': tojson(_watermark(plan.inputs))})) -%}
-    {%- if plan.recovered and _changed_since(target, plan.seen) -%}
-        {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='a run that was killed went on in the cluster while this one began'))) }}
-    {%- endif -%}
+    {%- do _note_run(target, plan, [plan.interrupted] if plan.interrupted else []) -%}
     {%- set stage = _stage_relation(target) -%}
     {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
     {%- set keys = _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []) -%}
@@ -68,12 +65,13 @@
         {%- set look = _look_at(target, stage, keys, settings, plan.detail) -%}
     {%- endif -%}
     {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
-    {%- set applied = _apply_stage(target, stage, keys, settings, look, check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
+    {%- set changed = _meanwhile(target, plan, settings) -%}
+    {%- set applied = {'refused': changed} if changed else _apply_stage(target, stage, keys, settings, look, check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.refused -%}
         {%- do _drop_stage(stage) -%}
         {{ return(_replace(strategy, target, existing, sql, dict(plan, reason=applied.refused))) }}
     {%- endif -%}
-    {%- do _set_watermark(target, plan.inputs) -%}
+    {%- do _set_watermark(target, plan.inputs, plan.seen) -%}
     {%- do _drop_stage(stage) -%}
     {%- set choice = 'skip' if applied.rows == 0 else 'append' if applied.rows == applied.inserted else 'merge' -%}
     {{ return({
@@ -135,6 +133,7 @@
     {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
+    {%- if plan.interrupted -%}{%- do _drop_stage(_stage_relation(target, plan.interrupted)) -%}{%- endif -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
     {%- do _check_columns(strategy, target, sql, columns, plan.inputs, model.config) -%}
     {%- if not plan.same_sql -%}{%- do _check_by_rows(strategy, target, sql, plan.inputs, model.config, columns) -%}{%- endif -%}

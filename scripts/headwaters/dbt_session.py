@@ -31,6 +31,9 @@ from headwaters.project import Project
 
 _lock = threading.Lock()
 
+# One session for each address; none is an embedded Spark.
+_sessions: dict[str | None, Any] = {}
+
 # The `spark.remote` of the target `engine`, where the environment names no other.
 OF_THIS_LAKE = "the engine of this lake"
 
@@ -42,10 +45,8 @@ def install_cursor() -> None:
 
         if session.Cursor.__name__ != "Cursor":
             return
-        from pyspark.sql import SparkSession
 
         quiet()
-        sessions: dict[str | None, SparkSession] = {}
 
         class HeadwatersCursor(session.Cursor):
             """dbt-spark's cursor with one session for each process and errors of one line."""
@@ -54,7 +55,7 @@ def install_cursor() -> None:
                 if parameters:
                     sql = sql % parameters
                 with _lock:
-                    spark = _session(sessions, self.server_side_parameters)
+                    spark = _session(_sessions, self.server_side_parameters)
                 # dbt-spark makes a dbt error of what comes from here, and of nothing below
                 with _short_errors(WorkError):
                     self._df = _give_way(lambda: spark.sql(sql), sql)
@@ -68,11 +69,22 @@ def install_cursor() -> None:
                     return super().fetchone()
 
         def cancel(wrapper: session.SessionConnectionWrapper) -> None:
-            for spark in sessions.values():
+            for spark in _sessions.values():
                 spark.interruptAll()
 
         setattr(session, "Cursor", HeadwatersCursor)  # noqa: B010 - a patch
         setattr(session.SessionConnectionWrapper, "cancel", cancel)  # noqa: B010 - a patch
+
+
+def rows_of(settings: dict[str, str], sql: str) -> list[Any]:
+    """Rows of a small statement that belongs to no model, in the session of these settings.
+
+    Raises DbtRuntimeError with what Spark says, in one line.
+    """
+    with _lock:
+        spark = _session(_sessions, settings)
+    with _short_errors(DbtRuntimeError):
+        return list(spark.sql(sql).collect())
 
 
 def _give_way(run: Callable[[], Any], sql: str) -> Any:
@@ -155,6 +167,13 @@ def _log() -> str:
     return os.path.relpath(_lake() / "logs" / "spark.log")
 
 
+# Of two runs of a model at once, the later one drops the staging table of the other, so that it
+# cannot write any more, and changes the table's metadata, so that a write under way fails.
+_SUPERSEDED = re.compile(
+    r"\[(?:TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND|FAILED_READ_FILE\.FILE_NOT_EXIST)\].*__stage_\d{12}_"
+    r"|\[?DELTA_METADATA_CHANGED\b"
+)
+
 # They say that something failed; what it was, their cause says.
 _WRAPPERS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
 
@@ -162,6 +181,11 @@ _WRAPPERS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
 def one_line(error: BaseException) -> str:
     """What a Spark error says, without its plan, its stack and its Java names."""
     text = str(error)
+    if _SUPERSEDED.search(text):
+        return (
+            "another run of the model, or an ALTER TABLE, came in between, so this run wrote "
+            "nothing. Run one dbt at a time for a model, and run this one again."
+        )
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, flags=re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:

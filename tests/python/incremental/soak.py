@@ -11,6 +11,8 @@ again, so a soak that was stopped goes on where it was. The engine runs on a lak
              inputs go back to where they were, or on; a run and a comparison
 - `kill`     five times a change and a dbt process that meets SIGKILL at a random moment, on models
              of every way to write; then a run and a comparison
+- `pair`     three times a change and two dbt processes at once, on the same models, one of which
+             starts a random moment later; then a run and a comparison
 
 A trial goes on with the tables that the trial before left; a failure begins anew.
 """
@@ -38,7 +40,7 @@ from incremental.histories import drawn, follow
 from incremental.world import INPUTS, ROOT, World
 
 SCHEMA = "soak"
-COUNTS = {"history": 100, "stop": 50, "kill": 25}
+COUNTS = {"history": 100, "stop": 50, "kill": 25, "pair": 20}
 KILLS = 5
 FEW = 4  # models that a history chooses, beside those that they read
 KILLED = ("linear", "latest_pruned", "people_totals", "sums", "chained_sums", "latest")
@@ -99,15 +101,7 @@ def kill(world: World, number: int) -> str:
 
 def _kill_run(world: World, patience: float) -> bool:
     """`dbt run` in a process of its own; whether it still ran when it was killed."""
-    command = [sys.executable, "-m", "dbt.cli.main", "run", *world.options(), "--select", *KILLED]
-    with world.environment():
-        process = subprocess.Popen(
-            command,
-            cwd=world.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    process = _start_run(world)
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:
@@ -117,7 +111,45 @@ def _kill_run(world: World, patience: float) -> bool:
     return False
 
 
-TRIALS: dict[str, Callable[[World, int], str]] = {"history": history, "stop": stop, "kill": kill}
+def _start_run(world: World, target: str = "target") -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "dbt.cli.main", "run", *world.options(), "--select", *KILLED]
+    with world.environment():
+        return subprocess.Popen(
+            command,
+            cwd=world.folder,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT / "scripts"),
+                "DBT_TARGET_PATH": str(world.folder / target),
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def pair(world: World, number: int) -> str:
+    """Two dbt processes at once, between changes."""
+    chance = random.Random(number)
+    gave_way = 0
+    for statements in drawn(number, 3):
+        for statement in statements:
+            world.change(statement)
+        first = _start_run(world)
+        time.sleep(chance.uniform(0, 3))
+        second = _start_run(world, "target_of_the_second")
+        gave_way += sum(process.wait() != 0 for process in (first, second))
+        world.story.append("(two runs at once)")
+    world.run("--select", *KILLED)
+    world.check(*KILLED)
+    return f"{gave_way} of 6 gave way"
+
+
+TRIALS: dict[str, Callable[[World, int], str]] = {
+    "history": history,
+    "stop": stop,
+    "kill": kill,
+    "pair": pair,
+}
 
 
 def main() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,9 +90,13 @@ HAPPENS: dict[str, tuple[list[str], str]] = {
         ["update {it} set val = 9", "restore table {it} to version as of 1"],
         "no changes, of 8 changed input rows",
     ),
-    "noted": (
-        ["insert into {it} values (6, 6)", "delete from {schema}.noted where id = 2"],
-        "its history does not tell which versions of its inputs the table holds",
+    "written": (
+        ["insert into {it} values (6, 6)", "delete from {schema}.written where id = 2"],
+        "the table was changed by DELETE of version 1, which is no run of its model",
+    ),
+    "unread": (
+        ["delete from {schema}.unread where id = 2"],
+        "the table was changed by DELETE of version 1, which is no run of its model",
     ),
 }
 
@@ -119,6 +122,10 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "begins": "{{ config(unique_key=var('key', 'id')) }}" + PERIODS % "vacuumed",
         "begins_anew": "{{ config(unique_key=var('key', 'id')) }}" + PERIODS % "plain",
         "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
+        "keeps": "{{ config(on_foreign_write='fail') }}" + MODEL % "plain",
+        "warns": "{{ config(on_foreign_write='warn') }}" + MODEL % "plain",
+        "calls": "select id, {{ target.schema }}_inputs.outer_one(val) as val"
+        " from {{ changes(source('inputs', 'plain')) }}",
     }
     folder = new_project(
         {
@@ -128,11 +135,14 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
             **{f"models/{name}.sql": text for name, text in models.items()},
         }
     )
+    function = f"create or replace function {inputs}.%s(x int) returns int return %s"
+    spark.sql(function % ("inner_one", "x"))
+    spark.sql(function % ("outer_one", f"{inputs}.inner_one(x) + 1"))
     dbt("run", project_dir=folder, schema=schema)
 
-    # as a run leaves it that was killed before its commit
-    pending = json.dumps({f"{inputs}.noted": {"version": 2, "at": 0}})
-    spark.sql(f"alter table {schema}.noted set tblproperties ('headwaters.pending' = '{pending}')")
+    spark.sql(function % ("inner_one", "x * 2"))
+    for name in ("keeps", "warns"):
+        spark.sql(f"delete from {schema}.{name} where id = 2")
     spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
     for name, (statements, _) in HAPPENS.items():
         for statement in statements:
@@ -172,7 +182,18 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert [tuple(row) for row in spark.sql(others % "looks_up").collect()] == [(1, 30), (2, 20)]
     assert [tuple(row) for row in spark.sql(others % "looks_away").collect()] == [(1, 10), (2, 20)]
 
-    refused = ["--exclude", "refuses", "kept", "begins"]
+    calls = spark.sql(f"select id, val from {schema}.calls order by id").collect()
+    assert [tuple(row) for row in calls] == [(1, 21), (2, 41)]
+    assert "are not what built the table" in said["calls"]
+    built_by = spark.sql(f"show tblproperties {schema}.calls ('headwaters.sql')").collect()[0][1]
+    assert '"spark.sql.session.timeZone": "' in built_by
+    assert "on_foreign_write is fail, so the table was left as it is" in said["keeps"]
+    assert said["warns"] == "no changes"
+    for name in ("keeps", "warns"):
+        left = spark.sql(f"select id, val from {schema}.{name}").collect()
+        assert [tuple(row) for row in left] == [(1, 10)]
+
+    refused = ["--exclude", "refuses", "kept", "begins", "keeps"]
     again = dbt("run", "--vars", key, *refused, project_dir=folder, schema=schema)
     told = {answer.node.name: answer.message for answer in again.result.results}
     assert set(told.values()) == {"no changes"}

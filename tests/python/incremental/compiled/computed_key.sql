@@ -2,9 +2,11 @@ describe history world_inputs.items limit 1;
 
 describe detail world.computed_key;
 
+describe history world.computed_key limit 20;
+
 describe history world_inputs.items limit 23;
 
-alter table world.computed_key set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}}');
+alter table world.computed_key set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}}}');
 
 create table world.computed_key__stage using parquet as
 with _appeared as (select struct(*) as _row, `upper_grp`, `tens` from (
@@ -41,14 +43,16 @@ where not (_new._row <=> _old._row) or _new._copies > 1;
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`upper_grp`, `tens`)) from world.computed_key__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.computed_key limit 1)) as target_type, 0 as misplaced, cast(min(`upper_grp`) as string) as least_1, cast(max(`upper_grp`) as string) as greatest_1, count_if(`upper_grp` is null) as nulls_1, typeof(any_value(`upper_grp`)) as type_1, cast(min(`tens`) as string) as least_2, cast(max(`tens`) as string) as greatest_2, count_if(`tens` is null) as nulls_2, typeof(any_value(`tens`)) as type_2 from world.computed_key__stage;
 
+describe history world.computed_key limit 20;
+
 select t.`upper_grp`, t.`tens` from world.computed_key as t left semi join world.computed_key__stage as s on s._operation = 'insert' and t.`upper_grp` <=> s.`upper_grp` and t.`tens` <=> s.`tens` where t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90 limit 3;
 
 merge into world.computed_key as t using world.computed_key__stage as s
-on t.`upper_grp` = s.`upper_grp` and t.`tens` = s.`tens` and t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90
+on t.`upper_grp` = s.`upper_grp` and t.`tens` = s.`tens` and t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90 and s._operation <> 'headwaters run <run>'
 when matched and s._operation = 'delete' then delete
 when matched then update set *
 when not matched and s._operation = 'insert' then insert *;
 
-alter table world.computed_key set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.pending' = 'null');
+alter table world.computed_key set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null');
 
 drop table if exists world.computed_key__stage;

@@ -2,6 +2,8 @@ describe history world_inputs.events limit 1;
 
 describe detail world.latest;
 
+describe history world.latest limit 20;
+
 describe history world_inputs.events limit 21;
 
 select cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, to_json(collect_set(cast(`id` as string))) as values_1, size(array_distinct(array(typeof((select struct(*) from (
@@ -40,7 +42,7 @@ select * from final
 ))
 );
 
-alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.events": {"version": 2, "at": 0}}');
+alter table world.latest set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.events": {"version": 2, "at": 0}}}');
 
 create table world.latest__stage using parquet as
 with _winners as (select struct(*) as _row, * from (
@@ -67,10 +69,12 @@ where _old._row is null or struct(_new.`moment`, _new._row) > struct(_old.`momen
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`id`)) from world.latest__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.latest limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.latest__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.latest__stage;
 
-insert into world.latest
+describe history world.latest limit 20;
+
+insert into world.latest with ('userMetadata' = 'headwaters run <run>')
 replace where `id` between 1 and 7 and `id` in (1, 7)
 select * except (_operation) from world.latest__stage where _operation <> 'delete';
 
-alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
+alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null');
 
 drop table if exists world.latest__stage;

@@ -4,9 +4,11 @@ describe history world_inputs.rates limit 1;
 
 describe detail world.linear;
 
+describe history world.linear limit 20;
+
 describe history world_inputs.items limit 23;
 
-alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}');
+alter table world.linear set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}}');
 
 create table world.linear__stage using parquet as
 with _appeared as (select struct(*) as _row, `id` from (
@@ -55,12 +57,14 @@ where not (_new._row <=> _old._row) or _new._copies > 1;
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`id`)) from world.linear__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation, _before_1)))) as stage_type, typeof((select struct(*) from world.linear limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.linear__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, cast(min(`_before_1`) as string) as least_2, cast(max(`_before_1`) as string) as greatest_2, count_if(`_before_1` is null) as nulls_2, typeof(any_value(`_before_1`)) as type_2, cast(min(`grp`) as string) as least_3, cast(max(`grp`) as string) as greatest_3, count_if(`grp` is null) as nulls_3, typeof(any_value(`grp`)) as type_3 from world.linear__stage;
 
+describe history world.linear limit 20;
+
 select count(*) from world.linear where `id` between 1 and 9 and `id` in (1, 9);
 
-insert into world.linear
+insert into world.linear with ('userMetadata' = 'headwaters run <run>')
 replace where `id` between 1 and 9 and `id` in (1, 9) and ((`grp` between 'a' and 'a' or `grp` is null) or `grp` between 'a' and 'c')
 select * except (_operation, _before_1) from world.linear__stage where _operation <> 'delete';
 
-alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.pending' = 'null');
+alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null');
 
 drop table if exists world.linear__stage;

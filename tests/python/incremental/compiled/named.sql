@@ -4,6 +4,8 @@ describe history world_inputs.people limit 1;
 
 describe detail world.named;
 
+describe history world.named limit 20;
+
 describe history world_inputs.items limit 23;
 
 describe history world_inputs.people limit 21;
@@ -39,7 +41,7 @@ select distinct * from (select _feed.`id` as `id` from table_changes('world_inpu
 union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join table_changes('world_inputs.people', 2, 2) as _feed on _via.`grp` <=> _feed.`grp`)
 );
 
-alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}, "world_inputs.people": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}');
+alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}}');
 
 create table world.named__stage using parquet as
 with _touched as (
@@ -75,10 +77,12 @@ where not (_new._row <=> _old._row) or _new._copies > 1;
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`id`)) from world.named__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.named__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
 
-insert into world.named
+describe history world.named limit 20;
+
+insert into world.named with ('userMetadata' = 'headwaters run <run>')
 replace where (`id` between 1 and 9 and `id` in (1, 3, 9) or `id` is null)
 select * except (_operation) from world.named__stage where _operation <> 'delete';
 
-alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
+alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null');
 
 drop table if exists world.named__stage;

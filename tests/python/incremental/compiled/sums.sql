@@ -2,11 +2,13 @@ describe history world_inputs.events limit 1;
 
 describe detail world.sums;
 
+describe history world.sums limit 20;
+
 describe history world_inputs.events limit 21;
 
 describe extended world.sums;
 
-alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.events": {"version": 2, "at": 0}}');
+alter table world.sums set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.events": {"version": 2, "at": 0}}}');
 
 create table world.sums__stage using parquet as
 select *, total / events as `average` from (
@@ -32,10 +34,12 @@ where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or c
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`id`)) from world.sums__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.sums limit 1)) as target_type, 0 as misplaced, (select to_json(collect_set(cast(`id` as string))) from (select `id` from world.sums__stage limit 1001)) as some_keys, cast(min(`id`) as string) as least_1, cast(max(`id`) as string) as greatest_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.sums__stage;
 
-insert into world.sums
+describe history world.sums limit 20;
+
+insert into world.sums with ('userMetadata' = 'headwaters run <run>')
 replace where `id` between 1 and 7 and `id` in (1, 7)
 select * except (_operation) from world.sums__stage where _operation <> 'delete';
 
-alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.pending' = 'null');
+alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null');
 
 drop table if exists world.sums__stage;

@@ -2,6 +2,8 @@ describe history world_inputs.items limit 1;
 
 describe detail world.totals;
 
+describe history world.totals limit 20;
+
 describe history world_inputs.items limit 23;
 
 select cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, to_json(collect_set(cast(`grp` as string))) as values_1, size(array_distinct(array(typeof((select struct(*) from (
@@ -29,7 +31,7 @@ select * from final
 select distinct * from (select _feed.`grp` as `grp` from table_changes('world_inputs.items', 2, 4) as _feed)
 );
 
-alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 1, "at": 0}}', 'headwaters.pending' = '{"world_inputs.items": {"version": 4, "at": 0}}');
+alter table world.totals set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}}}');
 
 create table world.totals__stage using parquet as
 with _touched as (
@@ -61,12 +63,14 @@ where not (_new._row <=> _old._row) or _new._copies > 1;
 
 select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`grp`, `is_large`)) from world.totals__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.totals limit 1)) as target_type, 0 as misplaced, cast(min(`grp`) as string) as least_1, cast(max(`grp`) as string) as greatest_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, cast(min(`is_large`) as string) as least_2, cast(max(`is_large`) as string) as greatest_2, count_if(`is_large` is null) as nulls_2, typeof(any_value(`is_large`)) as type_2 from world.totals__stage;
 
+describe history world.totals limit 20;
+
 merge into world.totals as t using world.totals__stage as s
-on t.`grp` = s.`grp` and t.`is_large` = s.`is_large` and t.`grp` between 'a' and 'c'
+on t.`grp` = s.`grp` and t.`is_large` = s.`is_large` and t.`grp` between 'a' and 'c' and s._operation <> 'headwaters run <run>'
 when matched and s._operation = 'delete' then delete
 when matched then update set *
 when not matched and s._operation = 'insert' then insert *;
 
-alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.pending' = 'null');
+alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null');
 
 drop table if exists world.totals__stage;

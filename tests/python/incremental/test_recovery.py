@@ -1,0 +1,152 @@
+"""What a table has applied, and who else wrote to it, told by its properties and commits alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from headwaters.incremental.commits import Commit
+from headwaters.incremental.recovery import Applied, Meanwhile, applied_versions, signature, since
+
+OLD = {"inputs.items": {"version": 4, "at": 40}}
+NEW = {"inputs.items": {"version": 6, "at": 60}}
+SEEN = {"version": 10, "at": 1000}
+
+
+def commit(
+    number: int, operation: str, metadata: str | None = None, /, **parameters: Any
+) -> Commit:
+    metrics = {"numOutputRows": "3"} if operation == "WRITE" else {}
+    return Commit(number, 100 * number, operation, parameters, metrics, "", metadata)
+
+
+def append(version: int, run: str | None) -> Commit:
+    return commit(version, "WRITE", signature(run) if run else None, mode="Append")
+
+
+def merge(version: int, run: str | None) -> Commit:
+    guard = f" AND NOT (_operation#1 = {signature(run)})" if run else ""
+    return commit(version, "MERGE", predicate=f'["((id#1L = id#2L){guard})"]')
+
+
+def note(version: int, run: str | None) -> Commit:
+    pending = json.dumps({"id": run, "seen": SEEN, "inputs": NEW}) if run else "null"
+    return commit(version, "SET TBLPROPERTIES", properties={"headwaters.pending": pending})
+
+
+def replacement(version: int, run: str) -> Commit:
+    properties = {"headwaters.run": json.dumps({"id": run})}
+    return commit(version, "CREATE OR REPLACE TABLE AS SELECT", properties=json.dumps(properties))
+
+
+BASE = commit(10, "SET TBLPROPERTIES", properties={"headwaters.pending": "null"})
+OPERATION = json.dumps({"operation": "delete_where", "id": "1", "reason": "x", "user": "y"})
+
+
+def finished(run: str = "a", inputs: dict[str, Any] = NEW) -> dict[str, str]:
+    return {
+        "headwaters.inputs": json.dumps(inputs),
+        "headwaters.run": json.dumps({"id": run, "seen": SEEN}),
+        "headwaters.pending": "null",
+    }
+
+
+def interrupted(run: str = "b") -> dict[str, str]:
+    return finished("a", OLD) | {
+        "headwaters.pending": json.dumps({"id": run, "seen": SEEN, "inputs": NEW})
+    }
+
+
+def test_a_finished_run_and_what_changes_no_rows_leave_what_it_applied() -> None:
+    commits = [commit(14, "OPTIMIZE"), note(13, None), merge(12, "a"), note(11, "a"), BASE]
+    assert applied_versions(finished(), commits, complete=False) == Applied(NEW, None, None)
+
+
+def test_a_replacement_needs_nothing_of_what_was_before_it() -> None:
+    properties = finished() | {"headwaters.run": json.dumps({"id": "a"})}
+    commits = [commit(31, "ADD CONSTRAINT"), replacement(30, "a"), append(29, None)]
+    assert applied_versions(properties, commits, complete=False) == Applied(NEW, None, None)
+
+
+def test_an_interrupted_run_has_applied_what_it_noted_only_if_its_commit_is_there() -> None:
+    before = [note(11, "b"), BASE]
+    assert applied_versions(interrupted(), before, False) == Applied(OLD, None, "b")
+    for wrote in (append(12, "b"), merge(12, "b")):
+        told = applied_versions(interrupted(), [wrote, *before], False)
+        assert told == Applied(NEW, None, "b")
+        # a run that found another interrupted names itself as the last one as well
+        adopted = interrupted() | {"headwaters.run": json.dumps({"id": "b", "seen": SEEN})}
+        assert applied_versions(adopted, [wrote, *before], False) == told
+
+
+def test_a_change_by_somebody_else_is_not_taken_for_the_runs_own() -> None:
+    before = [note(11, "b"), BASE]
+    for other in (append(12, None), merge(12, None), append(12, "c"), commit(12, "TRUNCATE")):
+        told = applied_versions(interrupted(), [other, *before], False)
+        assert told == Applied(OLD, f"{other.operation} of version 12", "b")
+        behind = applied_versions(interrupted(), [append(13, "b"), other, *before], False)
+        assert behind == Applied(NEW, f"{other.operation} of version 12", "b")
+
+
+def test_a_run_that_noted_its_inputs_after_another_had_finished_has_applied_nothing() -> None:
+    properties = interrupted("b") | {"headwaters.inputs": json.dumps(NEW)}
+    commits = [note(14, "b"), note(13, None), append(12, "a"), note(11, "a"), BASE]
+    assert applied_versions(properties, commits, False) == Applied(NEW, None, "b")
+
+
+def test_an_operation_of_this_project_is_no_foreign_change() -> None:
+    commits = [commit(12, "DELETE", OPERATION), BASE]
+    assert applied_versions(finished(), commits, complete=False) == Applied(NEW, None, None)
+
+
+def test_a_restore_takes_back_the_commits_after_the_version_that_it_names() -> None:
+    commits = [
+        *(commit(15, "RESTORE", version="12"), append(14, None), append(13, "b")),
+        *(append(12, "b"), note(11, "b"), BASE),
+    ]
+    assert applied_versions(interrupted(), commits, False) == Applied(NEW, None, "b")
+    before_the_write = [commit(15, "RESTORE", version="11"), *commits[1:]]
+    assert applied_versions(interrupted(), before_the_write, False) == Applied(OLD, None, "b")
+    by_time = [commit(15, "RESTORE", timestamp="2026-01-01"), *commits[1:]]
+    told = applied_versions(interrupted(), by_time, False)
+    assert told is not None and told.foreign == "RESTORE of version 15"
+
+
+def test_a_clone_starts_from_what_its_source_had_applied() -> None:
+    cloned = [append(1, None), commit(0, "CLONE")]
+    told = applied_versions(finished(), cloned, complete=True)
+    assert told == Applied(NEW, "WRITE of version 1", None)
+    assert applied_versions(finished(), cloned[1:], True) == Applied(NEW, None, None)
+
+
+def test_commits_that_do_not_reach_back_are_asked_for_again() -> None:
+    commits = [commit(99, "OPTIMIZE"), commit(98, "OPTIMIZE")]
+    assert applied_versions(finished(), commits, complete=False) is None
+    assert applied_versions(finished(), commits, complete=True) == Applied(NEW, None, None)
+
+
+def test_a_table_that_names_no_run_tells_nothing() -> None:
+    unnamed = {"headwaters.inputs": json.dumps(NEW)}
+    assert applied_versions(unnamed, [BASE], complete=True) == Applied(None, None, None)
+    assert applied_versions({}, [BASE], complete=True) == Applied(None, None, None)
+
+
+def test_of_two_runs_the_one_that_noted_its_inputs_last_goes_on() -> None:
+    commits = [note(12, "b"), note(11, "a"), BASE]
+    assert since(commits, SEEN, "b") == Meanwhile(None, ["a"], None)
+    assert since(commits, SEEN, "a") == Meanwhile("another run of the model", [], None)
+    alone = [commit(12, "OPTIMIZE"), note(11, "a"), BASE]
+    assert since(alone, SEEN, "a") == Meanwhile(None, [], None)
+
+
+def test_rows_of_another_run_make_the_work_of_this_one_void() -> None:
+    for wrote in (append(12, "a"), merge(12, "a"), replacement(12, "a")):
+        told = since([note(13, "b"), wrote, note(11, "a"), BASE], SEEN, "b")
+        assert told.superseded == "another run of the model"
+    restored = since([commit(12, "RESTORE", OPERATION, version="3"), BASE], SEEN, "b")
+    assert restored.superseded == "RESTORE of version 12"
+
+
+def test_rows_of_somebody_else_are_told() -> None:
+    told = since([append(12, None), note(11, "b"), BASE], SEEN, "b")
+    assert told == Meanwhile(None, [], "WRITE of version 12")

@@ -1,0 +1,96 @@
+"""Two runs of one model at a time, and writes to its table by somebody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from incremental.test_stopped import CHANGE, before_commit, before_watermark
+from incremental.world import World
+
+# One appends or replaces rows by a condition, one merges.
+MODELS = ("linear", "sums")
+NOTES = "'headwaters.pending' = '{"
+
+
+def before_note(model: str, number: int, sql: str) -> bool:
+    return NOTES in sql
+
+
+def other_run(world: World, model: str) -> str:
+    """A whole run of a model, by a dbt of its own."""
+    command = [sys.executable, "-m", "dbt.cli.main", "run", *world.options(), "--select", model]
+    with world.environment():
+        ran = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def while_running(
+    world: World, point: Callable[[str, int, str], bool], act: Callable[[str], object]
+) -> Callable[[str, int, str], bool]:
+    """Does something at the first statement of each model that `point` knows, and goes on."""
+    done: set[str] = set()
+
+    def act_once(model: str, number: int, sql: str) -> bool:
+        if model not in done and point(model, number, sql):
+            done.add(model)
+            act(model)
+        return False
+
+    return act_once
+
+
+@pytest.mark.parametrize(
+    ("point", "first_wins"),
+    [(before_note, False), (before_commit, False), (before_watermark, True)],
+)
+def test_of_two_runs_at_once_one_applies_the_changes(
+    world: World, point: Callable[[str, int, str], bool], first_wins: bool
+) -> None:
+    for statement in CHANGE:
+        world.change(statement)
+    between = while_running(world, point, lambda model: other_run(world, model))
+    ran = world.run("--threads", "1", "--select", *MODELS, stop=between, expect=first_wins)
+    if not first_wins:
+        for model, said in world.answers(ran).items():
+            assert "came in between, so this run wrote nothing" in said, (model, said)
+    world.check(*MODELS)
+    world.run("--select", *MODELS)
+    world.check(*MODELS)
+
+
+@pytest.mark.parametrize("point", [before_note, before_commit, before_watermark])
+def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
+    world: World, point: Callable[[str, int, str], bool]
+) -> None:
+    """Before, during and after a run; and after one that was killed, whose commit it might seem."""
+    for statement in CHANGE:
+        world.change(statement)
+
+    def append(model: str) -> None:
+        world.spark.sql(f"insert into {world.schema}.{model} select * from {world.schema}.{model}")
+
+    world.run("--threads", "1", "--select", *MODELS, stop=while_running(world, point, append))
+    ran = world.run("--select", *MODELS)
+    world.check(*MODELS)
+    if point is before_watermark:
+        told = world.answers(ran)
+        assert all("which is no run of its model" in said for said in told.values()), told
+
+
+def test_an_append_after_a_killed_run_is_not_taken_for_its_commit(world: World) -> None:
+    for statement in CHANGE:
+        world.change(statement)
+    world.run("--select", *MODELS, stop=before_commit, expect=False)
+    for model in MODELS:
+        world.spark.sql(
+            f"insert into {world.schema}.{model} select * from {world.schema}.{model} limit 1"
+        )
+    told = world.answers(world.run("--select", *MODELS))
+    assert all("which is no run of its model" in said for said in told.values()), told
+    world.check(*MODELS)
