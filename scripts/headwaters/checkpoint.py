@@ -58,11 +58,15 @@ class Checkpoint:
     @property
     def id(self) -> str | None:
         """The checkpoint's own identity; None before the first batch."""
-        try:
-            identity: str = json.loads((self.path / "metadata").read_text())["id"]
-        except FileNotFoundError:
-            return None
+        file = self.path / "metadata"
+        with self._intact(file):
+            identity: str | None = json.loads(file.read_text())["id"] if file.exists() else None
         return identity
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a checkpoint, be it damaged."""
+        return (self.path / "metadata").exists()
 
     @property
     def app_id(self) -> str:
@@ -93,10 +97,8 @@ class Checkpoint:
         parts = [log / f"{start}.compact"] if compacts else []
         last = None if until is None else self._log_offset(until)
         parts += [log / str(batch) for batch in sorted(batches) if batch > start]
-        entries = (json.loads(line) for part in parts for line in lines(part)[1:])
-        return {
-            unquote(entry["path"]) for entry in entries if last is None or entry["batchId"] <= last
-        }
+        entries = (entry for part in parts for entry in self._entries(part))
+        return {unquote(path) for path, taken in entries if last is None or taken <= last}
 
     def taken(self, batch: int) -> list[str]:
         """The files of one batch, as unquoted URIs."""
@@ -104,14 +106,39 @@ class Checkpoint:
         for entry in range(self._log_offset(batch - 1) + 1, self._log_offset(batch) + 1):
             file = log / str(entry)
             part = file if file.exists() else log / f"{entry}.compact"
-            found = (json.loads(line) for line in lines(part)[1:])
-            files += [unquote(one["path"]) for one in found if one["batchId"] == entry]
-        return files
+            files += [unquote(path) for path, taken in self._entries(part) if taken == entry]
+        # it lists Parquet's _metadata as well, and does not read it
+        return [file for file in files if not _hidden(Path(file).name)]
+
+    def _entries(self, part: Path) -> list[tuple[str, int]]:
+        """The files in a part of the source's own log, and which entry of it took each."""
+        with self._intact(part):
+            found = [json.loads(line) for line in lines(part)[1:]]
+            return [(entry["path"], entry["batchId"]) for entry in found]
+
+    @contextmanager
+    def _intact(self, file: Path) -> Iterator[None]:
+        """Read a file of the checkpoint. Raises WorkError where it does not say what it should."""
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise WorkError(
+                f"{file} is damaged: put the checkpoint back from a copy, or remove {self.path} "
+                f"and say where to resume: headwaters ingest --select {self.path.name} --from "
+                "table (after what bronze and quarantine hold)"
+            ) from error
+
+    def _note(self, name: str) -> dict[str, Any]:
+        """What headwaters has written down under a name; {} before."""
+        file = self.path / name
+        with self._intact(file):
+            return dict(json.loads(file.read_text())) if file.exists() else {}
 
     def _log_offset(self, batch: int) -> int:
         """How far a batch of a files stream reads in the source's own log."""
         planned = self._planned(batch)
-        return -1 if planned is None else int(planned["logOffset"])
+        with self._intact(self.path / "offsets" / str(batch)):
+            return -1 if planned is None else int(planned["logOffset"])
 
     def delta_position(self) -> tuple[int, bool] | None:
         """The version of a Delta source that is read next, and whether nothing of it was read yet.
@@ -131,27 +158,34 @@ class Checkpoint:
     def _planned(self, batch: int) -> Any:
         """Where a batch ends, as the source says it; None before the first batch."""
         file = self.path / "offsets" / str(batch)
-        return json.loads(lines(file)[2]) if file.exists() else None
+        with self._intact(file):
+            return json.loads(lines(file)[2]) if file.exists() else None
 
     def pending(self, folder: Path) -> Pending:
         """The files under `folder` that no batch has taken yet."""
         seen = self.seen()
         new = [f for f in landed(folder) if unquote(f.as_uri()) not in seen]
-        size = sum(file.stat().st_size for file in new)
+        size = sum(map(_size, new))
         return Pending(len(new), "files", size, self.unfinished)
 
     def offsets(self, batch: int) -> Offsets:
         """Where a batch of a Kafka stream ends; nothing before the first batch."""
-        ends = self._planned(batch) or {}
-        return {topic: {int(p): end for p, end in parts.items()} for topic, parts in ends.items()}
+        ends = self._planned(batch)
+        if ends is None:
+            return {}
+        with self._intact(self.path / "offsets" / str(batch)):
+            return {t: {int(p): end for p, end in parts.items()} for t, parts in ends.items()}
 
     def start(self) -> Offsets:
         """Where the first batch of a Kafka stream began."""
         file = self.path / "sources" / "0" / "0"
         if not file.exists():
             return {}
-        begun = json.loads(lines(file)[1])
-        return {topic: {int(p): at for p, at in parts.items()} for topic, parts in begun.items()}
+        with self._intact(file):
+            begun = json.loads(lines(file)[1])
+            return {
+                topic: {int(p): at for p, at in parts.items()} for topic, parts in begun.items()
+            }
 
     def behind(self, ends: dict[str, dict[int, tuple[int, int]]]) -> Pending:
         """The records of a Kafka stream that no batch has taken, given each partition's range."""
@@ -204,8 +238,7 @@ class Checkpoint:
 
     def begun(self) -> dict[str, Any]:
         """Where `--from` or `start: latest` begins, as far as Spark does not keep it; else {}."""
-        file = self.path / "begin.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+        return self._note("begin.json")
 
     def keep_begun(self, note: dict[str, Any]) -> None:
         """Write down where the first batch begins."""
@@ -225,10 +258,20 @@ class Checkpoint:
         (self.path / ".metadata.crc").unlink(missing_ok=True)
         (self.path / "metadata").unlink()
 
+    def unreadable(self, batch: int) -> dict[str, str]:
+        """The files that bronze's part of a batch is written without, as URIs, and why."""
+        note = self._note("unreadable.json")
+        files: dict[str, str] = note["files"] if note.get("batch") == batch else {}
+        return files
+
+    def keep_unreadable(self, batch: int, files: dict[str, str]) -> None:
+        """Write down the files that bronze's part of a batch is written without."""
+        if self.unreadable(batch) != files:
+            self._keep("unreadable.json", json.dumps({"batch": batch, "files": files}))
+
     def topics(self) -> dict[str, str]:
         """The identity of each topic that was read, where that is known."""
-        file = self.path / "topics.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+        return self._note("topics.json")
 
     def keep_topics(self, identities: dict[str, str]) -> None:
         """Write down which topics are read."""
@@ -243,7 +286,10 @@ class Checkpoint:
     def _keep(self, name: str, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         new = self.path / f".{name}.new"
-        new.write_text(text)
+        with new.open("w") as draft:
+            draft.write(text)
+            draft.flush()
+            os.fsync(draft.fileno())
         new.replace(self.path / name)
 
     @contextmanager
@@ -269,14 +315,43 @@ class Checkpoint:
 
 
 def landed(folder: Path) -> list[Path]:
-    """The files under a folder as Spark's file source sees them: hidden names do not count."""
-    return [
-        file
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-        and not file.name.endswith("._COPYING_")
-    ]
+    """The files under a folder as Spark's file source sees them: hidden names do not count.
+
+    Raises WorkError for a folder that this user may not read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise WorkError(
+            f"{error.filename} cannot be read ({error.strerror}), so that nobody knows what is in "
+            "it: let this user read it, or move it elsewhere"
+        ) from error
+
+    found = []
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        here = Path(parent)
+        around = {here.resolve(), *here.resolve().parents}
+        folders[:] = [
+            name
+            for name in folders
+            if not _hidden(name)
+            # a link to a folder around it would never end
+            and not ((here / name).is_symlink() and (here / name).resolve() in around)
+        ]
+        found += [here / name for name in files if not _hidden(name) and (here / name).is_file()]
+    return sorted(found)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it was removed meanwhile
+        return 0
+
+
+def _hidden(name: str) -> bool:
+    """Whether Spark passes over a file or folder (`PartitioningAwareFileIndex.isDataPath`)."""
+    underscore = name.startswith("_") and "=" not in name
+    return underscore or name.startswith(".") or name.endswith("._COPYING_")
 
 
 def _visible(folder: Path) -> list[Path]:

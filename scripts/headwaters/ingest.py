@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -21,7 +22,9 @@ from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+from headwaters import unreadable
 from headwaters.checkpoint import Checkpoint, Pending
 from headwaters.contract import ORIGIN, Column, Contract, StartAt, new_columns
 from headwaters.delta_log import commit_of, exists
@@ -172,10 +175,10 @@ def run(
     for stream in streams:
         stream.trigger = stream.contract.stream.trigger if trigger is None else trigger
         if begin == "recreated":
-            known = stream.contract.stream.source == "kafka" and stream.checkpoint.id is not None
+            known = stream.contract.stream.source == "kafka" and stream.checkpoint.exists
             stream.begin = begin if known else None
         else:
-            stream.begin = begin if stream.checkpoint.id is None else None
+            stream.begin = None if stream.checkpoint.exists else begin
     if begin == "recreated" and not any(stream.begin for stream in streams):
         raise UserError(
             "--from recreated is for a Kafka stream with a checkpoint, and none of these is one: "
@@ -497,42 +500,71 @@ class Writer:
     stopping: Stopping
     first: bool = True
     newest: int | None = None  # event, of a stream that is de-duplicated
+    unreadable: dict[str, str] = field(default_factory=dict)  # of this batch
 
     def write(self, batch: Any, number: int) -> None:
-        """One micro-batch: bronze, and quarantine when something in it is bad."""
+        """One micro-batch: bronze, and quarantine when something in it is bad.
+
+        Where files of it cannot be read, the batch is written without them.
+        """
         try:
-            self._write(batch, number)
+            self._write_readable(batch, number)
         except Exception as error:
             self.stream.cause = error
             raise
 
-    def _write(self, batch: Any, number: int) -> None:
+    def _write_readable(self, batch: Any, number: int) -> None:
+        if self.stopping.signal:
+            raise _StopAsked
+        spark = batch.sparkSession
+        # Only the first batch of a run can be one that was written before.
+        done = self.first and self._in_bronze(spark, number)
+        self.first = False
+        self.unreadable = self.stream.checkpoint.unreadable(number) if done else {}
+        self.unreadable = unreadable.gone(self.stream, number) | self.unreadable
+        bad_before = self.stream.bad.copy()
+        while True:
+            try:
+                return self._write(batch, number, done)
+            except Exception as error:
+                args = (spark, self.stream, self.contract, number, self.unreadable)
+                if isinstance(error, UserError | WorkError) or not (
+                    found := unreadable.find(*args)
+                ):
+                    raise
+                self.unreadable |= found
+                self.stream.bad = bad_before.copy()
+                self.newest = None  # may know this batch by now
+                done = self._in_bronze(spark, number)
+
+    def _in_bronze(self, spark: Any, number: int) -> bool:
+        from headwaters.tables import state
+
+        written = state(spark, self.stream.bronze).batches
+        return written.get(self.stream.checkpoint.app_id, -1) >= number
+
+    def _write(self, batch: Any, number: int, done: bool) -> None:
         from pyspark.sql import Observation
 
         from headwaters.records import among, bad_rows, good_rows, mark_repeated, with_place
-        from headwaters.tables import state
 
-        if self.stopping.signal:
-            raise _StopAsked
         self._see_same_topics()
         started = time.monotonic()
         at = datetime.now(UTC)
         rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
-        spark, app = batch.sparkSession, self.stream.checkpoint.app_id
-        frames = [
-            with_place(raw) for raw in records(spark, self.stream, self.contract, batch, number)
-        ]
+        spark = batch.sparkSession
+        read = records(spark, self.stream, self.contract, batch, number, self.unreadable)
+        frames = [with_place(raw) for raw in read]
         self._widen(spark, frames)
         parsed = self._parse(spark, frames, number)
         self._refuse_bad(parsed)
-        # Only the first batch of a run can be one that was written before.
-        done = self.first and state(spark, self.stream.bronze).batches.get(app, -1) >= number
         if self.contract.stream.deduplicate:
             before = self._bronze_before(spark, number, done)
             parsed = mark_repeated(self.contract, parsed, before, self.newest)
-        self.first = False
         any_bad = True
         if not done:
+            if self.contract.stream.source == "files":
+                self.stream.checkpoint.keep_unreadable(number, self.unreadable)
             counts = Observation()
             self._append(
                 good_rows(self.contract, parsed, at, number, counts), self.stream.bronze, number
@@ -588,6 +620,8 @@ class Writer:
         from headwaters.records import PLACE, parse
 
         parsed = [parse(self.contract, raw, kept=[PLACE]) for raw in frames]
+        if self.unreadable or not parsed:
+            parsed.append(unreadable.rows(spark, self.stream, self.contract, self.unreadable))
         whole = reduce(DataFrame.unionByName, parsed)
         return left_out(spark, self.stream, self.contract, whole, number)
 
@@ -661,13 +695,15 @@ class Writer:
 
     def _refuse_bad(self, parsed: Any) -> None:
         """Stop before anything is written when the contract says that bad records stop a stream."""
-        refused = None
+        refused, nothing_kept = None, "nothing of its batch is kept"
         if self.contract.stream.bad_records == "fail":
             refused = "not _good"
         elif self.contract.stream.schema_policy == "fail":
             refused = "_bad.reason = 'schema'"
         if refused and (row := parsed.where(refused).head()):
             bad = row["_bad"]
+            if bad["field"] == unreadable.FIELD:
+                raise WorkError(f"{row['_source_file']} {bad['message']}; {nothing_kept}")
             what = f"{bad['field']} {bad['message']}" if bad["field"] else bad["message"]
             if self.contract.stream.source == "kafka":
                 where = f"{row['_topic']}, partition {row['_partition']}, offset {row['_offset']}"
@@ -675,7 +711,7 @@ class Writer:
                 where = row["_source_file"]
             else:
                 where = self.contract.stream.path or self.contract.stream.source
-            raise WorkError(f"{where}: a record {what}; nothing of its batch is kept")
+            raise WorkError(f"{where}: a record {what}; {nothing_kept}")
 
 
 def widened(spark: Any, bronze: Path, contract: Contract) -> Contract:
@@ -743,5 +779,7 @@ def _one_line(stream: Stream, error: BaseException) -> str:
             "out, `on_change: ignore` reads again what they wrote, and `from: delta_changes` reads "
             "each change. " + text
         )
+    if file := re.search(r"reading file (file:\S+?)\.\s", chain):
+        text = re.sub("^file:/+", "/", unquote(file[1])) + f": {text}"
     shown = text if len(text) <= 400 else text[:400] + "…"
     return f"{shown or type(error).__name__} (more in {stream.lake / 'logs' / 'spark.log'})"

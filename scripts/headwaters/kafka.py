@@ -171,7 +171,8 @@ def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
     hold.
     """
     values = resolved(where, client)
-    settings: dict[str, str] = {
+    # librdkafka leaves out what a transaction did not commit, and Java's client must, too
+    settings = {"isolation.level": "read_committed"} | {
         key: f"${{{_PROVIDER}:{value.env}}}" if isinstance(value, Reference) else value
         for key, value in client.items()
     }

@@ -22,6 +22,9 @@ import headwaters.contract as declared
 from headwaters.contract import Contract
 
 CORRUPT = "_corrupt"
+# Fields of a row of CSV, beyond which Spark gives up its whole file: usually 20,480. Each file that
+# is read costs a megabyte for these.
+MAX_COLUMNS = "100000"
 
 
 def read_schema(contract: Contract) -> str:
@@ -194,7 +197,7 @@ def _cast(column: declared.Column, value: Column, kind: str) -> Column:
 
 def _csv_options(contract: Contract) -> dict[str, str]:
     options = {k: v for k, v in contract.stream.options.items() if k != "header"}
-    return options | {"columnNameOfCorruptRecord": CORRUPT}
+    return options | {"columnNameOfCorruptRecord": CORRUPT, "maxColumns": MAX_COLUMNS}
 
 
 def _from_csv(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> DataFrame:

@@ -19,6 +19,7 @@ from headwaters.delta_log import exists
 from headwaters.errors import WorkError
 from headwaters.ingest import Stream, start_spark, widened
 from headwaters.project import Project
+from headwaters.unreadable import FIELD, IS_FILE
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,10 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     contract = widened(spark, stream.bronze, contract)
     bronze = spark.read.format("delta").option("versionAsOf", before).load(str(stream.bronze))
     rows = spark.read.format("delta").option("versionAsOf", version).load(str(stream.quarantine))
-    parsed = _parsed(contract, rows, bronze)
+    files = rows.where(IS_FILE).count()  # have no record that could be parsed
+    parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
     counted = parsed.groupBy("_bad.reason", "_bad.field").count().collect()
-    refused: Counter[str] = Counter()
+    refused = Counter({f"malformed {FIELD}": files} if files else {})
     accepted = 0
     for row in counted:
         if row["reason"] is None:

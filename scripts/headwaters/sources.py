@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,14 @@ from headwaters.errors import UserError, WorkError
 
 if TYPE_CHECKING:
     from headwaters.ingest import Stream
+
+
+# Hadoop's usual file system looks for a checksum beside a file, by a name that it cannot make where
+# the file's has a colon. It is kept from the cache, where it would stand for all others.
+ANY_NAME = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
 
 
 def look(stream: Stream) -> None:
@@ -121,19 +129,41 @@ def read(spark: Any, stream: Stream, contract: Contract) -> Any:
     return readers[contract.stream.source](spark, stream, contract)
 
 
-def records(spark: Any, stream: Stream, contract: Contract, batch: Any, number: int) -> list[Any]:
+def records(
+    spark: Any,
+    stream: Stream,
+    contract: Contract,
+    batch: Any,
+    number: int,
+    without: Collection[str] = (),
+) -> list[Any]:
     """The records of a batch, in the form that `records.parse` takes: one frame for each schema.
 
     Files that bring a schema along are read here, by name: a stream keeps one schema for as long as
-    it runs, and a file that lands meanwhile may have another.
+    it runs, and a file that lands meanwhile may have another. So are all files where the batch is
+    to be read `without` some.
     """
-    if contract.stream.source != "files" or contract.form not in ("columns", "raw"):
+    by_name = contract.form in ("columns", "raw") or without
+    if contract.stream.source != "files" or not by_name:
         return [batch]
-    options = contract.stream.options
+    files = [file for file in stream.checkpoint.taken(number) if file not in without]
+    return read_by_name(spark, stream, contract, files) if files else []
+
+
+def read_by_name(spark: Any, stream: Stream, contract: Contract, files: Sequence[str]) -> list[Any]:
+    """The records of some files, given as unquoted URIs: one frame for each schema."""
+    options = ANY_NAME | contract.stream.options
     # a name is not a pattern
-    paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", p) for p in stream.checkpoint.taken(number)]
+    paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", file) for file in files]
+    if contract.form in ("csv", "json"):
+        return [_lines(spark.read.option("recursiveFileLookup", "true"), stream, contract, paths)]
     if contract.form == "raw":
-        found = spark.read.format("binaryFile").load(paths).withColumnRenamed("content", "value")
+        found = (
+            spark.read.format("binaryFile")
+            .options(**ANY_NAME)
+            .load(paths)
+            .withColumnRenamed("content", "value")
+        )
         return [_with_source_file(found, ["value"], stream.lake)]
     read = _read_by_schema(spark, str(contract.stream.format), options, paths)
     frames = [_beside_lineage(frame, contract) for frame in read]
@@ -158,26 +188,33 @@ def _read_by_schema(
 
 
 def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
-    from pyspark.sql import functions as F
-
-    from headwaters.records import CORRUPT, read_schema
-
     batch = contract.stream.batch
-    # Spark forgets files that are a week older than the newest one; a late file must not be lost.
-    options = {"recursiveFileLookup": "true", "maxFileAge": "36500d"}
+    # Spark leaves out files that are a week older than the newest one; a late file must not be
+    # lost, nor any beside one whose time is in the future. This is longer than all that files have.
+    options = {"recursiveFileLookup": "true", "maxFileAge": "100000000d"}
     if batch.max_files:
         options["maxFilesPerTrigger"] = str(batch.max_files)
     if batch.max_bytes:
         options["maxBytesPerTrigger"] = str(batch.max_bytes)
-    reader, folder = spark.readStream.options(**options), f"file://{stream.path}"
+    return _lines(spark.readStream.options(**options), stream, contract, f"file://{stream.path}")
+
+
+def _lines(reader: Any, stream: Stream, contract: Contract, paths: str | Sequence[str]) -> Any:
+    """Lines of text or rows of CSV, from a reader of files or of a stream."""
+    from pyspark.sql import functions as F
+
+    from headwaters.records import CORRUPT, MAX_COLUMNS, read_schema
+
+    reader = reader.options(**ANY_NAME)
     if contract.form == "csv":
-        csv = {"header": "true", "enforceSchema": "false", **contract.stream.options}
+        csv = {"header": "true", "enforceSchema": "false", "maxColumns": MAX_COLUMNS}
+        csv |= contract.stream.options
         raw = reader.options(**csv, columnNameOfCorruptRecord=CORRUPT).csv(
-            folder, schema=read_schema(contract)
+            paths, schema=read_schema(contract)
         )
         return _with_source_file(raw, raw.columns, stream.lake)
     # of files that `records` reads, Spark only keeps the list
-    raw = reader.text(folder).where(F.trim("value") != "")
+    raw = reader.text(paths).where(F.trim("value") != "")
     return _with_source_file(raw, ["value"], stream.lake)
 
 

@@ -36,11 +36,13 @@ class Status:
 def status(project: Project, contract: Contract) -> Status:
     """The state of one stream. A source that does not answer is shown as its error."""
     stream = Stream.of(project, contract)
+    position = ""
     try:
         look(stream)
         behind = "unknown" if stream.pending is None else str(stream.pending)
         if stream.checkpoint.unfinished:
             behind += ", a batch cut short"
+        position = _position(stream)
         error = stream.checkpoint.error
     except (UserError, WorkError) as problem:
         behind, error = "unknown", str(problem)
@@ -52,7 +54,7 @@ def status(project: Project, contract: Contract) -> Status:
         if declared.source == "kafka"
         else f"{declared.source} {declared.path or ''}".strip(),
         batches=stream.checkpoint.committed + 1,
-        position=_position(stream),
+        position=position,
         last=stream.checkpoint.committed_at,
         rows=bronze.rows if bronze else 0,
         quarantined=quarantine.rows if quarantine else 0,

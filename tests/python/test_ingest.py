@@ -511,6 +511,47 @@ def test_the_files_that_are_read_are_those_of_batches_that_are_done(tmp_path: Pa
     assert len(checkpoint.seen()) == 4
 
 
+@pytest.mark.parametrize("text", ["", "{", "null"])
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        ("metadata", lambda checkpoint: checkpoint.id),
+        ("offsets/3", lambda checkpoint: checkpoint.offsets(3)),
+        ("offsets/3", lambda checkpoint: checkpoint.seen(3)),
+        ("sources/0/0", lambda checkpoint: checkpoint.start()),
+        ("begin.json", lambda checkpoint: checkpoint.begun()),
+        ("topics.json", lambda checkpoint: checkpoint.topics()),
+        ("unreadable.json", lambda checkpoint: checkpoint.unreadable(3)),
+    ],
+)
+def test_a_damaged_file_of_a_checkpoint_is_named_with_the_remedy(
+    tmp_path: Path, name: str, text: str, ask: Callable[[Checkpoint], Any]
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "orders")
+    file = checkpoint.path / name
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(WorkError) as caught:
+        ask(checkpoint)
+    assert str(caught.value) == (
+        f"{file} is damaged: put the checkpoint back from a copy, or remove {checkpoint.path} and "
+        "say where to resume: headwaters ingest --select orders --from table (after what bronze "
+        "and quarantine hold)"
+    )
+
+
+def test_a_damaged_checkpoint_stops_its_own_stream_alone(ingester: Ingester) -> None:
+    other = node({"id": "string"}, name="other")
+    ingester.land("a.jsonl", one("a"))
+    ingester.land("a.jsonl", one("a"), stream="other")
+    damaged = ingester.lake / "checkpoints" / "orders" / "metadata"
+    damaged.parent.mkdir(parents=True)
+    damaged.touch()
+    failed, done = ingester.run(SIMPLE, other, code=1)
+    assert failed.startswith(f"orders  failed: {damaged} is damaged: put the checkpoint back ")
+    assert done == "other   1 rows"
+
+
 def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_short(
     tmp_path: Path,
 ) -> None:

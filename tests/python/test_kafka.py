@@ -122,6 +122,7 @@ def test_a_secret_is_resolved_for_librdkafka_and_stays_a_reference_for_java(
     assert kafka.resolved("orders", LOGIN)["sasl.password"] == SENTINEL
     java = kafka.for_java("orders", {**LOGIN, "config.providers": "mine"})
     assert java == {
+        "isolation.level": "read_committed",
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -133,7 +134,7 @@ def test_a_secret_is_resolved_for_librdkafka_and_stays_a_reference_for_java(
     }
     own = {**LOGIN, "sasl.jaas.config": Reference(env="KAFKA_PASSWORD")}
     assert kafka.for_java("orders", own)["sasl.jaas.config"] == "${headwaters:KAFKA_PASSWORD}"
-    plain = {"security.protocol": "SSL"}
+    plain: dict[str, str | Reference] = {"isolation.level": "read_uncommitted"}
     assert kafka.for_java("orders", plain) == kafka.resolved("orders", plain) == plain
     monkeypatch.setenv("KAFKA_PASSWORD", 'a"b')
     with pytest.raises(UserError, match=r"sasl.password has a quote.*say `sasl.jaas.config:") as no:
@@ -299,6 +300,7 @@ def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothi
     assert [row[0] for row in ingester.rows("orders", "id")] == known
     assert ingester.run(declared, begin="recreated") == ["orders  nothing new"]
     assert ingester.run(declared) == ["orders  nothing new"]
+    assert audit(ingester, declared) == ["orders: 35 read = 35 bronze + 0 quarantined: right"]
 
 
 def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
@@ -421,6 +423,35 @@ def test_records_that_expired_before_they_were_read_are_an_error_unless_declared
     ingester.run(placed, future)
     assert [row[0] for row in ingester.rows("placed", "_offset")] == [*range(25, 30)]
     assert ingester.rows("future", "id") == []
+
+
+@pytest.mark.slow
+def test_records_of_a_transaction_are_read_when_it_is_committed_and_never_when_it_is_aborted(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    from confluent_kafka import Producer
+
+    declared = topic_stream(broker, topic, batch=3)
+    producer = Producer({"bootstrap.servers": broker, "transactional.id": topic})
+    producer.init_transactions()
+    for prefix, ends in (("a", producer.commit_transaction), ("b", producer.abort_transaction)):
+        producer.begin_transaction()
+        for key, value in named(prefix, 5):
+            producer.produce(topic, value, key)
+        producer.flush()
+        ends()
+    kafka.send(broker, topic, named("c", 3))
+    producer.begin_transaction()
+    producer.produce(topic, '{"id": "d"}', "k0")
+    producer.flush()
+    ingester.run(declared)
+    known = sorted([*ids("a", 5), *ids("c", 3)])
+    assert [row[0] for row in ingester.rows("orders", "id")] == known
+    producer.commit_transaction()
+    ingester.run(declared)
+    assert [row[0] for row in ingester.rows("orders", "id")] == [*known, "d"]
+    assert audit(ingester, declared) == ["orders: 9 read = 9 bronze + 0 quarantined: right"]
+    assert ingester.run(declared) == ["orders  nothing new"]
 
 
 def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topic: str) -> None:
