@@ -47,6 +47,9 @@ def find(
     Files that are `known` are left out. Empty where nothing is wrong with a file: what failed then
     failed for another reason.
     """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
     if stream.contract.stream.source != "files":
         return {}
     found = {file: why for file, why in gone(stream, number).items() if file not in known}
@@ -55,7 +58,7 @@ def find(
         try:
             for frame in read_by_name(spark, stream, contract, files):
                 frame.write.format("noop").mode("overwrite").save()
-        except Exception as error:
+        except (PySparkException, Py4JJavaError) as error:
             reason = cause(error)
             if _NOT_THE_FILE.search(reason):
                 return

@@ -82,6 +82,7 @@ def test_a_file_that_cannot_be_read_is_a_row_of_quarantine_and_the_others_go_to_
     assert line.endswith("; nothing of its batch is kept")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["orders", "orders_quarantine"])
 def test_files_are_read_once_whatever_becomes_of_them_after_a_kill(
     ingester: Ingester, point: str
@@ -136,6 +137,7 @@ def test_text_in_files_with_odd_names_times_and_contents_is_read_or_named(
     assert ingester.run(lines) == ["orders  1 rows"]
 
 
+@pytest.mark.slow
 def test_a_row_of_very_many_fields_is_malformed_and_its_neighbours_are_read(
     ingester: Ingester,
 ) -> None:
