@@ -16,9 +16,11 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbt.adapters.base.column import Column
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.spark.connections import SparkConnectionManager
@@ -30,6 +32,8 @@ from dbt_common.invocation import get_invocation_id
 
 from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
 from headwaters.incremental import commits, recovery, surroundings
+from headwaters.incremental.failures import lost_feed
+from headwaters.incremental.grouping import Grouping, grouping_of
 
 
 class Headwaters(dbtPlugin):
@@ -40,7 +44,9 @@ class Headwaters(dbtPlugin):
         end_on_interrupt()
         _add_up_table_properties()
         _offer(run_response=_run_response, failure_of=_failure_of)
+        _offer(read_changes=_read_changes, readable_from=_readable_from)
         _offer(
+            grouping_of=staticmethod(_grouping_of),
             commits_of=staticmethod(commits.commits_of),
             range_of=staticmethod(commits.range_of),
             replacements=staticmethod(commits.replacements),
@@ -140,6 +146,60 @@ def _surroundings(adapter: SparkAdapter, sql: str) -> dict[str, dict[str, str]]:
 
 # The session's settings and the names of its functions, asked once for each invocation of dbt.
 _asked: dict[str, tuple[dict[str, str], list[str]]] = {}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a statement that reads change feeds gave: `rows`, or `gap`, why a feed has lost them."""
+
+    rows: Any = ()
+    gap: str | None = None
+
+
+@available
+def _read_changes(adapter: SparkAdapter, sql: str, feeds: Mapping[str, str]) -> Reading:
+    """Run a statement over change feeds: pairs of an input and its `table_changes(…)`.
+
+    Where it fails, each feed is read for itself: other errors than that of a feed that is lost are
+    raised as they are.
+    """
+    try:
+        _, table = adapter.execute(sql, fetch=True)
+    except DbtRuntimeError as error:
+        for source, feed in feeds.items():
+            cause = _lost_feed(adapter, feed) if not isinstance(error, KeyboardInterrupt) else None
+            if cause is not None:
+                return Reading(gap=f"the change feed of {source} cannot be read, {cause}")
+        raise
+    return Reading(rows=table.rows)
+
+
+@available
+def _readable_from(adapter: SparkAdapter, literal: str, versions: Sequence[int], to: int) -> int:
+    """The least of `versions` after which the feed of a table can be read up to version `to`.
+
+    `literal` is the table's name as a literal of SQL, `versions` ascend: see `first_readable`.
+    """
+
+    def is_readable(version: int) -> bool:
+        return _lost_feed(adapter, f"table_changes({literal}, {version + 1}, {to})") is None
+
+    return commits.first_readable(versions, is_readable)
+
+
+def _lost_feed(adapter: SparkAdapter, feed: str) -> str | None:
+    """Why a change feed cannot be read; another error than of one that is lost says nothing."""
+    try:
+        adapter.execute(f"select count(*) from {feed}", fetch=True)
+    except DbtRuntimeError as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return lost_feed(error)
+    return None
+
+
+def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
+    return grouping_of((column.name, column.dtype) for column in columns)
 
 
 def _offer(**methods: Any) -> None:

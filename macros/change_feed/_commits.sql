@@ -38,11 +38,19 @@
     {#- commits may have come since the version was pinned: ask for some more than the range -#}
     {%- set commits = _history(spec.source, spec.version - applied.version + 20) if applied.version <= spec.version else [] -%}
     {%- set range = adapter.range_of(spec.source, applied, spec.version, commits) -%}
-    {%- if spec.kind != 'lookup' and range.needs_columns -%}
+    {%- if range.needs_columns and (spec.kind != 'lookup' or range.doubt) -%}
         {%- set range = range.with_columns(_columns_around(spec.source, range.replaced, [range.after, range.to])) -%}
     {%- endif -%}
-    {%- if spec.kind != 'lookup' and range.uncounted and not range.gap -%}
-        {%- set range = range.with_rows(run_query('select count(*) from ' ~ _feed_sql(spec.source, range.after, range.to)).rows[0][0] | int) -%}
+    {%- if spec.kind == 'lookup' or range.gap -%}
+        {{ return(range) }}
+    {%- endif -%}
+    {%- if range.uncounted -%}
+        {%- set feed = _feed_sql(spec.source, range.after, range.to) -%}
+        {%- set reading = adapter.read_changes('select count(*) from ' ~ feed, {spec.source: feed}) -%}
+        {%- set range = range.with_gap(reading.gap) if reading.gap else range.with_rows(reading.rows[0][0] | int) -%}
+    {%- endif -%}
+    {%- if range.needs_grouping and spec.kind == 'changes' -%}
+        {%- set range = range.with_grouping(_grouping(spec.source, spec.version)) -%}
     {%- endif -%}
     {{ return(range) }}
 {% endmacro %}

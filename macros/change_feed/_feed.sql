@@ -19,9 +19,35 @@
         {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ' where _change_type in ' ~ images ~ ')') }}
     {%- endif -%}
     {{ return(
-        '(select * except (_net, _copy) from (select ' ~ columns ~ ', sum(' ~ _image_weight() ~ ') as _net from ' ~ feed ~ ' group by all)'
+        '(select * except (_net, _copy) from (' ~ _summed_images_sql(feed, range.grouping, [], ['_commit_version', '_commit_timestamp']) ~ ')'
         ~ ' lateral view explode(array_repeat(0, cast(greatest(' ~ ('' if sign > 0 else '-') ~ '_net, 0) as int))) _copies as _copy)'
     ) }}
+{% endmacro %}
+
+
+{#- Equal rows of a feed with the sum of their images' weights, `_net`: with the columns `kept` of the feed's own, without `dropped`. -#}
+{% macro _summed_images_sql(feed, grouping, kept, dropped) %}
+    {%- set net = 'sum(' ~ _image_weight() ~ ') as _net from ' ~ feed ~ ' group by ' -%}
+    {%- if not grouping -%}
+        {{ return('select * except (' ~ (['_change_type'] + dropped) | join(', ') ~ '), ' ~ net ~ 'all') }}
+    {%- endif -%}
+    {{ return('select ' ~ (grouping.columns | list + kept + [net]) | join(', ') ~ (grouping.keys | list + kept) | join(', ')) }}
+{% endmacro %}
+
+
+{#- How the rows of an input are grouped: a `Grouping` of scripts/headwaters/incremental/grouping.py, or none where Spark can compare all columns. -#}
+{% macro _grouping(source, version) %}
+    {{ return(adapter.grouping_of(adapter.get_column_schema_from_query('select * from ' ~ source ~ ' version as of ' ~ version))) }}
+{% endmacro %}
+
+
+{#- Runs a statement over the change feeds of a plan. Returns `rows`, and `gap`: why a feed cannot be read any more, or none. -#}
+{% macro _read_changes(sql, plan) %}
+    {%- set feeds = {} -%}
+    {%- for source, range in plan.ranges.items() if range.rows > 0 -%}
+        {%- do feeds.update({source: _feed_sql(source, range.after, range.to)}) -%}
+    {%- endfor -%}
+    {{ return(adapter.read_changes(sql, feeds)) }}
 {% endmacro %}
 
 

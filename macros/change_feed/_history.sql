@@ -2,12 +2,12 @@
     commit's time), `version` (of the commit) and `deleted`. Images that cancel out within one commit say nothing: a rebuild of the input
     shows every row as gone and come. A before image says nothing that its after image does not, unless the key moved: `_periods_sql`
     drops those that have one. Images that stand for periods of the target have version -1, and `until` where a deletion ended them. -#}
-{% macro _images_sql(spec, feed) %}
+{% macro _images_sql(spec, feed, grouping) %}
     {%- set happened = 'coalesce(' ~ adapter.quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
     {{ return(
         '(select * except (_commit_version, _commit_timestamp, _net), named_struct('
         ~ "'at', cast(if(_net < 0, _commit_timestamp, " ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', _net < 0, 'until', cast(null as timestamp)) as _image"
-        ~ ' from (select * except (_change_type), sum(' ~ _image_weight() ~ ') as _net from ' ~ feed ~ ' group by all) where _net <> 0)'
+        ~ ' from (' ~ _summed_images_sql(feed, grouping, ['_commit_version', '_commit_timestamp'], []) ~ ') where _net <> 0)'
     ) }}
 {% endmacro %}
 
@@ -19,16 +19,18 @@
     {%- set newest = spec.source ~ ' version as of ' ~ spec.version -%}
     {%- set known = _column_names(adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of ' ~ first.version)) -%}
     {%- set columns = [] -%}
-    {%- for column in adapter.get_column_schema_from_query('select * from ' ~ newest) -%}
+    {%- set given = adapter.get_column_schema_from_query('select * from ' ~ newest) -%}
+    {%- set grouping = adapter.grouping_of(given) -%}
+    {%- for column in given -%}
         {%- set name = adapter.quote(column.name) -%}
         {%- do columns.append(name if column.name | lower in known else '(select any_value(' ~ name ~ ') from ' ~ newest ~ ' where false) as ' ~ name) -%}
     {%- endfor -%}
     {%- set snapshot = '(select ' ~ columns | join(', ') ~ ", 'insert' as _change_type, cast(" ~ first.version ~ ' as bigint) as _commit_version, timestamp_millis(' ~ first.at
         ~ ') as _commit_timestamp from ' ~ spec.source ~ ' version as of ' ~ first.version -%}
     {%- if first.version == spec.version -%}
-        {{ return(_images_sql(spec, snapshot ~ ')')) }}
+        {{ return(_images_sql(spec, snapshot ~ ')', grouping)) }}
     {%- endif -%}
-    {{ return(_images_sql(spec, snapshot ~ ' union all select * from ' ~ _feed_sql(spec.source, first.version, spec.version) ~ ')')) }}
+    {{ return(_images_sql(spec, snapshot ~ ' union all select * from ' ~ _feed_sql(spec.source, first.version, spec.version) ~ ')', grouping)) }}
 {% endmacro %}
 
 
@@ -49,10 +51,15 @@
 {% endmacro %}
 
 
-{#- The oldest commit from which on the feed can tell everything. -#}
+{#- The oldest commit from which on the feed can tell everything: what the commits say, and what reading the feed shows. -#}
 {% macro _first_known_commit(spec) %}
     {%- set commits = _history(spec.source, 100000) -%}
-    {{ return(adapter.first_known(spec.source, spec.version, commits, _columns_around(spec.source, adapter.replacements(commits, spec.version)))) }}
+    {%- set further = [spec.version] if commits | selectattr('has_milliseconds') | list else [] -%}
+    {%- set columns = _columns_around(spec.source, adapter.replacements(commits, spec.version), further) -%}
+    {%- set said = adapter.first_known(spec.source, spec.version, commits, columns) -%}
+    {%- set known = commits | selectattr('version', 'ge', said.version) | selectattr('version', 'le', spec.version) | list -%}
+    {%- set first = adapter.readable_from(string_literal(spec.source), known | map(attribute='version') | sort, spec.version) -%}
+    {{ return(known | selectattr('version', 'equalto', first) | first) }}
 {% endmacro %}
 
 
@@ -79,7 +86,7 @@
     {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
     {%- set range = plan.ranges[spec.source] -%}
-    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.after, range.to))}) -%}
+    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.after, range.to), _grouping(spec.source, spec.version))}) -%}
     {%- set columns = '* except (valid_from, valid_to, is_current, _next)' -%}
     {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> valid_to, null, valid_to)) as _image from _periods" -%}
     {{ return(

@@ -46,11 +46,8 @@
                 {%- if (range.rows > 0 or range.gap) and settings.get('on_lookup_change', 'rebuild') == 'rebuild' -%}
                     {{ return(dict(plan, reason='lookup ' ~ spec.source ~ ' changed')) }}
                 {%- endif -%}
-            {%- elif range.gap and _on_gap(strategy, settings) == 'fail' -%}
-                {{ exceptions.raise_compiler_error(
-                    "The changes that " ~ relation ~ " has to follow are not there: " ~ range.gap ~ ". " ~ _left_as_it_is(strategy, relation)
-                ) }}
             {%- elif range.gap -%}
+                {%- do _fail_on_gap(strategy, relation, range.gap, settings) -%}
                 {{ return(dict(plan, reason=range.gap)) }}
             {%- else -%}
                 {%- set changed_rows.total = changed_rows.total + range.rows -%}
@@ -68,6 +65,10 @@
     {#- a small change needs no question: only what may be a large share of the work is compared with all of it -#}
     {%- if changed_rows.total > 10000 -%}
         {%- set share = _share_changed(strategy, relation, sql, plan, settings) -%}
+        {%- if share.gap -%}
+            {%- do _fail_on_gap(strategy, relation, share.gap, settings) -%}
+            {{ return(dict(plan, reason=share.gap)) }}
+        {%- endif -%}
         {%- if share.part > share.whole * (share.above if settings.get('replace_above') is none else settings.get('replace_above')) -%}
             {%- set percent = [100 * share.part / ([share.whole, 1] | max), 100] | min -%}
             {{ return(dict(plan, reason=('%.1f %% of the %s' if percent < 1 else '%.0f %% of the %s') | format(percent, share.what))) }}
@@ -80,6 +81,14 @@
 {#- A history tells more than its input still does, so it is not rebuilt unless somebody says so. -#}
 {% macro _on_gap(strategy, settings) %}
     {{ return(settings.get('on_gap') or ('fail' if strategy == 'history' else 'rebuild')) }}
+{% endmacro %}
+
+
+{#- Ends the run at a gap, unless the model is to be rebuilt. -#}
+{% macro _fail_on_gap(strategy, relation, gap, settings) %}
+    {%- if _on_gap(strategy, settings) == 'fail' -%}
+        {{ exceptions.raise_compiler_error("The changes that " ~ relation ~ " has to follow are not there: " ~ gap ~ ". " ~ _left_as_it_is(strategy, relation)) }}
+    {%- endif -%}
 {% endmacro %}
 
 
@@ -96,8 +105,10 @@
     above which a replacement is cheaper. Those of change_feed are what `make bench-incremental` saw; the others are not measured. -#}
 {% macro _share_changed(strategy, relation, sql, plan, settings) %}
     {%- if strategy == 'affected_keys' -%}
-        {%- set row = run_query('select (select count(*) from (\n' ~ _touched_sql(strategy, sql, plan, settings) ~ '\n)) as touched, (select approx_count_distinct(struct('
-            ~ _quoted(_touched_columns(strategy, plan, settings)) | join(', ') ~ ')) from ' ~ relation ~ ') as present').rows[0] -%}
+        {%- set reading = _read_changes('select (select count(*) from (\n' ~ _touched_sql(strategy, sql, plan, settings) ~ '\n)) as touched, (select approx_count_distinct(struct('
+            ~ _quoted(_touched_columns(strategy, plan, settings)) | join(', ') ~ ')) from ' ~ relation ~ ') as present', plan) -%}
+        {%- if reading.gap -%}{{ return({'gap': reading.gap}) }}{%- endif -%}
+        {%- set row = reading.rows[0] -%}
         {{ return({'part': row['touched'] | int, 'whole': row['present'] | int, 'what': 'keys touched', 'above': 0.3}) }}
     {%- elif strategy == 'signed_sum' -%}
         {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'signed') | list)[0] -%}
@@ -110,7 +121,9 @@
     {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none and not settings.get('latest_by') -%}
         {#- a merge reads every row between the least and the greatest that changed -#}
         {%- set columns = _as_list(settings.get('unique_key')) + _prune_columns(settings) -%}
-        {%- set within = _within_bounds(_touched_bounds(run_query(_touched_bounds_sql(relation, _changed_rows_sql(sql, plan, columns), columns, false)).rows[0], columns, false)) -%}
+        {%- set reading = _read_changes(_touched_bounds_sql(relation, _changed_rows_sql(sql, plan, columns), columns, false), plan) -%}
+        {%- if reading.gap -%}{{ return({'gap': reading.gap}) }}{%- endif -%}
+        {%- set within = _within_bounds(_touched_bounds(reading.rows[0], columns, false)) -%}
         {%- if 2 * (run_query('select count(*) from ' ~ relation ~ ' where ' ~ within).rows[0][0] | int) > share.whole -%}
             {{ return(dict(share, above=0.01, what='rows changed, all over the table')) }}
         {%- endif -%}

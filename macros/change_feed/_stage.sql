@@ -21,7 +21,20 @@
 
 
 {% macro _create_stage(stage, sql) %}
-    {%- do run_query('create table ' ~ stage ~ ' using parquet as\n' ~ sql) -%}
+    {%- do run_query(_create_stage_sql(stage, sql)) -%}
+{% endmacro %}
+
+
+{% macro _create_stage_sql(stage, sql) %}
+    {{ return('create table ' ~ stage ~ ' using parquet as\n' ~ sql) }}
+{% endmacro %}
+
+
+{#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none; then there is no staging table. -#}
+{% macro _stage_changes(stage, sql, plan) %}
+    {%- set reading = _read_changes(_create_stage_sql(stage, sql), plan) -%}
+    {%- if reading.gap -%}{%- do _drop_stage(stage) -%}{%- endif -%}
+    {{ return(reading.gap) }}
 {% endmacro %}
 
 

@@ -48,13 +48,18 @@
     {%- set settings = model.config -%}
     {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
     {%- set known = _before_the_stage(strategy, target, sql, plan, settings) -%}
-    {%- if not known.same_columns -%}
+    {%- if known.gap -%}
+        {{ return(_replace_for_gap(strategy, target, existing, sql, plan, known.gap)) }}
+    {%- elif not known.same_columns -%}
         {{ return(_replace(strategy, target, existing, sql, dict(plan, reason='the columns changed'))) }}
     {%- endif -%}
     {%- set bounds = known.bounds -%}
     {%- do _note_run(target, plan, [plan.interrupted] if plan.interrupted else []) -%}
     {%- set stage = _stage_relation(target) -%}
-    {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
+    {%- set gap = _stage_changes(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds), plan) -%}
+    {%- if gap -%}
+        {{ return(_replace_for_gap(strategy, target, existing, sql, plan, gap)) }}
+    {%- endif -%}
     {%- set keys = _as_list(settings.unique_key) + (['valid_from'] if strategy == 'history' else []) -%}
     {%- set is_pruned = strategy == 'change_feed' and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
     {%- set look = _look_at(target, stage, keys, settings, plan.detail, bounds if is_pruned else []) -%}
@@ -84,8 +89,15 @@
 {% endmacro %}
 
 
+{#- What follows a change feed that turned out to be unreadable when it was read: what on_gap says, as if the plan had known. -#}
+{% macro _replace_for_gap(strategy, target, existing, sql, plan, gap) %}
+    {%- do _fail_on_gap(strategy, target, gap, model.config) -%}
+    {{ return(_replace(strategy, target, existing, sql, dict(plan, reason=gap))) }}
+{% endmacro %}
+
+
 {#- What has to be known before a stage is written, in one statement: `bounds`, where in the target, and in inputs read by key, the touched keys
-    are; `same_columns`, whether the model has the table's columns. It need not be asked where rows are neither compared whole with the
+    are; `same_columns`, whether the model has the table's columns; `gap`, why a feed cannot be read. It need not be asked where rows are neither compared whole with the
     table's nor put under them: `_apply_stage` sees it. -#}
 {% macro _before_the_stage(strategy, target, sql, plan, settings) %}
     {%- set touched = _touched_sql(strategy, sql, plan, settings) -%}
@@ -101,7 +113,11 @@
     {%- for spec in affected -%}
         {%- do others.append('select ' ~ _key_columns(spec, '_keyed') ~ ' from ' ~ (_via_sql(spec, affected) if spec.via else _input_sql(spec)) ~ ' as _keyed') -%}
     {%- endfor -%}
-    {%- set row = run_query(_touched_bounds_sql(target, touched, columns, plan.rows <= 10000, others, [_type_of('select * from ' ~ target) ~ ' as held', _type_of(sql) ~ ' as given'])).rows[0] -%}
+    {%- set reading = _read_changes(_touched_bounds_sql(target, touched, columns, plan.rows <= 10000, others, [_type_of('select * from ' ~ target) ~ ' as held', _type_of(sql) ~ ' as given']), plan) -%}
+    {%- if reading.gap -%}
+        {{ return({'gap': reading.gap}) }}
+    {%- endif -%}
+    {%- set row = reading.rows[0] -%}
     {{ return({'bounds': _touched_bounds(row, columns, plan.rows <= 10000), 'same_columns': row['held'] == row['given']}) }}
 {% endmacro %}
 

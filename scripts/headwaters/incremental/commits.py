@@ -7,10 +7,12 @@ taken to have changed rows, and everything that no commit says is found when the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+
+from headwaters.incremental.grouping import Grouping
 
 # They change no row.
 _WITHOUT_ROWS = frozenset(
@@ -29,17 +31,41 @@ _WITHOUT_ROWS = frozenset(
         "CREATE TABLE",
         "SET TABLE COMMENT",
         "DROP FEATURE",
-        "ADD DELETION VECTORS TOMBSTONES",
+        "Deletion Vector Tombstones",
+        "Empty Commit",
         "CHANGE COLUMN",
         "CHANGE COLUMNS",
+        "ADD COLUMN",
         "ADD COLUMNS",
         "REPLACE COLUMNS",
         "RENAME COLUMN",
         "DROP COLUMNS",
     }
 )
+_ADD_COLUMNS = frozenset({"ADD COLUMN", "ADD COLUMNS"})  # delta-rs names it in the singular
 _ALTER_COLUMNS = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
 _MOVE_COLUMNS = frozenset({"RENAME COLUMN", "DROP COLUMNS"})
+
+# They change rows; AS SELECT does as well. What is named nowhere may change anything.
+_WITH_ROWS = frozenset(
+    {
+        "WRITE",
+        "STREAMING UPDATE",
+        "MERGE",
+        "DELETE",
+        "UPDATE",
+        "TRUNCATE",
+        "RESTORE",
+        "CLONE",
+        "CONVERT",
+    }
+)
+
+# Engines whose change images were compared, value by value, with the rows that were there.
+_SPARK = "Apache-Spark/"
+_WITH_WHOLE_IMAGES = (_SPARK, "delta-rs:")
+# It has milliseconds only: of a timestamp its images and rewritten files have no more.
+_WITH_MILLISECONDS = "trino"
 
 _FEED = "delta.enableChangeDataFeed"
 _WEEK = 604_800_000
@@ -80,15 +106,19 @@ class Commit:
             return Effect(0, inserts_only=True)
         mode = self.parameters.get("mode") or self.parameters.get("outputMode")
         if self.operation in ("WRITE", "STREAMING UPDATE") and mode == "Append":
-            return Effect(self._metric("numOutputRows", 1), inserts_only=True)
+            return self._effect("numOutputRows", inserts_only=True)
+        if self.operation == "WRITE" and mode is None and self.is_blind_append:
+            return self._effect("numOutputRows", inserts_only=True)
         if self.operation == "MERGE":
             updated = self._metric("numTargetRowsUpdated", 1)
             removed = updated + self._metric("numTargetRowsDeleted", 0)
             rows = removed + self._metric("numTargetRowsInserted", 0)
-            return Effect(rows, inserts_only=removed == 0)
-        if self.operation in ("DELETE", "UPDATE"):
-            rows = self._metric("numDeletedRows", self._metric("numUpdatedRows", 1))
-            return Effect(rows, inserts_only=False)
+            uncounted = "numTargetRowsUpdated" not in self.metrics
+            return Effect(rows, inserts_only=removed == 0, uncounted=uncounted)
+        if self.operation == "DELETE":
+            return self._effect("numDeletedRows", inserts_only=False)
+        if self.operation == "UPDATE":
+            return self._effect("numUpdatedRows", inserts_only=False)
         # what INSERT … REPLACE WHERE leaves in the files that it rewrites counts as output as well
         written = self._metric("numOutputRows", 0) - self._metric("numCopiedRows", 0)
         rows = written + self._metric("numDeletedRows", 0)
@@ -100,7 +130,7 @@ class Commit:
         overwrites = self.parameters.get("mode") == "Overwrite"
         return (
             "REPLACE" in self.operation
-            or self.operation == "RESTORE"
+            or self.operation in ("RESTORE", "CLONE")
             or (overwrites and not self.parameters.get("predicate"))
         )
 
@@ -108,18 +138,48 @@ class Commit:
     def vacuumed_before(self) -> int:
         """The moment up to which a VACUUM deleted files that were no longer part of the table.
 
-        Of RETAIN, Delta follows 0 alone.
+        Delta for Spark follows 0 alone of what RETAIN says, other engines follow all of it.
         """
-        if str(self.parameters.get("specifiedRetentionMillis")) == "0":
-            return self.at
-        return self.at - int(self.parameters.get("defaultRetentionMillis", _WEEK))
+        retention = _whole(self.parameters.get("defaultRetentionMillis"), _WEEK)
+        specified = _whole(self.parameters.get("specifiedRetentionMillis"), retention)
+        if specified == 0 or not self.engine.startswith(_SPARK):
+            retention = min(retention, specified)
+        return self.at - retention
+
+    @property
+    def drops_deletion_vectors(self) -> bool:
+        """Whether what the feed says of earlier deletions and updates is wrong from now on.
+
+        Without the feature Delta takes files whose rows were marked as deleted for whole ones.
+        """
+        feature = self.parameters.get("featureName")
+        return self.operation == "DROP FEATURE" and feature == "deletionVectors"
+
+    @property
+    def doubtful_images(self) -> str | None:
+        """Why the rows that the feed says were there need not be those that were, or None."""
+        rewrites = self.operation in ("OPTIMIZE", "REORG")
+        if self.engine.startswith(_WITH_WHOLE_IMAGES):
+            return None
+        if not rewrites and (self.effect.rows == 0 or self.effect.inserts_only):
+            return None
+        return (
+            f"was changed by {self.engine or 'an engine that does not say its name'} "
+            f"({self.operation or 'no operation'} at version {self.version}), whose change images "
+            "need not be the rows that were there"
+        )
+
+    @property
+    def has_milliseconds(self) -> bool:
+        """Whether only timestamps are in doubt."""
+        return self.engine.lower().startswith(_WITH_MILLISECONDS)
 
     @property
     def turns_feed_off(self) -> bool:
         """Whether the table has no change feed from this commit on."""
         properties = as_mapping(self.parameters.get("properties"))
         if self.operation == "SET TBLPROPERTIES":
-            return str(properties.get(_FEED, "true")).lower() == "false"
+            return str(properties.get(_FEED, "true")).lower() != "true"
         if self.operation == "UNSET TBLPROPERTIES":
             return _FEED in str(self.parameters)
         if " TABLE AS SELECT" in self.operation or "REPLACE TABLE" in self.operation:
@@ -133,8 +193,23 @@ class Commit:
         """
         return self.version == noted["version"] and abs(self.at - noted["at"]) < 100
 
+    @property
+    def is_known(self) -> bool:
+        """Whether its operation is one whose effect on columns is known."""
+        operation = self.operation
+        return operation in _WITHOUT_ROWS | _WITH_ROWS or operation.endswith("TABLE AS SELECT")
+
+    @property
+    def tells_properties(self) -> bool:
+        """Whether it says which properties it sets, if it sets any; Trino's do not."""
+        return self.operation != "SET TBLPROPERTIES" or "properties" in self.parameters
+
+    def _effect(self, metric: str, inserts_only: bool) -> Effect:
+        uncounted = metric not in self.metrics
+        return Effect(self._metric(metric, 1), inserts_only, uncounted)
+
     def _metric(self, name: str, default: int) -> int:
-        return int(self.metrics.get(name, default))
+        return _whole(self.metrics.get(name), default)
 
 
 @dataclass(frozen=True)
@@ -142,8 +217,10 @@ class Range:
     """What a table went through after version `after` up to version `to`.
 
     `rows` that changed, an upper bound; `commits` that changed rows; `replaced`: the versions that
-    replaced the whole table; `uncounted`: the feed has to be asked how many rows changed; `gap`:
-    why the feed cannot tell the range, or None.
+    replaced the whole table; `uncounted`: the feed has to be asked, how many rows changed and
+    whether it has them; `doubt`: why its timestamps need not be right; `gap`: why the feed cannot
+    tell the range; both None where there is no reason; `grouping`: how its rows are grouped, None
+    where Spark can compare all of their columns.
     """
 
     source: str
@@ -156,7 +233,9 @@ class Range:
     columns_altered: bool = False
     replaced: tuple[int, ...] = ()
     uncounted: bool = False
+    doubt: str | None = None
     gap: str | None = None
+    grouping: Grouping | None = None
 
     @property
     def versions(self) -> int:
@@ -166,7 +245,8 @@ class Range:
     @property
     def needs_columns(self) -> bool:
         """Whether the columns of `replaced` and of both ends decide if there is a gap."""
-        return self.gap is None and (self.columns_altered or bool(self.replaced))
+        decides = self.columns_altered or bool(self.replaced) or self.doubt is not None
+        return self.gap is None and decides
 
     def with_columns(self, columns: Mapping[int, str]) -> Range:
         """The range once the columns are known: types of structs, by version.
@@ -174,11 +254,24 @@ class Range:
         Those in between count as well: of columns that were added and dropped the feed cannot be
         read.
         """
+        if self.doubt is not None and has_timestamps(columns):
+            return self.with_gap(self.doubt)
         if len(set(columns.values())) <= 1:
             return self
         if self.replaced:
             return self.with_gap(f"{self.source} was replaced by a table of other columns")
-        return self.with_gap(f"{self.source} changed the types or the order of its columns")
+        if self.columns_altered:
+            return self.with_gap(f"{self.source} changed the types or the order of its columns")
+        return self
+
+    @property
+    def needs_grouping(self) -> bool:
+        """Whether images are summed over equal rows: where some may cancel out."""
+        return self.gap is None and self.commits > 1 and not self.inserts_only
+
+    def with_grouping(self, grouping: Grouping | None) -> Range:
+        """The range once it is known how its rows are grouped."""
+        return replace(self, grouping=grouping)
 
     def with_rows(self, rows: int) -> Range:
         """The range once its rows are counted."""
@@ -222,9 +315,14 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
             f"{source} is at version {to}, behind the {after} that was read last: "
             "it was restored elsewhere or recreated"
         )
+    # what was done since the version was pinned removes files and changes the feed as well
+    since = [commit for commit in commits if commit.version > after]
+    dropped = _deletion_vectors_dropped(since)
     horizon = 0
     found = False
     for commit in commits:
+        if commit.version > after and commit.operation == "VACUUM START":
+            horizon = max(horizon, commit.vacuumed_before)
         if commit.version == after:
             found = True
             if not commit.is_same(applied):
@@ -233,8 +331,11 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
                     f"its version {after} has another date"
                 )
         elif after < commit.version <= to:
-            if commit.operation == "VACUUM START":
-                horizon = max(horizon, commit.vacuumed_before)
+            if commit.version < dropped and not commit.effect.inserts_only:
+                result = result.with_gap(
+                    f"the change feed of {source} is wrong before version {dropped}, "
+                    "which dropped its deletion vectors"
+                )
             result = _with_commit(result, commit, span, horizon)
     return result if found else result.with_gap(f"the history of {span} is no longer retained")
 
@@ -255,7 +356,17 @@ def _with_commit(result: Range, commit: Commit, span: str, horizon: int) -> Rang
             result = result.with_gap(
                 f"the change files of {result.source} at version {commit.version} were vacuumed"
             )
-    if commit.operation == "ADD COLUMNS":
+    if commit.doubtful_images:
+        doubt = f"{result.source} {commit.doubtful_images}"
+        if commit.has_milliseconds:
+            result = replace(result, doubt=result.doubt or doubt)
+        else:
+            result = result.with_gap(doubt)
+    if not commit.tells_properties:
+        result = replace(result, uncounted=True)
+    if not commit.is_known:
+        result = replace(result, columns_added=True, columns_altered=True)
+    elif commit.operation in _ADD_COLUMNS:
         result = replace(result, columns_added=True)
     elif commit.operation in _ALTER_COLUMNS:
         result = replace(result, columns_altered=True)
@@ -282,25 +393,56 @@ def first_known(
 ) -> Commit:
     """The oldest commit from which on the feed can tell everything up to version `to`.
 
-    `commits` is the whole history, newest first; `columns` are the types of structs of each of
-    `replacements` and of the version before it.
+    `commits` is the whole history, newest first; `columns` are the types of structs of version
+    `to`, and of each of `replacements` and the version before it.
     """
     horizon = max((c.vacuumed_before for c in commits if c.operation == "VACUUM START"), default=0)
+    dropped = _deletion_vectors_dropped(commits)
     replaced = set(replacements(commits, to))
     known = [commit for commit in commits if commit.version <= to]
     first = known[0]
     for older in known[1:]:
         starts = first.operation == "SET TBLPROPERTIES" and _FEED in str(first.parameters)
         noted = {"version": older.version, "at": older.at}
+        step = range_of(source, noted, first.version, [first, older])
         if (
             starts
             or older.at < horizon
+            or (first.version < dropped and not first.effect.inserts_only)
             or (first.version in replaced and _loses_columns(columns, first.version))
-            or range_of(source, noted, first.version, [first, older]).gap
+            or step.gap
+            or (step.doubt and has_timestamps(columns))
         ):
             return first
         first = older
     return first
+
+
+def first_readable(versions: Sequence[int], is_readable: Callable[[int], bool]) -> int:
+    """The least of `versions`, in their order, from which on the feed can be read.
+
+    `is_readable` is asked as seldom as possible, first of the least and never of the greatest,
+    after which there is nothing to read; what can be read from one version on can be from later.
+    """
+    if len(versions) == 1 or is_readable(versions[0]):
+        return versions[0]
+    lost, read = 0, len(versions) - 1
+    while read - lost > 1:
+        middle = (lost + read) // 2
+        if is_readable(versions[middle]):
+            read = middle
+        else:
+            lost = middle
+    return versions[read]
+
+
+def has_timestamps(columns: Mapping[int, str]) -> bool:
+    """Whether types of structs have a timestamp; a column of that name counts as well."""
+    return any("timestamp" in types for types in columns.values())
+
+
+def _deletion_vectors_dropped(commits: Sequence[Commit]) -> int:
+    return max((commit.version for commit in commits if commit.drops_deletion_vectors), default=0)
 
 
 def _loses_columns(columns: Mapping[int, str], version: int) -> bool:
@@ -327,3 +469,11 @@ def milliseconds(value: datetime | str) -> int:
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+def _whole(value: Any, default: int) -> int:
+    """A number that may be text, or missing in one way or another."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return default

@@ -95,8 +95,13 @@ EFFECTS = [
     (append(1, 5), Effect(5, True)),
     (
         commit(1, "STREAMING UPDATE", parameters={"outputMode": "Append"}),
-        Effect(1, True),
+        Effect(1, True, uncounted=True),
     ),
+    (commit(1, "WRITE", is_blind_append=True), Effect(1, True, uncounted=True)),
+    (commit(1, "WRITE", is_blind_append=False), Effect(1, False, uncounted=True)),
+    (commit(1, "MERGE", metrics={"num_target_rows_updated": "1"}), Effect(1, False, True)),
+    (commit(1, "DELETE"), Effect(1, False, uncounted=True)),
+    (commit(1, "Empty Commit"), Effect(0, True)),
     (
         commit(
             1,
@@ -152,6 +157,81 @@ def test_a_range_adds_up_what_its_commits_did() -> None:
     )
 
 
+DROPPED = commit(2, "DROP FEATURE", parameters={"featureName": "deletionVectors"})
+DELTA_RS = "delta-rs:py-1.6.6"
+
+
+def vacuum(version: int, specified: object, **fields: Any) -> Commit:
+    parameters = {"specifiedRetentionMillis": specified, "defaultRetentionMillis": str(7 * DAY)}
+    return commit(version, "VACUUM START", at=8 * DAY, parameters=parameters, **fields)
+
+
+@pytest.mark.parametrize(
+    ("given_commit", "before"),
+    [
+        (vacuum(1, None), DAY),
+        (vacuum(1, "0"), 8 * DAY),
+        (vacuum(1, str(DAY)), DAY),  # Delta for Spark ignores what RETAIN says, but for 0
+        (vacuum(1, str(DAY), engine=DELTA_RS), 7 * DAY),
+        (vacuum(1, str(9 * DAY), engine=DELTA_RS), DAY),
+        (vacuum(1, "None", engine="trino-480-a"), DAY),
+        (commit(1, "VACUUM START", at=8 * DAY), DAY),
+    ],
+)
+def test_how_far_back_a_vacuum_deleted_files(given_commit: Commit, before: int) -> None:
+    assert given_commit.vacuumed_before == before
+
+
+DOUBT = (
+    "t was changed by {} at version 1), whose change images need not be the rows that were there"
+)
+
+
+@pytest.mark.parametrize(
+    ("given_commit", "gap", "doubt"),
+    [
+        (delete(1), None, None),
+        (delete(1, engine=DELTA_RS), None, None),
+        (delete(1, engine="trino-476-a"), None, DOUBT.format("trino-476-a (DELETE")),
+        (delete(1, engine="another"), DOUBT.format("another (DELETE"), None),
+        (delete(1, engine=""), DOUBT.format("an engine that does not say its name (DELETE"), None),
+        (commit(1, "OPTIMIZE", engine="trino-476-a"), None, DOUBT.format("trino-476-a (OPTIMIZE")),
+        (commit(1, "OPTIMIZE", engine="another"), DOUBT.format("another (OPTIMIZE"), None),
+        (commit(1, "WRITE", engine="another", is_blind_append=True), None, None),
+        (commit(1, "ADD COLUMNS", engine="another"), None, None),
+    ],
+)
+def test_images_of_engines_that_were_not_compared_are_in_doubt(
+    given_commit: Commit, gap: str | None, doubt: str | None
+) -> None:
+    seen = over(given_commit)
+    assert (seen.gap, seen.doubt) == (gap, doubt)
+    with_moment = {0: "struct<a:timestamp>", 1: "struct<a:timestamp>"}
+    without = {0: "struct<a:int>", 1: "struct<a:int>"}
+    assert seen.with_columns(with_moment).gap == (gap or doubt)
+    assert seen.with_columns(without).gap == gap
+    assert seen.with_columns({0: "struct<a:int>", 1: "struct<a:int,b:int>"}).gap == gap
+    assert seen.needs_columns == (doubt is not None)
+
+
+def test_the_feed_is_wrong_where_deletion_vectors_were_dropped_later() -> None:
+    wrong = "the change feed of t is wrong before version 2, which dropped its deletion vectors"
+    assert over(delete(1), DROPPED).gap == wrong
+    assert over(delete(1), DROPPED, to=1).gap == wrong
+    assert over(append(1), DROPPED, delete(3)).gap is None
+    assert over(delete(1), commit(2, "DROP FEATURE")).gap is None
+
+
+def test_what_a_commit_does_not_tell_is_asked_of_the_feed() -> None:
+    assert over(commit(1, "SET TBLPROPERTIES")).uncounted
+    assert not over(properties(1, comment="x")).uncounted
+    unknown = over(commit(1, "a new one"))
+    assert (unknown.uncounted, unknown.columns_added, unknown.columns_altered) == (True,) * 3
+    assert over(commit(1, "ADD COLUMN", engine=DELTA_RS)) == Range("t", 0, 1, columns_added=True)
+    counted = unknown.with_rows(0)
+    assert (counted.rows, counted.uncounted) == (0, False)
+
+
 GAPS = [
     ([properties(1, delta__enableChangeDataFeed="false")], "without its change data feed"),
     (
@@ -165,6 +245,7 @@ GAPS = [
         "the change files of t at version 1 were vacuumed",
     ),
     ([delete(1), commit(2, "VACUUM START", at=8 * DAY)], "version 1 were vacuumed"),
+    ([delete(1), vacuum(2, str(6 * DAY), engine=DELTA_RS)], "version 1 were vacuumed"),
 ]
 
 
@@ -226,15 +307,43 @@ def test_the_feed_is_known_from_where_nothing_after_it_is_lost() -> None:
     assert first(restored, append(1), append(0), columns=more) == 0
 
 
-OPERATIONS = ["WRITE", "DELETE", "MERGE", "OPTIMIZE", "RESTORE", "ADD COLUMNS", "VACUUM START", ""]
+def test_the_feed_is_not_known_before_what_makes_it_wrong() -> None:
+    assert first(append(3), DROPPED, delete(1), append(0)) == 1
+    assert first(append(3), DROPPED, append(1), append(0)) == 0
+    by_trino = delete(1, engine="trino-476-a")
+    assert first(append(2), by_trino, append(0), columns={2: "struct<a:int>"}) == 0
+    assert first(append(2), by_trino, append(0), columns={2: "struct<a:timestamp>"}) == 1
+    assert first(append(2), delete(1, engine="another"), append(0)) == 1
+
+
+@given(st.integers(1, 200), st.data())
+def test_the_first_readable_version_is_found_by_few_questions(count: int, data: Any) -> None:
+    versions = [7 * index for index in range(count)]
+    least = data.draw(st.sampled_from(versions))
+    asked: list[int] = []
+
+    def is_readable(version: int) -> bool:
+        asked.append(version)
+        return bool(version >= least)
+
+    assert rules.first_readable(versions, is_readable) == least
+    assert len(asked) <= 9
+    assert versions[-1] not in asked
+
+
+OPERATIONS = ["WRITE", "DELETE", "MERGE", "OPTIMIZE", "RESTORE", "CLONE", "ADD COLUMNS"]
+OPERATIONS += ["VACUUM START", "SET TBLPROPERTIES", "DROP FEATURE", ""]
 HISTORIES = st.lists(
     st.tuples(
         st.sampled_from(OPERATIONS),
-        st.sampled_from([{}, {"mode": "Append"}, {"mode": "Overwrite"}]),
+        st.sampled_from(
+            [{}, {"mode": "Append"}, {"mode": "Overwrite"}, {"featureName": "deletionVectors"}]
+        ),
         st.dictionaries(
             st.sampled_from(["numOutputRows", "numDeletedRows", "numTargetRowsUpdated"]),
             st.integers(0, 9).map(str),
         ),
+        st.sampled_from([SPARK, DELTA_RS, "trino-476-a", ""]),
     ),
     max_size=8,
 )
@@ -243,8 +352,9 @@ HISTORIES = st.lists(
 def made_of(history: list[tuple[Any, ...]]) -> list[Commit]:
     """A history after an append, newest first."""
     oldest_first = [append(0)]
-    for version, (operation, parameters, metrics) in enumerate(history, 1):
-        oldest_first.append(commit(version, operation, parameters=parameters, metrics=metrics))
+    for version, (operation, parameters, metrics, engine) in enumerate(history, 1):
+        said = {"parameters": parameters, "metrics": metrics, "engine": engine}
+        oldest_first.append(commit(version, operation, **said))
     return oldest_first[::-1]
 
 

@@ -1,12 +1,15 @@
-"""Changes that the feed cannot tell: noticed before anything is read, and the table rebuilt."""
+"""Changes that the feed cannot tell, or tells wrongly: noticed, and the table rebuilt."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +36,89 @@ LOOKUP = (
     " on items.id = lookups.id"
 )
 
+# How an input is made where it is not (id int, val int) with a feed: it has the same rows.
+ROWS = "select /*+ coalesce(1) */ * from values (1, 10{more}), (2, 20{more}), (3, 30{more})"
+MOMENT = ", timestamp '2026-01-01 00:00:00.123456'"
+VARIANTS = ", parse_json('1'), named_struct('part', parse_json('[1]')), map(1, parse_json('{}'))"
+NO_VECTORS = FEED_ON.replace(")", ", 'delta.enableDeletionVectors' = 'false')")
+VECTORS = FEED_ON.replace(")", ", 'delta.enableDeletionVectors' = 'true')")
+MADE: dict[str, list[str]] = {
+    "restored_off": [
+        "create table {it} (id int, val int) using delta",
+        "insert into {it} values (1, 10), (2, 20)",
+        "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'true')",
+    ],
+    "ghost": [
+        f"create table {{it}} (id int, val int, moment timestamp) {NO_VECTORS}",
+        f"insert into {{it}} {ROWS.format(more=MOMENT)}",
+        "delete from {it} where id = 3",
+    ],
+    "cut": [
+        f"create table {{it}} (id int, val int, moment timestamp) {NO_VECTORS}",
+        f"insert into {{it}} values (1, 10{MOMENT})",
+        f"insert into {{it}} values (2, 20{MOMENT})",
+    ],
+    "without_vectors": [
+        f"create table {{it}} (id int, val int) {VECTORS}",
+        f"insert into {{it}} {ROWS.format(more='')}",
+        "delete from {it} where id = 3",
+    ],
+    "variants": [
+        "create table {it} (id int, val int, one variant, parts struct<part: variant>,"
+        f" more map<int, variant>) {FEED_ON}",
+        f"insert into {{it}} values (1, 10{VARIANTS}), (2, 20{VARIANTS})",
+    ],
+}
+
+
+def newest_commit(table: Path) -> Path:
+    """The newest commit's file, which may be written again: its checksum is removed."""
+    commit = max((table / "_delta_log").glob("*.json"))
+    (commit.parent / f".{commit.name}.crc").unlink(missing_ok=True)
+    return commit
+
+
+def written_by(engine: dict[str, str], *left_out: str) -> Callable[[Path], None]:
+    """The newest commit as another engine writes it: its name, and what it does not tell."""
+
+    def rewrite(table: Path) -> None:
+        commit = newest_commit(table)
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            if told := action.get("commitInfo"):
+                for name in ("engineInfo", *left_out):
+                    told.pop(name, None)
+                told.update(engine)
+            if image := action.get("cdc"):
+                cut_to_milliseconds(table / image["path"])
+                image["size"] = (table / image["path"]).stat().st_size
+        commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+    return rewrite
+
+
+def cut_to_milliseconds(file: Path) -> None:
+    """A file of change images as an engine writes it that has no microseconds."""
+    images = parquet.read_table(file)
+    for index, field in enumerate(images.schema):
+        if pa.types.is_timestamp(field.type):
+            cut = images.column(index).cast(pa.timestamp("ms", field.type.tz), safe=False)
+            images = images.set_column(index, field.name, cut.cast(field.type))
+    (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    parquet.write_table(images, file)
+
+
+def without_commit_info(table: Path) -> None:
+    """The newest commit without the action that describes it, which Delta's protocol allows."""
+    commit = newest_commit(table)
+    lines = commit.read_text().splitlines(keepends=True)
+    commit.write_text("".join(line for line in lines if "commitInfo" not in line))
+
+
+TRINO = written_by({"clusterId": "trino-476-a"}, "operationParameters", "operationMetrics")
+
 # What happens to each input (or table, `{schema}.…`), and what the run of the model then says.
-HAPPENS: dict[str, tuple[list[str], str]] = {
+HAPPENS: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
     "plain": ([], "no changes"),
     "feed_off": (
         [
@@ -90,6 +174,82 @@ HAPPENS: dict[str, tuple[list[str], str]] = {
         ["update {it} set val = 9", "restore table {it} to version as of 1"],
         "no changes, of 8 changed input rows",
     ),
+    "restored_off": (
+        [
+            "restore table {it} to version as of 1",
+            "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'true')",
+            "insert into {it} values (5, 5)",
+        ],
+        "the change feed of {it} cannot be read, it was off in between",
+    ),
+    "cloned": (
+        [
+            "truncate table {it}",
+            "create or replace table {it} shallow clone {inputs}.unfed",
+            "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'true')",
+            "insert into {it} values (5, 5)",
+        ],
+        "the change feed of {it} cannot be read, it was off in between",
+    ),
+    "off_by_trino": (
+        [
+            "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'false')",
+            TRINO,
+            "insert into {it} values (5, 5)",
+            "alter table {it} set tblproperties ('delta.enableChangeDataFeed' = 'true')",
+            TRINO,
+        ],
+        "the change feed of {it} cannot be read, it was off in between",
+    ),
+    "nameless": (
+        ["insert into {it} values (5, 5)", without_commit_info],
+        "{it} was changed by an engine that does not say its name (no operation at version 2)",
+    ),
+    "vacuumed_silently": (
+        [
+            "update {it} set val = 7 where id = 1",
+            "set spark.databricks.delta.vacuum.logging.enabled = false",
+            "vacuum {it} retain 0 hours",
+            "reset spark.databricks.delta.vacuum.logging.enabled",
+        ],
+        "the change feed of {it} cannot be read, files of it are missing or damaged",
+    ),
+    "without_vectors": (
+        ["delete from {it} where id = 2", "alter table {it} drop feature deletionVectors"],
+        "the change feed of {it} is wrong before version",
+    ),
+    "widened": (
+        [
+            "alter table {it} add columns (more int)",
+            written_by({"operation": "ADD COLUMN", "engineInfo": "delta-rs:py-1.6.6"}),
+        ],
+        "no changes",
+    ),
+    "ghost": (
+        [
+            "update {it} set moment = moment + interval 1 second where id = 1",
+            "delete from {it} where id = 1",
+            TRINO,
+        ],
+        "{it} was changed by trino-476-a (DELETE at version 4), whose change images",
+    ),
+    "cut": (
+        ["optimize {it}", TRINO],
+        "{it} was changed by trino-476-a (OPTIMIZE at version 3), whose change images",
+    ),
+    "updated_by_trino": (
+        ["update {it} set val = 7 where id = 1", TRINO, "insert into {it} values (5, 5)", TRINO],
+        "merge: 1 inserted, 1 updated, 0 deleted",
+    ),
+    "inserted_by_trino": (["insert into {it} values (5, 5)", TRINO], "append: 1 inserted"),
+    "variants": (
+        [
+            "update {it} set val = 11, one = parse_json('1.0') where id = 1",
+            "update {it} set val = 10 where id = 1",
+            "update {it} set val = 21, one = parse_json('2') where id = 2",
+        ],
+        "merge: 0 inserted, 1 updated, 0 deleted",
+    ),
     "written": (
         ["insert into {it} values (6, 6)", "delete from {schema}.written where id = 2"],
         "the table was changed by DELETE of version 1, which is no run of its model",
@@ -106,9 +266,14 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
 ) -> None:
     inputs = f"{schema}_inputs"
     spark.sql(f"create schema {inputs}")
-    for name in [*HAPPENS, "lookups"]:
-        spark.sql(f"create table {inputs}.{name} (id int, val int) {FEED_ON}")
-        spark.sql(f"insert into {inputs}.{name} values (1, 10), (2, 20)")
+    plainly = [
+        f"create table {{it}} (id int, val int) {FEED_ON}",
+        "insert into {it} values (1, 10), (2, 20)",
+    ]
+    for name in [*HAPPENS, "lookups", "unfed"]:
+        for making in MADE.get(name, plainly):
+            spark.sql(making.replace("{it}", f"{inputs}.{name}"))
+    spark.sql(f"alter table {inputs}.unfed unset tblproperties ('delta.enableChangeDataFeed')")
     tables = ", ".join(f"{{name: {name}}}" for name in [*HAPPENS, "lookups"])
     schema_of_inputs = "{{ target.schema }}_inputs"
     models = {name: MODEL % name for name in HAPPENS} | {
@@ -121,6 +286,11 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "kept": PERIODS % "came_and_went",
         "begins": "{{ config(unique_key=var('key', 'id')) }}" + PERIODS % "vacuumed",
         "begins_anew": "{{ config(unique_key=var('key', 'id')) }}" + PERIODS % "plain",
+        "widens": "select * from {{ changes(source('inputs', 'widened')) }}",
+        "lost_silently": PERIODS % "vacuumed_silently",
+        "periods_silently": "{{ config(on_gap='rebuild') }}" + PERIODS % "vacuumed_silently",
+        "periods_restored": "{{ config(on_gap='rebuild') }}" + PERIODS % "restored_off",
+        "periods_varied": PERIODS % "variants",
         "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
         "keeps": "{{ config(on_foreign_write='fail') }}" + MODEL % "plain",
         "warns": "{{ config(on_foreign_write='warn') }}" + MODEL % "plain",
@@ -146,7 +316,11 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
     for name, (statements, _) in HAPPENS.items():
         for statement in statements:
-            spark.sql(statement.format(it=f"{inputs}.{name}", schema=schema))
+            if isinstance(statement, str):
+                spark.sql(statement.format(it=f"{inputs}.{name}", schema=schema, inputs=inputs))
+            else:
+                located = spark.sql(f"describe detail {inputs}.{name}").collect()[0]["location"]
+                statement(Path(located.removeprefix("file:")))
     spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = true")
     spark.sql(f"update {inputs}.lookups set val = 30 where id = 1")
 
@@ -163,7 +337,11 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "are not what built the table) and lose periods: it begins with version 0 of"
         f" {inputs}.vacuumed, whose feed can be read from version 3 on" in said["begins"]
     )
-    for name in ("refuses", "kept", "begins"):
+    assert (
+        f"the change feed of {inputs}.vacuumed_silently cannot be read, files of it are missing"
+        " or damaged. on_gap is fail" in said["lost_silently"]
+    )
+    for name in ("refuses", "kept", "begins", "lost_silently"):
         left = spark.sql(f"select id, val from {schema}.{name} order by id").collect()
         assert [tuple(row) for row in left] == [(1, 10), (2, 20)]
     assert "settings of the model are not what built the table" in said["begins_anew"]
@@ -175,6 +353,17 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert "was replaced by a table of other columns" in said["periods"]
     periods = spark.sql(f"select id, val from {schema}.periods where is_current order by id")
     assert [tuple(row) for row in periods.collect()] == [(1, 10), (2, 20), (8, 8)]
+    for name, rows in {
+        "periods_silently": [(1, 7), (2, 20)],
+        "periods_restored": [(1, 10), (2, 20), (5, 5)],
+        "periods_varied": [(1, 10), (2, 21)],
+    }.items():
+        current = spark.sql(f"select id, val from {schema}.{name} where is_current order by id")
+        assert [tuple(row) for row in current.collect()] == rows
+    assert spark.sql(f"select * from {schema}.periods_varied").count() == 5
+    assert "an input has a new column" in said["widens"]
+    stages = spark.sql(f"show tables in {schema} like '*__stage_*'").collect()
+    assert stages == []
     assert "settings of the model are not what built the table" in said["settings"]
     assert f"lookup {inputs}.lookups changed" in said["looks_up"]
     assert said["looks_away"] == "no changes"
@@ -193,7 +382,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         left = spark.sql(f"select id, val from {schema}.{name}").collect()
         assert [tuple(row) for row in left] == [(1, 10)]
 
-    refused = ["--exclude", "refuses", "kept", "begins", "keeps"]
+    refused = ["--exclude", "refuses", "kept", "begins", "keeps", "lost_silently"]
     again = dbt("run", "--vars", key, *refused, project_dir=folder, schema=schema)
     told = {answer.node.name: answer.message for answer in again.result.results}
     assert set(told.values()) == {"no changes"}

@@ -1,0 +1,54 @@
+"""Grouping rows by all of their columns where Spark cannot compare some of them: variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Without them a timestamp beside a variant would lose its microseconds, and a null its name.
+_EXACT = (
+    "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
+    "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'ignoreNullFields', 'false')"
+)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How equal rows are grouped: `columns`, what to select, and `keys`, what to group by."""
+
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
+    """How to group rows of these columns, pairs of name and type; None where `group by all` does.
+
+    Two variants are the same where their JSON and their schema are: 1 is not 1.0, and a date is
+    not its text. Two that are told apart by mistake do no harm.
+    """
+    known = list(columns)
+    if not any(_has_variant(dtype) for _, dtype in known):
+        return None
+    selected: list[str] = []
+    keys: list[str] = []
+    for name, dtype in known:
+        quoted = f"`{name.replace('`', '``')}`"
+        if not _has_variant(dtype):
+            selected.append(quoted)
+            keys.append(quoted)
+            continue
+        selected.append(f"any_value({quoted}) as {quoted}")
+        if dtype == "variant":
+            keys += [f"to_json({quoted})", f"schema_of_variant({quoted})"]
+        else:
+            keys.append(f"to_json({quoted}, {_EXACT})")
+            # a map is an object only where its keys are text
+            if not re.search(r"\bmap<(?!string,)", dtype):
+                keys.append(f"schema_of_variant(to_variant_object({quoted}))")
+    return Grouping(tuple(selected), tuple(keys))
+
+
+def _has_variant(dtype: str) -> bool:
+    """Whether a type has a variant in it; a field of that name counts as well."""
+    return re.search(r"\bvariant\b", dtype) is not None
