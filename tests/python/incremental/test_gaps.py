@@ -105,7 +105,7 @@ def cut_to_milliseconds(file: Path) -> None:
             cut = images.column(index).cast(pa.timestamp("ms", field.type.tz), safe=False)
             images = images.set_column(index, field.name, cut.cast(field.type))
     (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
-    parquet.write_table(images, file)
+    parquet.write_table(images, file, use_deprecated_int96_timestamps=True)  # as Spark does
 
 
 def without_commit_info(table: Path) -> None:
