@@ -9,6 +9,7 @@ quarantine may be missing, and leaves out what the two tables hold.
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,7 +40,7 @@ def decide(spark: Any, stream: Stream, begin: From) -> None:
         note["version"] = latest_version(spark, stream)
     if begin == "table":
         if source == "kafka":
-            note |= _kafka_note(spark, stream)
+            note |= _from_table(spark, stream)
         elif source == "files":
             note |= _files_note(spark, stream)
         else:
@@ -51,7 +52,7 @@ def decide(spark: Any, stream: Stream, begin: From) -> None:
 
 
 def decide_recreated(spark: Any, stream: Stream) -> None:
-    """Begin at the beginning of each topic that was recreated; go on where the others are.
+    """Begin at the beginning of each topic that was recreated, and resume where the others are.
 
     What the tables hold of the new topics is left out: a record at the same place, with the same
     time and key.
@@ -66,17 +67,6 @@ def decide_recreated(spark: Any, stream: Stream) -> None:
         checkpoint.keep_topics(found)
         return
     before = checkpoint.begun().get("first", {})
-    declared = stream.contract.stream
-    ends = kafka.ranges(stream.servers, declared.topics, stream.client)
-    held = {
-        topic: {
-            partition: min(end, ends[topic][int(partition)][1])
-            for partition, end in partitions.items()
-            if int(partition) in ends[topic]
-        }
-        for topic, partitions in _kafka_note(spark, stream)["held"].items()
-        if topic in ends
-    }
 
     def others(offsets: Offsets) -> Offsets:
         return {topic: at for topic, at in offsets.items() if topic not in topics}
@@ -88,9 +78,90 @@ def decide_recreated(spark: Any, stream: Stream) -> None:
         "topics": checkpoint.topics() | found,
         "first": others(begun) | {t: at for t, at in before.items() if t not in topics},
         "offsets": others(read_to or begun),
-        "held": held,
+        "held": _capped(_kafka_note(spark, stream)["held"], _ends(stream)),
     }
     checkpoint.keep_begun(note)
+
+
+Ends = dict[str, dict[int, tuple[int, int]]]
+
+
+def _ends(stream: Stream) -> Ends:
+    return kafka.ranges(stream.servers, stream.contract.stream.topics, stream.client)
+
+
+def _capped(held: dict[str, dict[str, int]], ends: Ends) -> dict[str, dict[str, int]]:
+    """Up to where the tables may hold records of a topic: not beyond its end."""
+    return {
+        topic: {
+            partition: min(end, ends[topic][int(partition)][1])
+            for partition, end in partitions.items()
+            if int(partition) in ends[topic]
+        }
+        for topic, partitions in held.items()
+        if topic in ends
+    }
+
+
+def _from_table(spark: Any, stream: Stream) -> dict[str, Any]:
+    """Begin after what the tables hold; of a topic that is another by now, at its beginning."""
+    note, ends = _kafka_note(spark, stream), _ends(stream)
+    others = _other_topics(spark, stream, note, ends)
+    for key in ("first", "offsets"):
+        note[key] = {topic: at for topic, at in note[key].items() if topic not in others}
+    return note | {"held": _capped(note["held"], ends), "recreated": sorted(others)}
+
+
+_COMPARED = 100  # records of each partition
+
+
+def _other_topics(spark: Any, stream: Stream, note: dict[str, Any], ends: Ends) -> set[str]:
+    """The topics that are not those which the tables were read from.
+
+    With the checkpoint, their identities are lost: a topic is another one where it is shorter than
+    what the tables hold, or has other records than they at the last places that both have.
+    """
+    from pyspark.sql import functions as F
+
+    others, places = set(), {}
+    for topic, partitions in note["held"].items():
+        for partition, held in partitions.items():
+            low, high = ends.get(topic, {}).get(int(partition), (0, held))
+            if high < held:
+                others.add(topic)
+            start = max(low, note["first"][topic][partition], held - _COMPARED)
+            if topic in ends and start < held:
+                places[topic, partition] = (start, held)
+    places = {at: span for at, span in places.items() if at[0] not in others}
+    if not places:
+        return others
+
+    def named(which: int) -> str:
+        found: dict[str, dict[str, int]] = {}
+        for (topic, partition), span in places.items():
+            found.setdefault(topic, {})[partition] = span[which]
+        return json.dumps(found)
+
+    assigned: dict[str, list[int]] = {}
+    for topic, partition in places:
+        assigned.setdefault(topic, []).append(int(partition))
+    options = {
+        "kafka.bootstrap.servers": stream.servers,
+        "assign": json.dumps(assigned),
+        "startingOffsets": named(0),
+        "endingOffsets": named(1),
+        "failOnDataLoss": "false",
+        **stream.java_client,
+    }
+    columns = ("_topic", "_partition", "_offset", "_timestamp", "_key")
+    sent = spark.read.format("kafka").options(**options).load()
+    sent = sent.select(*[F.col(name[1:]).alias(f"sent{name}") for name in columns])
+    bronze, quarantine = _both(spark, stream, *columns)
+    same = [F.col(f"sent{name}") == F.col(name) for name in columns[:3]]
+    both = sent.join(bronze.union(quarantine), same)
+    equal = [F.col(f"sent{name}").eqNullSafe(F.col(name)) for name in columns[3:]]
+    differ = both.where(~(equal[0] & equal[1])).select("_topic").distinct().collect()
+    return others | {row["_topic"] for row in differ}
 
 
 def _name(stream: Stream, path: str) -> str:
