@@ -140,20 +140,20 @@ class Checkpoint:
         with self._intact(self.path / "offsets" / str(batch)):
             return -1 if planned is None else int(planned["logOffset"])
 
-    def delta_position(self) -> tuple[int, bool] | None:
+    def delta_position(self, batch: int | None = None) -> tuple[int, bool] | None:
         """The version of a Delta source that is read next, and whether nothing of it was read yet.
 
-        None before the first batch.
+        After a batch, or the last one; None before the first batch.
         """
-        planned = self._planned(self.committed)
+        planned = self._planned(self.committed if batch is None else batch)
         if planned is None:
             return None
         untouched = planned["index"] < 0 and not planned["isStartingVersion"]
         return int(planned["reservoirVersion"]), untouched
 
-    def rate_seconds(self) -> int:
-        """Up to which second of its own clock a rate source was read."""
-        return int(self._planned(self.committed) or 0)
+    def rate_seconds(self, batch: int | None = None) -> int:
+        """Up to which second of its own clock a rate source was read, by a batch or the last."""
+        return int(self._planned(self.committed if batch is None else batch) or 0)
 
     def _planned(self, batch: int) -> Any:
         """Where a batch ends, as the source says it; None before the first batch."""

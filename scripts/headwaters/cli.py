@@ -146,7 +146,12 @@ def streams(select: Select = None, exclude: Exclude = None) -> None:
 
 @app.command()
 def audit(select: Select = None, exclude: Exclude = None) -> None:
-    """Prove, record by record, that input = bronze + quarantine; exit code 1 when it is not."""
+    """Reconcile input and bronze + quarantine, record by record; exit code 1 where they differ.
+
+    Kafka is compared by topic, partition and offset. Files and Delta tables are parsed again and
+    compared row by row, in all columns of the contract, by file or version. A batch or a replay in
+    flight is left out. What a broker, a folder or a log no longer has cannot be compared.
+    """
     from headwaters.audit import audit as run
     from headwaters.audit import right, summarise
 

@@ -60,6 +60,24 @@ def snapshot(table: Path) -> Snapshot | None:
     return Snapshot(version, total, len(files), sum(sizes[key] for key in files))
 
 
+def version(table: Path) -> int | None:
+    """The newest version of the table in this folder, or None when there is no Delta table."""
+    return max(_commits(table), default=None)
+
+
+def first_after(table: Path, app: str, batch: int) -> int | None:
+    """The first version in which a writer (`txnAppId`) wrote a later batch than this, if any."""
+    found = None
+    for number, path in sorted(_commits(table).items(), reverse=True):
+        for line in lines(path):
+            transaction = json.loads(line).get("txn")
+            if transaction and transaction["appId"] == app:
+                if transaction["version"] <= batch:
+                    return found
+                found = number
+    return found
+
+
 def commit_of(table: Path, app: str, batch: int) -> int | None:
     """The version in which a writer (`txnAppId`) wrote a batch, if the log still has it."""
     for version, path in sorted(_commits(table).items(), reverse=True):

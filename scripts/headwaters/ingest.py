@@ -327,7 +327,7 @@ def _recreated(stream: Stream) -> TopicRecreated | None:
 
 
 def _failed(stream: Stream, error: Exception) -> None:
-    stream.error = _one_line(stream, error)
+    stream.error = one_line(stream, error)
     stream.cause = None
     _keep_error(stream)
     stream.retry_at = time.monotonic() + min(2.0**stream.failures, 60.0)
@@ -679,7 +679,7 @@ class Writer:
         try:
             compact(spark, table, below)
         except Exception as error:  # the batch is written; the next one tries again
-            _log(self.stream, compaction_failed=_one_line(self.stream, error))
+            _log(self.stream, compaction_failed=one_line(self.stream, error))
         else:
             left = size(spark, table).files
             _log(self.stream, compacted=table.name, files=before.files, left=left)
@@ -758,7 +758,7 @@ class Stopping:
             signal.signal(taken, before)
 
 
-def _one_line(stream: Stream, error: BaseException) -> str:
+def one_line(stream: Stream, error: BaseException) -> str:
     """The line of an error that matters: the innermost cause, and where the rest is."""
     if isinstance(error, UserError | WorkError):
         return str(error)

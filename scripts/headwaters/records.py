@@ -14,34 +14,42 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache, reduce
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import headwaters.contract as declared
+from headwaters import texts
 from headwaters.contract import Contract
 
 CORRUPT = "_corrupt"
 # Fields of a row of CSV, beyond which Spark gives up its whole file: usually 20,480. Each file that
 # is read costs a megabyte for these.
 MAX_COLUMNS = "100000"
+# of moments, Spark writes no more than milliseconds by itself
+_WHOLE = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+EMPTY = "\x00\x00\x00"  # a field of CSV that is empty and quoted, while it is read
 
 
 def read_schema(contract: Contract) -> str:
     """The DDL that a reader of text is asked for.
 
-    Decimals of CSV are read as text: nothing can look for `wild_numbers` before.
+    Fields of CSV are read as text, since `texts` knows better than Spark what a value is. A tinyint
+    of JSON is read as smallint: Spark takes 200 for -56.
     """
-    text = contract.form == "csv"
-    columns = [
-        f"`{column.name}` {'string' if text and _is_decimal(column) else column.data_type}"
-        for column in contract.read_columns
-    ]
+    columns = [f"`{c.name}` {_read_type(contract, c)}" for c in contract.read_columns]
     return ", ".join([*columns, f"`{CORRUPT}` string"])
 
 
-def _is_decimal(column: declared.Column) -> bool:
-    return column.data_type.strip().lower().startswith("decimal")
+def _read_type(contract: Contract, column: declared.Column) -> str:
+    if contract.form == "csv":
+        return "string"
+    return re.sub(r"(?i)\b(?:tinyint|byte)\b(?!\s*:)", "smallint", column.data_type)
 
 
 def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
@@ -55,9 +63,9 @@ def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
     rows = rows.withColumnRenamed("reason", "_reason")
     raw = rows.select(value.alias("value"), *contract.origin, *kept)
     if contract.form == "columns":
-        return parse(contract, raw, kept, "json")
+        return parse(contract, raw.withColumn("value", _as_declared(contract)), kept, "json")
     if contract.form == "csv":
-        row = F.from_csv("_raw", read_schema(contract), _csv_options(contract))
+        row = F.from_csv("_raw", read_schema(contract), csv_options(contract, header=False))
         raw = raw.withColumnRenamed("value", "_raw").select("*", row.alias("_row"))
         raw = raw.select("*", "_row.*").drop("_row")
         parsed = parse(contract, raw, kept)
@@ -69,6 +77,22 @@ def parse_again(contract: Contract, rows: DataFrame) -> DataFrame:
         }
         return parsed.withColumns(split)
     return parse(contract, raw, kept)
+
+
+def _as_declared(contract: Contract) -> Column:
+    """A row that was kept as JSON, with the names of its fields as they are declared by now.
+
+    Columns are told without regard to case, and fields of JSON are not.
+    """
+    names = {column.name.lower(): column.name for column in contract.read_columns}
+    declared_as = F.create_map(*[F.lit(text) for pair in names.items() for text in pair])
+    keys = F.json_object_keys("value")
+    other = F.exists(keys, lambda key: F.element_at(declared_as, F.lower(key)) != key)
+    renamed = F.transform_keys(
+        F.from_json("value", "map<string,variant>"),
+        lambda key, _: F.coalesce(F.element_at(declared_as, F.lower(key)), key),
+    )
+    return F.when(other, F.to_json(renamed)).otherwise(F.col("value"))
 
 
 def parse(
@@ -96,10 +120,14 @@ def parse(
     elif form == "avro":
         typed = _from_avro(contract, raw, origin)
     else:
-        names = [column.name for column in contract.read_columns if column.name in raw.columns]
-        names += [name for name in raw.columns if name not in (*names, *origin)]
-        given = {name: F.col(f"`{name}`") for name in names}
-        text = F.to_json(F.struct(*given.values()))
+        declared_as = {column.name.lower(): column.name for column in contract.read_columns}
+        found = {declared_as.get(name.lower(), name): name for name in raw.columns}
+        names = [column.name for column in contract.read_columns if column.name in found]
+        names += sorted(name for name in found if name not in (*names, *origin))
+        given = {name: F.col(f"`{found[name]}`") for name in names}
+        types = {name: raw.schema[found[name]].dataType for name in names}
+        columns = F.struct(*[_as_text(contract, n, given[n], types[n]) for n in names])
+        text = F.to_json(columns, _WHOLE)
         typed = _from_columns(contract, raw, origin, given, text)
     for column in contract.computed_columns:
         value = F.expr(str(column.expression)).cast(column.data_type)
@@ -136,26 +164,110 @@ def _from_json(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> Dat
 def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, list[Column]]:
     text = F.col("value")
     row = F.from_json(
-        F.when(~_wild(contract, text), text),
-        read_schema(contract),
-        {**_format_options(contract), "columnNameOfCorruptRecord": CORRUPT},
+        F.when(_readable(contract, text), text), read_schema(contract), _json(contract)
     )
+    read = {c.name: F.col(f"_row.`{c.name}`") for c in contract.read_columns}
+    fitted = {
+        c.name: read[c.name].try_cast(c.data_type)
+        for c in contract.read_columns
+        if _read_type(contract, c) != c.data_type
+    }
     return row.alias("_row"), [
         *map(F.col, origin),
         text.alias("_raw"),
         F.col("_row").isNull().alias("_unread"),
-        *[F.col(f"_row.`{c.name}`").alias(c.name) for c in contract.read_columns],
+        *[(read | fitted)[c.name].alias(c.name) for c in contract.read_columns],
+        F.coalesce(*_uncast(contract, read, fitted), _no_problem()).alias("_uncast"),
         F.col(f"_row.{CORRUPT}").alias(CORRUPT),
         F.json_object_keys("value").alias("_keys"),
     ]
 
 
-def _format_options(contract: Contract) -> dict[str, str]:
-    return contract.stream.options if contract.form == "json" else {}
+def _json(contract: Contract) -> dict[str, str]:
+    options = contract.stream.options if contract.form == "json" else {}
+    return options | {"columnNameOfCorruptRecord": CORRUPT}
 
 
-# An exponent of five digits: of such a number, Spark would need minutes to hours for a decimal.
-_WILD = "[eE][+-]?0*[1-9][0-9]{4}"
+def _strict_kinds(contract: Contract) -> list[str]:
+    """The kinds of values of JSON of which Spark takes too many texts.
+
+    It is strict itself where a format is declared.
+    """
+    formats = {"date": "dateFormat", "timestamp": "timestampFormat"}
+    kinds = ("decimal", "date", "timestamp", "timestamp_ntz")
+    return [kind for kind in kinds if formats.get(kind) not in _json(contract)]
+
+
+def _suspicious(contract: Contract, text: Column) -> Column:
+    """Whether a JSON record may hold a text that is no value of its type: asked of every record."""
+    columns = [(column.name, column.data_type) for column in contract.read_columns]
+    patterns = texts.in_json(columns, _strict_kinds(contract))
+    return F.lit(True) if patterns is None else _any_of(text, patterns)
+
+
+def _readable(contract: Contract, text: Column) -> Column:
+    """Whether Spark may parse a JSON record, and then reads what it says."""
+    close = ~_wild(contract, text) & _misread(contract, text).isNull()
+    return ~_suspicious(contract, text) | close
+
+
+def _misread(contract: Contract, text: Column) -> Column:
+    """A problem for the first declared field whose text is no value of its type, or null.
+
+    This parses a record of JSON a second time, its doubtful values as they are.
+    """
+    columns = cast(T.StructType, T.StructType.fromDDL(read_schema(contract)))
+    kinds = _strict_kinds(contract)
+    as_it_is = T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in columns])
+    row = F.from_json(text, as_it_is, _json(contract))
+    problems = []
+    for column in contract.read_columns:
+        value, kind = row.getField(column.name), columns[column.name].dataType
+        wrong = _is_misread(kind, value, kinds)
+        if wrong is not None:
+            said = F.coalesce(value.try_cast("string"), F.to_json(F.struct(value.alias("value"))))
+            problems.append(F.when(wrong, _type_problem(column, said)))
+    broken = problem_of("malformed", _null(), F.lit("is not a JSON object"))
+    unreadable = F.when(row.getField(CORRUPT).isNotNull(), broken)
+    return F.coalesce(*problems, unreadable, _no_problem())
+
+
+def _variants(kind: T.DataType, kinds: Sequence[str]) -> T.DataType:
+    """A type in which values of these kinds are variants."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_variants(kind.elementType, kinds))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _variants(kind.valueType, kinds))
+    return T.VariantType() if texts.kind(kind.simpleString()) in kinds else kind
+
+
+def _is_misread(kind: T.DataType, value: Column, kinds: Sequence[str]) -> Column | None:
+    """Whether a value, or one inside it, is a variant that is no value of its kind."""
+    if isinstance(kind, T.StructType):
+        fields = (_is_misread(f.dataType, value.getField(f.name), kinds) for f in kind)
+        found = [field for field in fields if field is not None]
+        return reduce(Column.__or__, found) if found else None
+    if isinstance(kind, T.ArrayType | T.MapType):
+        inner = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+        elements = value if isinstance(kind, T.ArrayType) else F.map_values(value)
+        if _is_misread(inner, F.lit(None), kinds) is None:
+            return None
+        return F.exists(elements, lambda one: _known(_is_misread(inner, one, kinds)))
+    name = texts.kind(kind.simpleString())
+    if name not in kinds:
+        return None
+    is_a, text = F.schema_of_variant(value), value.try_cast("string")
+    wrong = (is_a == "STRING") & ~text.rlike(f"^(?:{texts.PATTERNS[name]})$")
+    if name == "timestamp":
+        wrong |= (is_a == "BIGINT") & (F.abs(value.try_cast("bigint")) > texts.NEWEST_SECOND)
+    return F.coalesce(wrong, F.lit(False))
+
+
+def _known(column: Column | None) -> Column:
+    assert column is not None
+    return column
 
 
 def wild_numbers(contract: Contract) -> list[str]:
@@ -172,59 +284,109 @@ def wild_numbers(contract: Contract) -> list[str]:
     names = [name for name, kind in types.items() if re.match(decimal, kind, re.I)]
     for kind in types.values():
         names += [quoted or plain for quoted, plain in re.findall(named, kind, re.I)]
-    number = rf"[\"']?\s*[-+]?[0-9.,]++{_WILD}"
+    number = rf"[\"']?\s*[-+]?[0-9.,]++{texts.WILD}"
     patterns = [
         rf"{name}(?<=[\"']{name})[\"']\s*:\s*{number}"
         for name in map(re.escape, dict.fromkeys(names))
     ]
     if any(re.search(element, kind, re.I) for kind in types.values()):
-        patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{_WILD}", rf"[\"']\s*[-+]?[0-9.,]++{_WILD}"]
+        patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{texts.WILD}", rf"[\"']\s*[-+]?[0-9.,]++{texts.WILD}"]
     return patterns
 
 
 def _wild(contract: Contract, text: Column) -> Column:
-    found = [text.rlike(pattern) for pattern in wild_numbers(contract)]
+    return _any_of(text, wild_numbers(contract))
+
+
+def _any_of(text: Column, patterns: Sequence[str]) -> Column:
+    found = [text.rlike(pattern) for pattern in patterns]
     return F.coalesce(reduce(Column.__or__, found), F.lit(False)) if found else F.lit(False)
 
 
-def _cast(column: declared.Column, value: Column, kind: str) -> Column:
-    """A value of some type in the declared one, or null, as for text of `wild_numbers`."""
-    cast = value.try_cast(column.data_type)
-    if kind == "string" and _is_decimal(column):
-        return F.when(~value.rlike(_WILD), cast)
-    return cast
+def _cast(contract: Contract, column: declared.Column, value: Column, kind: str) -> Column:
+    """A value of some type in the declared one, or null where it is no such value."""
+    fitted, wanted = value.try_cast(column.data_type), texts.kind(column.data_type)
+    if kind == "string":
+        return _cast_text(contract, column, value)
+    given = texts.kind(kind)
+    if wanted == given:
+        return fitted
+    same = None
+    if wanted == "float":
+        same = ~_is_infinite(fitted) | _is_infinite(value.try_cast("double"))
+    elif wanted in ("tinyint", "smallint", "int", "bigint", "boolean") or wanted == "date":
+        same = fitted.try_cast(kind) == value
+    elif wanted == "timestamp" and given != "date":
+        same = F.abs(F.unix_seconds(fitted)) <= texts.NEWEST_SECOND
+    return fitted if same is None else F.when(same, fitted)
 
 
-def _csv_options(contract: Contract) -> dict[str, str]:
-    options = {k: v for k, v in contract.stream.options.items() if k != "header"}
-    return options | {"columnNameOfCorruptRecord": CORRUPT, "maxColumns": MAX_COLUMNS}
+def _cast_text(contract: Contract, column: declared.Column, text: Column) -> Column:
+    kind, options = texts.kind(column.data_type), contract.stream.options
+    if contract.form == "csv" and kind == "timestamp" and "timestampFormat" in options:
+        return F.try_to_timestamp(text, F.lit(options["timestampFormat"]))
+    if contract.form == "csv" and kind == "date" and "dateFormat" in options:
+        return F.try_to_date(text, options["dateFormat"])
+    fitted, pattern = text.try_cast(column.data_type), texts.pattern(column.data_type)
+    if pattern is None:
+        return fitted
+    fits = text.rlike(f"^(?:{pattern})$")
+    if kind == "float":
+        fits &= ~_is_infinite(fitted) | text.rlike("(?i)inf")
+    return F.when(fits, fitted)
+
+
+def _is_infinite(value: Column) -> Column:
+    return F.abs(value) == F.lit(float("inf"))
+
+
+def csv_options(contract: Contract, header: bool = True) -> dict[str, str]:
+    """The options with which CSV is read: as RFC 4180 has it, and what the contract says."""
+    usual = {
+        "header": "true",
+        "enforceSchema": "false",
+        "escape": contract.stream.options.get("quote", '"'),
+        "multiLine": "true",  # a quoted field may hold line breaks
+        "emptyValue": EMPTY,
+        "columnNameOfCorruptRecord": CORRUPT,
+        "maxColumns": MAX_COLUMNS,
+    }
+    options = usual | contract.stream.options
+    return options if header else {k: v for k, v in options.items() if k != "header"}
 
 
 def _from_csv(contract: Contract, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
     """Rows of CSV, of which Spark keeps the text where it does not fit: else it is written anew."""
+    names = [column.name for column in contract.read_columns]
+    there = {name: F.col(f"`{name}`") for name in names}
+    empty = {name: there[name] == EMPTY for name in names}
+    given = {name: F.when(empty[name], F.lit("")).otherwise(there[name]) for name in names}
     if "_raw" in raw.columns:
         text = F.col("_raw")
     else:
-        writing = {
-            "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-            "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+        writing = csv_options(contract, header=False) | {
+            "emptyValue": '""',
             "ignoreLeadingWhiteSpace": "false",
             "ignoreTrailingWhiteSpace": "false",
         }
-        fields = F.struct(*[F.col(f"`{column.name}`") for column in contract.read_columns])
-        text = F.coalesce(CORRUPT, F.to_csv(fields, writing | _csv_options(contract)))
-    given = {column.name: F.col(f"`{column.name}`") for column in contract.read_columns}
-    decimals = {  # Spark's own reader of CSV understands 1,234.50 as well
-        c.name: _cast(c, F.replace(given[c.name], F.lit(","), F.lit("")), "string")
+        fields = F.struct(*[given[name].alias(name) for name in names])
+        text = F.coalesce(CORRUPT, F.to_csv(fields, writing))
+    filled = {name: F.when(~empty[name], there[name]) for name in names}
+    typed = {
+        c.name: given[c.name]
+        if texts.kind(c.data_type) == "string"
+        else _cast_text(contract, c, filled[c.name])
         for c in contract.read_columns
-        if _is_decimal(c)
     }
+    replaced = [F.contains(there[name], F.lit("\ufffd")) for name in (*names,)]
+    replaced.append(F.contains(F.col(CORRUPT), F.lit("\ufffd")))
     return raw.select(
         *origin,
         CORRUPT,
         text.alias("_raw"),
-        *[(given | decimals)[c.name].alias(c.name) for c in contract.read_columns],
-        F.coalesce(*_uncast(contract, given, decimals), _no_problem()).alias("_uncast"),
+        *[typed[name].alias(name) for name in names],
+        reduce(Column.__or__, [F.coalesce(r, F.lit(False)) for r in replaced]).alias("_replaced"),
+        F.coalesce(*_uncast(contract, filled, typed), _no_problem()).alias("_uncast"),
     )
 
 
@@ -269,13 +431,20 @@ def _from_columns(
     """Columns that have a type already, by name, in the types that the contract declares."""
     declared_names = {column.name for column in contract.read_columns}
     unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
-    kinds = [kind for _, kind in raw.select(*given.values()).dtypes]
-    kind_of = dict(zip(given, kinds, strict=True))
+    types = [field.dataType for field in raw.select(*given.values()).schema]
+    type_of = dict(zip(given, types, strict=True))
+    kind_of = {name: kind.simpleString() for name, kind in type_of.items()}
     typed = {
-        c.name: _cast(c, given[c.name], kind_of[c.name])
+        c.name: _cast(contract, c, _by_name(c, given[c.name], type_of[c.name]), kind_of[c.name])
         for c in contract.read_columns
         if c.name in given
     }
+    not_text = [
+        F.when(~F.is_valid_utf8(value.cast("string")), _not_text(F.lit(name), value))
+        for name, value in given.items()
+        if kind_of[name] == "string"
+        or (kind_of[name] == "binary" and _kind_of(contract, name) == "string")
+    ]
     return raw.select(
         *origin,
         *[
@@ -283,10 +452,62 @@ def _from_columns(
             for c in contract.read_columns
         ],
         text.alias("_raw"),
-        (F.to_json(F.struct(*unknown)) if unknown else _null()).alias("_unknown"),
-        F.coalesce(*_uncast(contract, given, typed), _no_problem()).alias("_uncast"),
+        (F.to_json(F.struct(*unknown), _WHOLE) if unknown else _null()).alias("_unknown"),
+        F.coalesce(*not_text, *_uncast(contract, given, typed), _no_problem()).alias("_uncast"),
         *more,
     )
+
+
+def _by_name(
+    column: declared.Column, value: Column, given: T.DataType, whole: bool = True
+) -> Column:
+    """A value whose structs have the fields that are declared: a cast goes by their position."""
+    if texts.kind(column.data_type) not in ("struct", "array", "map"):
+        return value
+    wanted = cast(T.StructType, T.StructType.fromDDL(f"wanted {column.data_type}"))
+    return _fields_by_name(value, given, wanted["wanted"].dataType, whole)
+
+
+def _fields_by_name(value: Column, given: T.DataType, wanted: T.DataType, whole: bool) -> Column:
+    """As declared, or, where it is not to be `whole`, the fields that are there, named so."""
+    if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
+        there = {field.name.lower(): field for field in given}
+        asked = {field.name.lower(): field for field in wanted}
+        fields = []
+        for name in asked if whole else there:
+            found, field = there.get(name), asked.get(name)
+            if found and field:
+                inner = value.getField(found.name)
+                one = _fields_by_name(inner, found.dataType, field.dataType, whole)
+            elif found:
+                one = value.getField(found.name)
+            else:
+                one = F.lit(None).cast(asked[name].dataType)
+            fields.append(one.alias((field or there[name]).name))
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(given, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        a, b = given.elementType, wanted.elementType
+        return F.transform(value, lambda element: _fields_by_name(element, a, b, whole))
+    if isinstance(given, T.MapType) and isinstance(wanted, T.MapType):
+        a, b = given.valueType, wanted.valueType
+        return F.transform_values(value, lambda _, each: _fields_by_name(each, a, b, whole))
+    return value
+
+
+def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:
+    """A column as quarantine keeps it: all of it, with names as they are declared."""
+    column = next((column for column in contract.read_columns if column.name == name), None)
+    return (value if column is None else _by_name(column, value, given, whole=False)).alias(name)
+
+
+def _kind_of(contract: Contract, name: str) -> str | None:
+    return next((texts.kind(c.data_type) for c in contract.read_columns if c.name == name), None)
+
+
+def _not_text(name: Column, value: Column) -> Column:
+    """A problem that keeps the bytes of a field, since a record that is kept as JSON cannot."""
+    said = F.concat(F.lit(f"{NOT_UTF8}: "), F.hex(value.cast("binary")))
+    return problem_of("type", name, said)
 
 
 def unknown_fields(parsed: DataFrame) -> list[str]:
@@ -484,14 +705,25 @@ def _problems(contract: Contract, form: str) -> list[tuple[Column, Column]]:
     def malformed(when: Column, message: str) -> None:
         problems.append((when, problem_of("malformed", _null(), F.lit(message))))
 
+    raw = F.col("_raw")
     if form == "json":
-        wild = F.col("_unread") & _wild(contract, F.col("_raw"))
+        malformed(~F.is_valid_utf8(raw), NOT_UTF8)
+        malformed(_half_a_surrogate(raw), "has half of a surrogate pair, which is no character")
+        suspected = F.col("_unread") & _suspicious(contract, raw)
+        wild = suspected & _wild(contract, raw)
         malformed(wild, "has a number with an exponent of five digits")
+        problems.append((suspected & _misread(contract, raw).isNotNull(), _misread(contract, raw)))
+    if form == "csv":
+        malformed(F.col("_replaced"), f"{NOT_UTF8}: U+FFFD stands for them, the file has them")
+    if form == "raw" and _kind_of(contract, contract.read_columns[0].name) == "string":
+        malformed(~F.is_valid_utf8(F.col(f"`{contract.read_columns[0].name}`")), NOT_UTF8)
     if form in ("json", "csv"):
         problems.append((F.col(CORRUPT).isNotNull(), _misfit(contract, form)))
     if form == "json":
         malformed(F.col("_keys").isNull(), "is empty")
         malformed(_goes_on_after_the_record(), "more than one JSON object in a record")
+        problems.append((F.col("_uncast").isNotNull(), F.col("_uncast")))
+        problems += _changed_numbers(contract)
     if form == "avro":
         malformed(~F.col("_whole"), "is not a record of the Avro schema")
     if form in ("avro", "columns", "csv"):
@@ -510,6 +742,42 @@ def _problems(contract: Contract, form: str) -> list[tuple[Column, Column]]:
                 problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
                 problems.append((F.expr(f"not ({rule.expression})"), problem))
     return problems or [(F.lit(False), _no_problem())]
+
+
+NOT_UTF8 = "has bytes that are not UTF-8"
+
+
+def _half_a_surrogate(text: Column) -> Column:
+    r"""Whether JSON has a `\ud800` alone, which Spark turns into a question mark."""
+    high, low = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    # a backslash that is written as two begins no escape
+    alone = rf"(?<!\\)(?:\\\\)*+(?:{high}(?!{low})|(?<!{high}){low})"
+    escaped = F.contains(text, F.lit(r"\ud")) | F.contains(text, F.lit(r"\uD"))
+    return escaped & text.rlike(alone)
+
+
+def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
+    """Numbers of JSON that Spark turned into something else: infinity, or another text.
+
+    Of 1.10, where text is declared, it makes `1.1`, of 12345678.5 `1.23456785E7`.
+    """
+    problems, raw = [], F.col("_raw")
+    fields = F.from_json("_raw", "map<string,string>")
+    for column in contract.read_columns:
+        value, kind = F.col(f"`{column.name}`"), texts.kind(column.data_type)
+        said = F.element_at(fields, F.lit(column.name))
+        if kind == "float":
+            when = _is_infinite(value) & ~said.rlike("^[-+]?[iI]")
+            problems.append((when, _type_problem(column, said)))
+        if kind == "string":
+            number = r'^(?:-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity")$'
+            name = rf"[\"']{re.escape(column.name)}[\"']\s*:\s*"
+            there = F.concat(F.lit(rf"{name}(?:[\"']|\Q"), value, F.lit(r"\E\s*[,}/])"))
+            # strings of digits sort before those of letters, and that is soon told
+            when = (value < ":") & value.rlike(number) & ~F.regexp_like(raw, there)
+            changed = F.concat(F.lit("is a number whose text would change to "), value)
+            problems.append((when, problem_of("type", F.lit(column.name), changed)))
+    return problems
 
 
 def _goes_on_after_the_record() -> Column:
@@ -535,7 +803,8 @@ def _misfit(contract: Contract, form: str) -> Column:
         whole = fields.isNotNull()
         malformed = "is not a JSON object"
     else:
-        fields = F.from_csv("_raw", f"{strings}, `{CORRUPT}` string", _csv_options(contract))
+        options = csv_options(contract, header=False)
+        fields = F.from_csv("_raw", f"{strings}, `{CORRUPT}` string", options)
         texts = [fields.getField(column.name) for column in columns]
         whole = fields.getField(CORRUPT).isNull()
         malformed = f"has not the {len(columns)} declared fields"

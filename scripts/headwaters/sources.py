@@ -166,7 +166,7 @@ def read_by_name(spark: Any, stream: Stream, contract: Contract, files: Sequence
         )
         return [_with_source_file(found, ["value"], stream.lake)]
     read = _read_by_schema(spark, str(contract.stream.format), options, paths)
-    frames = [_beside_lineage(frame, contract) for frame in read]
+    frames = [beside_lineage(frame, contract) for frame in read]
     return [_with_source_file(frame, frame.columns, stream.lake) for frame in frames]
 
 
@@ -179,12 +179,37 @@ def _read_by_schema(
 
     reader = spark.read.format(format_).options(**options)
     if format_ == "parquet":  # Avro would be read with the schema of the first file
+        merging = spark.read.format(format_).options(**{"mergeSchema": "true", **options})
         with contextlib.suppress(PySparkException, Py4JJavaError):  # types that differ
-            return [reader.options(**{"mergeSchema": "true", **options}).load(paths)]
+            return [merging.load(same) for same in _by_spelling(paths)]
     by_schema: dict[str, list[str]] = {}
     for path in paths:
         by_schema.setdefault(reader.load(path).schema.json(), []).append(path)
     return [reader.load(same) for same in by_schema.values()]
+
+
+def _by_spelling(paths: Sequence[str]) -> list[list[str]]:
+    """Parquet files, together unless they write the name of a column in other letters.
+
+    Spark would give all of them the letters of one, and `_rescued` would say what no file says.
+    """
+    from pyarrow import ArrowException, parquet
+
+    names: dict[str, list[str]] = {}
+    for path in paths:
+        file = re.sub(r"\\(.)", r"\1", path.removeprefix("file://"))
+        try:
+            names[path] = parquet.read_schema(file).names
+        except (ArrowException, OSError):
+            names[path] = []  # Spark says what is wrong with it
+    spellings: dict[str, set[str]] = {}
+    for name in (name for found in names.values() for name in found):
+        spellings.setdefault(name.lower(), set()).add(name)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for path, found in names.items():
+        several = sorted(name for name in found if len(spellings[name.lower()]) > 1)
+        groups.setdefault(tuple(several), []).append(path)
+    return list(groups.values())
 
 
 def _read_files(spark: Any, stream: Stream, contract: Contract) -> Any:
@@ -203,22 +228,18 @@ def _lines(reader: Any, stream: Stream, contract: Contract, paths: str | Sequenc
     """Lines of text or rows of CSV, from a reader of files or of a stream."""
     from pyspark.sql import functions as F
 
-    from headwaters.records import CORRUPT, MAX_COLUMNS, read_schema
+    from headwaters.records import csv_options, read_schema
 
     reader = reader.options(**ANY_NAME)
     if contract.form == "csv":
-        csv = {"header": "true", "enforceSchema": "false", "maxColumns": MAX_COLUMNS}
-        csv |= contract.stream.options
-        raw = reader.options(**csv, columnNameOfCorruptRecord=CORRUPT).csv(
-            paths, schema=read_schema(contract)
-        )
+        raw = reader.options(**csv_options(contract)).csv(paths, schema=read_schema(contract))
         return _with_source_file(raw, raw.columns, stream.lake)
     # of files that `records` reads, Spark only keeps the list
     raw = reader.text(paths).where(F.trim("value") != "")
     return _with_source_file(raw, ["value"], stream.lake)
 
 
-def _beside_lineage(frame: Any, contract: Contract) -> Any:
+def beside_lineage(frame: Any, contract: Contract) -> Any:
     """A source's own columns; one that is called like a column of the lineage gets a `_` more."""
     from headwaters.records import PLACE
 
@@ -287,8 +308,6 @@ def _utc(start: StartAt) -> datetime:
 
 
 def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
-    from pyspark.sql import functions as F
-
     declared, batch = contract.stream, contract.stream.batch
     options: dict[str, str] = {}
     if batch.max_files:
@@ -310,9 +329,14 @@ def _read_delta(spark: Any, stream: Stream, contract: Contract) -> Any:
         name = {"skip": "skipChangeCommits", "ignore": "ignoreChanges"}[declared.on_change]
         options[name] = "true"
     path = str(declared.path) if _remote(stream) else str(stream.path)
-    raw = _beside_lineage(spark.readStream.format("delta").options(**options).load(path), contract)
-    if declared.source == "delta":
-        return raw
+    raw = beside_lineage(spark.readStream.format("delta").options(**options).load(path), contract)
+    return raw if declared.source == "delta" else changes_with_lineage(raw, contract)
+
+
+def changes_with_lineage(raw: Any, contract: Contract) -> Any:
+    """Rows of a change feed, with what it says of each as columns of the lineage."""
+    from pyspark.sql import functions as F
+
     feed = ("_change_type", "_commit_version", "_commit_timestamp")
     kept = [F.col(f"`{name}`") for name in raw.columns if name not in feed]
     lineage = zip(feed, contract.origin, strict=True)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import json
 import os
+import random
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from ingestion import Ingester, node, wait_for
+from ingestion import Ingester, audit, node, wait_for
 
 from headwaters import audit as audits
 from headwaters import ingest, tables
@@ -108,7 +113,7 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
         ],
     }
     assert len(lines) == 1
-    assert lines[0].startswith("orders  5 rows, 11 quarantined (malformed 5, type amount 3, ")
+    assert lines[0].startswith("orders  5 rows, 11 quarantined (malformed 6, type amount 2, ")
 
 
 def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> None:
@@ -119,12 +124,13 @@ def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> N
         "a b.csv",
         "id,value,price,at",
         '1,"O\'Brien, Ann",1.50,',
-        '2,,"1,234.50",',
+        '2,,"1234.50",',
+        '3,thousands,"1,234.50",',
         "x,no number,1,",
         "4,too few",
         "5,too,2,many,fields",
         "6,none,free,",
-        checked := r'7," a \"check\", ",7.00,2026-01-02T03:04:05.678901Z',
+        checked := '7," a ""check"", ",7.00,2026-01-02T03:04:05.678901Z',
         "8,wild,1e100000000,",
         "9,tiny,1e-100000000,",
     )
@@ -134,6 +140,7 @@ def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> N
         [2, None, "1234.50", "landing/orders/a b.csv"],
     ]
     assert ingester.quarantine() == [
+        ["type", "price", "'1,234.50' is not a decimal(6, 2)", '3,thousands,"1,234.50",'],
         ["malformed", None, "has not the 4 declared fields", "4,too few"],
         ["malformed", None, "has not the 4 declared fields", "5,too,2,many,fields"],
         ["type", "price", "'free' is not a decimal(6, 2)", "6,none,free,"],
@@ -150,12 +157,131 @@ def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> N
         f"from {quarantine} where reason = 'check'"
     )
     request = {"lake": str(ingester.lake), "replay": [node(columns, how)], "dry_run": False}
-    stay = {"malformed": 3, "type price": 3, "type id": 1}
+    stay = {"malformed": 3, "type price": 4, "type id": 1}
     assert ingester.ask(**request) == {"orders": [1, stay]}
     assert ingester.rows("orders", "id, value, price, at")[2:] == [
         [7, ' a "check", ', "7.00", "2026-01-02 03:04:05.678901"]
     ]
-    assert len(ingester.quarantine()) == 7
+    assert len(ingester.quarantine()) == 8
+
+
+def csv_files(seed: int) -> Iterator[tuple[str, list[list[str | None]]]]:
+    """Texts as Python writes them, in the dialects of others, and the rows that they hold.
+
+    Of a field that is not quoted and empty, it is said that there is none (as PostgreSQL has it).
+    """
+    chance = random.Random(seed)
+    signs = ["a", "b", '"', '""', ",", ";", "\n", "\r\n", "\r", "\\", " ", "\t", "'", "#", "é"]
+    signs += ["\u0085", "\u2028", "\x0b", "\x1c", "\ufeff", "😀"]
+    for number in range(60):
+        quoting: Literal[0, 1] = csv.QUOTE_ALL if number % 2 else csv.QUOTE_MINIMAL
+        # Python before 3.13 does not quote a \r of which no line's end is made
+        ending = chance.choice(["\n", "\r\n"]) if quoting else "\r\n"
+        rows = [
+            ["".join(chance.choices(signs, k=chance.choice([0, 1, 2, 5]))) for _ in range(3)]
+            for _ in range(8)
+        ]
+        text = io.StringIO()
+        csv.writer(text, quoting=quoting, lineterminator=ending).writerows([["a", "b", "c"], *rows])
+        assert list(csv.reader(io.StringIO(text.getvalue(), newline="")))[1:] == rows
+        none = None if quoting == csv.QUOTE_MINIMAL else ""
+        yield text.getvalue(), [[field or none for field in row] for row in rows]
+
+
+def with_line_feeds(row: list[str | None]) -> list[str | None]:
+    """Spark's parser turns some CRLF in quoted fields into LF, where lines end with CRLF."""
+    return [field and field.replace("\r\n", "\n") for field in row]
+
+
+def test_csv_is_read_as_pythons_csv_reads_it(ingester: Ingester) -> None:
+    files = list(csv_files(seed=1))
+    for number, (text, _) in enumerate(files):
+        mark = b"\xef\xbb\xbf" if number % 5 == 0 else b""  # Excel's "CSV UTF-8"
+        ingester.land(f"{number:02}.csv").write_bytes(mark + text.encode())
+    columns, how = {"a": "string", "b": "string", "c": "string"}, {"format": "csv"}
+    ingester.run(node(columns, how))
+    written = (row for _, rows in files for row in rows)
+    expected = sorted(map(with_line_feeds, written), key=repr)
+    assert ingester.quarantine() == []
+    rows = ingester.rows("orders", "a, b, c")
+    assert sorted(map(with_line_feeds, rows), key=repr) == expected
+
+
+NUMBERS = ["1,5", "1,234.50", "\uff11", "0x1F", "1d", "12:00", ""]
+MOMENTS = ["12:00", "T12:00", "2026", "2026-02", "2026-02-03junk", "10000-01-01"]
+DAYS = ["1", "2026", "2026-02", "2026-02-03junk", "2026-02-03T10:00:00Z", "2026-02-30"]
+# what Spark would take for another value, and what each form may write for the value that is shown
+REPAIRED: dict[str, tuple[Sequence[object], Sequence[object], object]] = {
+    "decimal(10, 2)": ([*NUMBERS, 123456789.5], ["1.0", 1, 1.004, "+1", "1e0"], "1.00"),
+    "double": (NUMBERS, [1, 1.0], 1),
+    "tinyint": (["1,5", 200, 1.5], [1], 1),
+    "date": ([*DAYS, 1738540800], ["2026-01-02", "2026-1-2", "2026-01-02T00:00:00Z"], "2026-01-02"),
+    "timestamp": ([*MOMENTS, 1738540800000], ["2026-01-02"], "2026-01-02 00:00:00"),
+    "timestamp_ntz": ([*MOMENTS, "2026-02-03T04:05:06Z"], ["2026-01-02"], "2026-01-02 00:00:00"),
+    "boolean": (["maybe", 2, "tru"], [True], True),
+}
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, form: str) -> None:
+    nodes = []
+    for number, (kind, (bad, good, _)) in enumerate(REPAIRED.items()):
+        values = [value for value in (*bad, *good) if form == "json" or value != ""]
+        if form == "json":
+            records = [json.dumps({"n": n, "v": value}) for n, value in enumerate(values)]
+        else:
+            records = ["n,v", *(f'{n},"{value}"' for n, value in enumerate(values))]
+        nodes.append(node({"n": "int", "v": kind}, {"format": form}, f"s{number}"))
+        ingester.land(f"a.{form}", *records, stream=f"s{number}")
+    infinite = node({"n": "int", "v": "double", "t": "string"}, {"format": form}, "infinite")
+    if form == "json":  # a text is no number, whose digits Spark would write in its own way
+        records = ['{"v": 1e400}', '{"t": 1.10}', '{"t": 123456789.5}', '{"v": "-INF", "t": 52.5}']
+    else:
+        records = ["n,v,t", "1,1e400,", "1,1e400,", "1,-1e400,", "1,-INF,52.5"]
+    ingester.land(f"a.{form}", *records, stream="infinite")
+    ingester.run(*nodes, infinite)
+    for number, (bad, good, shown) in enumerate(REPAIRED.values()):
+        assert ingester.rows(f"s{number}", "v") == [[shown]] * len(good)
+        why = ingester.rows(f"s{number}_quarantine", "reason, field")
+        assert why == [["type", "v"]] * len([v for v in bad if form == "json" or v != ""])
+    assert ingester.rows("infinite", "v, t") == [[float("-inf"), "52.5"]]
+    assert len(ingester.quarantine("infinite")) == 3
+
+
+def test_bytes_that_are_no_text_go_to_quarantine_as_they_came(ingester: Ingester) -> None:
+    bad = [b'{"id": "caf\xe9"}', b'{"id": "a", "more": "\xff"}', rb'{"id": "\ud800"}']
+    good = [rb'{"id": "\ud83d\ude00"}', rb'{"id": "\\ud800"}', '{"id": "café\ufffd"}'.encode()]
+    ingester.land("a.jsonl", *bad, *good)
+    stream = node({"id": "string"})
+    ingester.land("a.csv", b"id", b"caf\xe9", "café".encode(), stream="csv")
+    files = node({"id": "string"}, {"format": "csv"}, "csv")
+    columns = node({"id": "string", "b": "string"}, {"format": "parquet"}, "columns")
+    texts = pa.array([b"caf\xe9", b"ok"], pa.binary())
+    folder = ingester.lake / "landing" / "columns"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": ["x", "y"], "b": texts}), folder / "a.parquet")
+    ingester.run(stream, files, columns)
+    assert ingester.rows("orders", "id") == [["\\ud800"], ["café\ufffd"], ["😀"]]
+    assert ingester.rows("csv", "id") == [["café"]]
+    assert ingester.rows("columns", "id, b") == [["y", "ok"]]
+    kept = ingester.rows("orders_quarantine", "reason, message, hex(record)", "record")
+    no_text = "has bytes that are not UTF-8"
+    assert kept == [
+        ["malformed", "has half of a surrogate pair, which is no character", bad[2].hex().upper()],
+        ["malformed", no_text, bad[1].hex().upper()],
+        ["malformed", no_text, bad[0].hex().upper()],
+    ]
+    assert [row[:3] for row in ingester.quarantine("csv")] == [
+        ["malformed", None, f"{no_text}: U+FFFD stands for them, the file has them"]
+    ]
+    assert [row[:3] for row in ingester.quarantine("columns")] == [
+        ["type", "b", f"{no_text}: 636166E9"]
+    ]
+    request = {"lake": str(ingester.lake), "replay": [stream, files], "dry_run": False}
+    assert ingester.ask(**request) == {
+        "orders": [0, {"malformed": 3}],
+        "csv": [0, {"malformed": 1}],
+    }
 
 
 def test_a_wild_number_is_looked_for_only_where_a_decimal_is_declared() -> None:
@@ -203,9 +329,6 @@ def test_a_csv_file_with_other_columns_stops_the_stream_before_it_is_read(
 
 
 def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     stream = node({"id": "int", "day": "date", "note": "string"}, {"format": "parquet"})
     folder = ingester.lake / "landing" / "orders"
     folder.mkdir(parents=True)
@@ -231,6 +354,41 @@ def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -
         ["type", "id", "'1099511627776' is not a int", '{"id":1099511627776}'],
         ["type", "day", "'soon' is not a date", '{"id":2,"day":"soon"}'],
     ]
+
+
+def test_where_a_parquet_row_ends_does_not_depend_on_its_batch(ingester: Ingester) -> None:
+    """Columns are told without regard to case, fields of a struct by their names."""
+    rules = {"id": [{"type": "not_null"}], "v": [{"type": "check", "expression": "v > 0"}]}
+    declared = {"id": "string", "v": "int", "s": "struct<a: int, b: int>"}
+    pairs = pa.array([{"B": 2, "a": 1}])
+    tables = {
+        "a": pa.table({"id": ["a"], "v": [1], "extra": [1]}),
+        "b": pa.table({"ID": ["b"], "V": [1], "Extra": [2], "S": pairs}),
+        "c": pa.table({"ID": ["c"], "V": ["1"], "EXTRA": [3]}),
+        "d": pa.table({"ID": ["d"], "V": [-1], "S": pairs, "New": [5]}),
+    }
+    expected = [
+        ["a", 1, None, '{"extra":1}'],
+        ["b", 1, {"a": 1, "b": 2}, '{"Extra":2}'],
+        ["c", 1, None, '{"EXTRA":3}'],
+    ]
+    batches = [("one", ["abcd"]), ("each", ["a", "b", "c", "d"]), ("two", ["ab", "cd"])]
+    for name, groups in batches:
+        stream = node(declared, {"format": "parquet"}, name, rules)
+        for group in groups:
+            folder = ingester.lake / "landing" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in group:
+                pq.write_table(tables[file], folder / f"{file}.parquet")
+            ingester.run(stream)
+        assert ingester.rows(name, "id, v, s, _rescued") == expected
+        assert [row[:2] for row in ingester.quarantine(name)] == [["check", "v"]]
+        mended = node({**declared, "new": "int"}, {"format": "parquet"}, name)
+        request = {"lake": str(ingester.lake), "replay": [mended], "dry_run": False}
+        assert ingester.ask(**request) == {name: [1, {}]}
+        assert ingester.rows(name, "id, v, s, _rescued, new")[3:] == [
+            ["d", -1, {"a": 1, "b": 2}, None, 5]
+        ]
 
 
 SIMPLE = node({"id": "string", "n": "int"})
@@ -577,19 +735,101 @@ def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     assert (stream.error, stream.failures) == ("no space left", 1)
 
 
+def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flight(
+    ingester: Ingester,
+) -> None:
+    strange = "{a}[b]*?.jsonl"
+    ingester.land(strange, one("a"), one("b"), one("b"), one("bad", "x"), one("bad", "x"))
+    ingester.land("c.jsonl", one("c"), one("d", None))
+    ingester.run(SIMPLE)
+    names = node({"id": "int", "name": "string"}, {"format": "csv"}, "names")
+    ingester.land("{a}.csv", "id,name", '1,"two\nlines"', "2,x", "x,y", stream="names")
+    ingester.run(names)
+    whole = "orders: 7 read = 5 bronze + 2 quarantined: right"
+    assert audit(ingester, SIMPLE) == [whole]
+    assert audit(ingester, names) == ["names: 3 read = 2 bronze + 1 quarantined: right"]
+
+    bronze = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'orders'}`"
+    (version,) = ingester.ask(sql=f"describe history {bronze} limit 1")
+    ingester.ask(sql=f"delete from {bronze} where id = 'a'")
+    ingester.ask(sql=f"insert into {bronze} select * from {bronze} where id = 'b' limit 1")
+    assert audit(ingester, SIMPLE) == [
+        whole.replace("right", "WRONG: 1 missing, 1 extra"),
+        f"  landing/orders/{strange}: 5 read, 3 bronze, 2 quarantined, 1 missing, 1 extra",
+    ]
+    ingester.ask(sql=f"restore table {bronze} to version as of {version['version']}")
+    ingester.ask(sql=f"update {bronze} set n = 2 where id = 'c'")
+    assert audit(ingester, SIMPLE)[0] == whole.replace("right", "WRONG: 1 missing, 1 extra")
+    ingester.ask(sql=f"restore table {bronze} to version as of {version['version']}")
+    assert audit(ingester, SIMPLE) == [whole]
+
+    # a batch between its two tables; the part that bronze has does not count yet
+    ingester.land("e.jsonl", one("e"), one("bad", "y"))
+    ingester.run(SIMPLE, code=1, die_before="orders_quarantine")
+    assert len(ingester.rows("orders", "id")) == 6
+    assert audit(ingester, SIMPLE) == [whole]
+    # what came before a column was declared has its field among the rescued
+    wider = node({"id": "string", "n": "int", "more": "string"})
+    ingester.land("f.jsonl", '{"id": "f", "more": "x"}')
+    ingester.run(wider)
+    assert audit(ingester, wider) == ["orders: 10 read = 7 bronze + 3 quarantined: right"]
+    (landing := ingester.lake / "landing" / "orders").joinpath("c.jsonl").unlink()
+    ingester.land("f.jsonl", '{"id": "another", "more": "x"}')  # replaced under its name
+    assert audit(ingester, wider) == [
+        "orders: 8 read = 7 bronze + 3 quarantined: WRONG: 1 missing, 1 extra; 2 rows of files "
+        "that are gone are not compared; more, _rescued: not compared where they were declared "
+        "later",
+        "  landing/orders/f.jsonl: 1 read, 1 bronze, 0 quarantined, 1 missing, 1 extra",
+    ]
+    shutil.rmtree(landing)
+    shutil.rmtree(ingester.lake / "warehouse" / "bronze.db" / "orders")
+    lines = ingester.ask(lake=str(ingester.lake), audit=[wider, names])
+    assert lines[0].startswith("orders: FAILED: there is no table ")
+    assert lines[1:] == ["names: 3 read = 2 bronze + 1 quarantined: right"]
+
+
+def test_a_replay_in_flight_is_left_out_of_the_reconciliation(tmp_path: Path) -> None:
+    stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
+    stream.bronze, stream.quarantine = tmp_path / "bronze", tmp_path / "quarantine"
+    stream.checkpoint = Checkpoint(tmp_path / "orders")
+    app = "headwaters:orders:x"
+
+    def write(name: str, *lines: object) -> None:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(json.dumps(line) for line in lines))
+
+    write("orders/metadata", {"id": "x"})
+    write("orders/commits/4")
+    for table in ("bronze", "quarantine"):
+        write(f"{table}/_delta_log/{0:020}.json", {"commitInfo": {}})
+        write(f"{table}/_delta_log/{1:020}.json", {"txn": {"appId": app, "version": 4}})
+        write(f"{table}/_delta_log/{2:020}.json", {"commitInfo": {"operation": "OPTIMIZE"}})
+    assert audits.moment(stream) == audits.Moment(4, 2, 2)
+    write("orders/replay.json", {"version": 1, "bronze": 2})
+    write(f"bronze/_delta_log/{3:020}.json", {"txn": {"appId": f"{app}:replay", "version": 1}})
+    assert audits.moment(stream) == audits.Moment(4, 2, 1)
+    (tmp_path / "orders" / "replay.json").unlink()
+    assert audits.moment(stream) == audits.Moment(4, 3, 2)
+    write(f"bronze/_delta_log/{4:020}.json", {"txn": {"appId": app, "version": 5}})
+    write(f"bronze/_delta_log/{5:020}.json", {"commitInfo": {"operation": "OPTIMIZE"}})
+    assert audits.moment(stream) == audits.Moment(4, 3, 2)
+
+
 def test_a_stream_that_cannot_be_audited_does_not_stop_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def balance(_: Any, stream: Stream) -> list[audits.Balance]:
         if stream.contract.name == "broken":
-            raise WorkError("broken: its source is gone")
+            raise ValueError("its source is gone")
         return [audits.Balance("a", 2, 2, 0, 0, 0)]
 
     monkeypatch.setattr(audits, "balance", balance)
     contracts = [parse_contract(node({"id": "string"}, name=name)) for name in ("broken", "whole")]
-    found = audits.audit(Project(tmp_path), contracts, spark=object())
+    found = audits.audit(project := Project(tmp_path), contracts, spark=object())
+    log = project.lake / "logs" / "spark.log"
     assert [line for name, one in found.items() for line in audits.summarise(name, one)] == [
-        "broken: FAILED: its source is gone",
+        f"broken: FAILED: its source is gone (more in {log})",
         "whole: 2 read = 2 bronze + 0 quarantined: right",
     ]
     assert [audits.right(one) for one in found.values()] == [False, True]

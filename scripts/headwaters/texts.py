@@ -1,0 +1,66 @@
+"""Which texts are values of a type: Spark reads more of them, and some as another value.
+
+`1,5` becomes 15, `12:00` a moment of the day on which it is read, `2026` the first of January, `1`
+the second of January 1970, `1d` and `0x1p3` numbers, 1e400 infinity. Such a text does not fit its
+`data_type`. Patterns are for a whole text, and mean the same in Java and in Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# An exponent of five digits: of such a number, Spark would need minutes to hours for a decimal.
+WILD = "[eE][+-]?0*[1-9][0-9]{4}"
+_DIGITS = r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?0*[0-9]{1,4})?"
+_DAY = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_MIDNIGHT = r"[T ]0?0:0?0(?::0?0(?:\.0*+)?)?\s*+(?:Z|UTC|[-+][0-9:]++)?"
+_TIME = r"[T ][0-9]{1,2}:[0-9]{1,2}(?::[0-9]{1,2}(?:\.[0-9]*+)?)?"
+
+PATTERNS: dict[str, str] = {
+    "decimal": rf"\s*+{_DIGITS}\s*+",
+    "float": rf"\s*+(?:{_DIGITS}|[nN][aA][nN]|[-+]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)\s*+",
+    "date": rf"\s*+{_DAY}(?:{_MIDNIGHT})?\s*+",
+    "timestamp": rf"\s*+{_DAY}(?:[T ][^\"']*+)?",  # Spark itself looks at the time and its zone
+    "timestamp_ntz": rf"\s*+{_DAY}(?:{_TIME})?\s*+",
+}
+_KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
+NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
+
+
+def kind(data_type: str) -> str:
+    """The base of a type as Spark names it, with one name for those that are written alike."""
+    base = re.split(r"[(<\s]", data_type.strip().lower())[0]
+    return _KINDS.get(base, base)
+
+
+def pattern(data_type: str) -> str | None:
+    """What a text of this type must match as a whole, or None where Spark is right."""
+    return PATTERNS.get(kind(data_type))
+
+
+def in_json(columns: Iterable[tuple[str, str]], kinds: Iterable[str]) -> list[str] | None:
+    """Patterns of JSON records in which a value of one of these kinds may be no such value.
+
+    Where nothing matches, nothing is wrong; where something does, the record is to be looked at: it
+    may be a field of that name in an undeclared object. None where every record is to be looked at,
+    since elements of arrays and maps have no name. A pattern begins with the field's name, which
+    Java looks for in strides, and not with the quote before it.
+    """
+    patterns: list[str] = []
+    words = {one: [w for w in (one, *_KINDS) if _KINDS.get(w, w) == one] for one in kinds}
+    columns = list(columns)
+    for one, names in words.items():
+        word = rf"(?:{'|'.join(names)})\b"
+        if any(re.search(rf"(?:array\s*<|map\s*<.*,)\s*{word}", t, re.I) for _, t in columns):
+            return None
+        found = [name for name, data_type in columns if re.match(rf"\s*{word}", data_type, re.I)]
+        for _, data_type in columns:
+            fields = re.findall(rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{word}", data_type, re.I)
+            found += [quoted or plain for quoted, plain in fields]
+        number = {"decimal": rf"|[-+]?[0-9.,]++{WILD}", "timestamp": "|-?[0-9]{12}"}.get(one, "")
+        patterns += [
+            rf"{name}(?<=[\"']{name})[\"']\s*+:\s*+(?:[\"'](?!{PATTERNS[one]}[\"']){number})"
+            for name in map(re.escape, dict.fromkeys(found))
+        ]
+    return patterns
