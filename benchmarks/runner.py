@@ -180,11 +180,11 @@ def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
     os.environ["HEADWATERS_SCHEMA"] = "main"
     os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", memory)
     served = engine.start(Project(ROOT), port=0)
-    os.environ["HEADWATERS_ENGINE"] = served.address
+    os.environ["HEADWATERS_ENGINE"] = served.remote
     try:
         from pyspark.sql import SparkSession
 
-        spark = SparkSession.builder.remote(served.address).getOrCreate()
+        spark = SparkSession.builder.remote(served.remote).getOrCreate()
         yield spark, served.pid
         spark.stop()
     finally:

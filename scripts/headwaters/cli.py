@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headwaters.errors import UserError, WorkError
+from headwaters.errors import DISK, UserError, WorkError, java_ended
 
 if TYPE_CHECKING:
     from headwaters.contract import Contract
@@ -33,6 +33,16 @@ def main() -> None:
     except WorkError as error:
         typer.echo(f"headwaters: {error}", err=True)
         raise SystemExit(1) from None
+    except Exception as error:
+        if said := java_ended():
+            code = 1
+        elif isinstance(error, OSError) and error.filename is not None:
+            said = f"{error.filename} cannot be used: {error.strerror}"
+            code = 1 if error.errno in DISK else 2
+        else:
+            raise  # a defect, which is to be seen whole
+        typer.echo(f"headwaters: {said}", err=True)
+        raise SystemExit(code) from None
 
 
 def _spread(arguments: list[str]) -> list[str]:
@@ -188,6 +198,20 @@ def replay(
 
 
 @app.command()
+def relocate(
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Change the paths; without it they are only counted.")
+    ] = False,
+) -> None:
+    """Make a lake that was copied or moved one of its own, by the paths in its own files."""
+    from headwaters.project import Project
+    from headwaters.relocate import relocate as run
+
+    for line in run(Project.find(), dry_run=not apply):
+        typer.echo(line)
+
+
+@app.command()
 def summary() -> None:
     """Each table, its rows, and what is new since the last summary."""
     from headwaters.project import Project
@@ -296,6 +320,7 @@ def simulate_finance(
     ] = False,
 ) -> None:
     """Financial transactions and insurance claims as JSON lines, the same for the same options."""
+    from headwaters.lake import enter
     from headwaters.project import Project
     from headwaters.simulate import FinanceConfig, land, moment, summary
 
@@ -317,7 +342,11 @@ def simulate_finance(
         for topic, sent in kafka.send_finance(config, kafka.servers(Project.find().lake)).items():
             typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
         return
-    for landed in land(config, out or Project.find().lake / "landing", files):
+    if out is None:
+        lake = Project.find().lake
+        enter(lake)
+        out = lake / "landing"
+    for landed in land(config, out, files):
         for line in summary(landed):
             typer.echo(line)
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import WorkError, quiet
+from headwaters.errors import UserError, WorkError, java_ended, quiet
 from headwaters.project import Project
 
 _lock = threading.Lock()
@@ -110,13 +110,15 @@ def _give_way(run: Callable[[], Any], sql: str) -> Any:
 @contextmanager
 def _short_errors(kind: type[Exception]) -> Iterator[None]:
     from dbt.adapters.events.logging import AdapterLogger
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         AdapterLogger("Spark").debug(str(error))
+        if isinstance(error, ConnectionError | Py4JNetworkError) and (ended := java_ended()):
+            raise kind(ended) from None
         raise kind(f"{one_line(error)}\n(more in {_log()})") from None
 
 
@@ -125,14 +127,18 @@ def _session(sessions: dict[str | None, Any], settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     from headwaters import engine, metastore
-    from headwaters.environment import find_java
+    from headwaters import lake as lakes
+    from headwaters.environment import spark_java
 
     remote = settings.get("spark.remote")
+    own = remote is None or remote == OF_THIS_LAKE
+    if own:
+        lakes.enter(_lake())
     if remote == OF_THIS_LAKE:
         running = engine.find(_lake())
         if running is None:
             raise WorkError("no engine runs on this lake: start one with `headwaters engine start`")
-        remote = running.address
+        remote = running.remote
         settings = {**settings, "spark.remote": remote}
     found = sessions.get(remote)
     if found is not None and (remote is not None or found.sparkContext._jsc is not None):
@@ -148,15 +154,25 @@ def _session(sessions: dict[str | None, Any], settings: dict[str, str]) -> Any:
     for key, value in settings.items():
         builder = builder.config(key, value)
     if remote is None:
-        find_java()
+        spark_java()
         metastore.hold(_lake(), "dbt")
         builder = builder.enableHiveSupport()
     try:
-        sessions[remote] = builder.getOrCreate()
+        spark = builder.getOrCreate()
+        schema = spark.sql("describe schema default").collect() if own else []
     except Exception as error:
         raise WorkError(f"Spark does not start: {one_line(error)}\n(more in {_log()})") from None
     end_on_interrupt()  # Spark took it over
-    return sessions[remote]
+    for name, location in schema:
+        if name == "Location":
+            warehouse = spark.conf.get("spark.sql.warehouse.dir")
+            try:
+                lakes.check_warehouse(_lake(), location, str(warehouse))
+            except UserError:
+                spark.stop()
+                raise
+    sessions[remote] = spark
+    return spark
 
 
 def _lake() -> Path:
@@ -193,6 +209,8 @@ def one_line(error: BaseException) -> str:
     line = lines[0]
     if line.startswith(_WRAPPERS) and len(lines) > 1:
         line = causes[-1] if causes else lines[1]
+    if refused := re.search(r'^\s*details = "(.+)"$', text, flags=re.MULTILINE):
+        return refused[1]  # of gRPC itself
     line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
     # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
     task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)

@@ -9,7 +9,10 @@ complete: a second call compares digests and ends at once, a killed one is taken
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.util
+import json
 import os
 import re
 import shutil
@@ -28,6 +31,8 @@ INSTALL_JAVA = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: "
     "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
 )
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
 
 Say = Callable[[str], None]
 
@@ -53,10 +58,32 @@ def find_java() -> Java:
     asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
     if version is None:  # macOS has a /usr/bin/java that only says where to get one
-        raise UserError(f"{found} is not a Java that runs: {INSTALL_JAVA}")
+        said = [line.strip() for line in asked.stderr.splitlines() if line.strip()]
+        if options := os.environ.get("JAVA_TOOL_OPTIONS"):
+            wrong = [line for line in said if not line.startswith("Picked up")]
+            raise UserError(
+                f"{found} does not run with JAVA_TOOL_OPTIONS={options}: "
+                f"{wrong[0] if wrong else 'it says nothing'}"
+            )
+        reason = f" ({said[0]})" if said else ""
+        raise UserError(f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
     java = Java(Path(found), int(version.group(1)))
     if java.major < min(JAVA_PROVEN):
         raise UserError(f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}")
+    return java
+
+
+def spark_java() -> Java:
+    """The Java that Spark will start, on a class path of jars that are those of the lock.
+
+    Raises UserError for what the user must provide or repair.
+    """
+    java = find_java()
+    spec = importlib.util.find_spec("pyspark")
+    assert spec and spec.submodule_search_locations
+    jars = Path(spec.submodule_search_locations[0]) / "jars"
+    if problem := changed_jar(jars, read_hashes(CONF / "jars.sha256")):
+        raise UserError(f"{problem} is not the one of conf/jars.sha256: `make setup` fetches it")
     return java
 
 
@@ -168,7 +195,7 @@ def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool
     stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
     digest = _digest(module, hashes)
     before = _read(stamp).split()
-    if before[:1] == [digest] and all((pyspark / "jars" / name).is_file() for name in locked):
+    if before[:1] == [digest] and not changed_jar(pyspark / "jars", locked):
         return False
     say(f"fetching {len(locked)} jars (once)")
     part = folder / "jars.part"
@@ -208,6 +235,36 @@ def read_hashes(path: Path) -> dict[str, str]:
     """`{file name: SHA-256}` of a file in the format of sha256sum."""
     pairs = (line.split() for line in path.read_text().splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
+
+
+def changed_jar(folder: Path, locked: dict[str, str]) -> str:
+    """A jar that is missing or not the locked one, or ''. Costs a hash only where a jar is new.
+
+    Whose size and time are as they were when it was hashed is taken for what it was.
+    """
+    stamp = folder / "headwaters.verified"
+    try:
+        known = json.loads(_read(stamp))
+    except ValueError:
+        known = {}
+    found = {}
+    for name, expected in locked.items():
+        jar = folder / name
+        if not jar.is_file():
+            return f"{jar} (missing)"
+        state = jar.stat()
+        found[name] = [state.st_size, state.st_mtime_ns, expected]
+        if known.get(name) != found[name] and _sha256(jar) != expected:
+            return str(jar)
+    if known != found:
+        with contextlib.suppress(OSError):  # an environment that may only be read
+            _write(stamp, json.dumps(found))
+    return ""
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
@@ -259,8 +316,7 @@ def _compare(
         differ = ", ".join(sorted(names ^ set(locked)))
         return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
     for name, expected in locked.items():
-        with (folder / name).open("rb") as file:
-            actual = hashlib.file_digest(file, "sha256").hexdigest()
+        actual = _sha256(folder / name)
         if actual != expected:
             return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
     return ""

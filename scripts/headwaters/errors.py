@@ -1,6 +1,12 @@
 """The two ways in which a command ends badly, and how they are shown."""
 
+import errno
 import logging
+import subprocess
+import sys
+
+# Of what the operating system refuses: the disk, and not what somebody wrote or set up.
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class UserError(Exception):
@@ -17,3 +23,25 @@ def quiet() -> None:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    # Py4j logs to the root logger where Java has gone
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
+
+
+def java_ended() -> str | None:
+    """How the Java of this process's embedded Spark ended, as a line; None where it runs.
+
+    To be asked when something failed: Java may be about to end.
+    """
+    context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is None:
+        return None
+    try:
+        code = process.wait(2)
+    except subprocess.TimeoutExpired:
+        return None
+    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    return (
+        f"Spark's Java ended ({how}): see whether the system was out of memory "
+        "(HEADWATERS_DRIVER_MEMORY says how much Spark takes). The next run resumes"
+    )

@@ -24,15 +24,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from headwaters import lake as lakes
 from headwaters import unreadable
 from headwaters.checkpoint import Checkpoint, Pending
 from headwaters.contract import ORIGIN, Column, Contract, StartAt, new_columns
 from headwaters.delta_log import commit_of, exists
-from headwaters.environment import find_java
-from headwaters.errors import UserError, WorkError, quiet
+from headwaters.environment import spark_java
+from headwaters.errors import UserError, WorkError, java_ended, quiet
 from headwaters.lost_checkpoint import KEEP_LATEST, From, decide, decide_recreated, left_out
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
+from headwaters.servers import check_port
 from headwaters.sources import TopicRecreated, begins, look, read, records, topic_ids
 
 
@@ -147,6 +149,8 @@ def ingest(
 
     Raises UserError, before anything starts, for a contract or a folder that is not right.
     """
+    check_port(metrics_port, "--metrics-port")
+    lakes.enter(project.lake)
     os.chdir(project.root)
     contracts = load_contracts(project.root, select, exclude)
     trigger = "available_now" if once else every
@@ -171,6 +175,7 @@ def run(
     """
     from headwaters.progress import Display
 
+    lakes.enter(project.lake)
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
         stream.trigger = stream.contract.stream.trigger if trigger is None else trigger
@@ -200,7 +205,7 @@ def run(
                     started.enter_context(serve(streams, metrics_port))
                 if spark is None:
                     spark = start_spark(project)
-                    started.callback(spark.stop)
+                    started.callback(_stop, spark)
                 stopping.take_signals()
                 _run(spark, busy, stopping, display)
     display.summary(streams)
@@ -215,6 +220,9 @@ def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
         held.enter_context(stream.checkpoint.held())
     except WorkError as error:
         stream.error = str(error)  # error.txt is for the process that holds it
+        return False
+    except OSError as error:
+        stream.error = f"{error.filename or stream.checkpoint.path}: {error.strerror}"
         return False
     try:
         stream.checkpoint.replace()
@@ -233,9 +241,11 @@ def start_spark(project: Project) -> Any:
 
     Tables are reached by path, so that dbt can hold the metastore at the same time.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    find_java()
+    lakes.enter(project.lake)
+    spark_java()
     (project.lake / "logs").mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
     settings = project.spark_settings("local") | {
@@ -248,7 +258,17 @@ def start_spark(project: Project) -> Any:
     for key, value in settings.items():
         builder = builder.config(key, value)
     quiet()
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        log = project.lake / "logs" / "spark.log"
+        raise WorkError(f"Spark does not start: {reason} (more in {log})") from None
+
+
+def _stop(spark: Any) -> None:
+    with contextlib.suppress(ConnectionError):  # Java has ended, which is said elsewhere
+        spark.stop()
 
 
 def _run(spark: Any, streams: Sequence[Stream], stopping: Stopping, display: Any) -> None:
@@ -301,6 +321,10 @@ def _begin(spark: Any, stream: Stream, stopping: Stopping) -> None:
             stream.retry_at = time.monotonic() + LOOK_EVERY
             return
         stream.query = _start(spark, stream, stream.contract, stopping)
+    except ConnectionError as error:
+        if java_ended():  # no stream can be started again
+            raise
+        _failed(stream, error)
     except Exception as error:
         _failed(stream, error)
 

@@ -18,8 +18,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from headwaters import lake as lakes
 from headwaters.contract import Reference, is_secret
-from headwaters.environment import cache_folder, fetch_locked, find_java
+from headwaters.environment import (
+    cache_folder,
+    changed_jar,
+    fetch_locked,
+    find_java,
+    read_hashes,
+)
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
 from headwaters.servers import Server, await_start, end, free_port
@@ -223,13 +230,18 @@ def _client(kind: Callable[..., Any], servers: str, client: Mapping[str, str]) -
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
-    """Make a topic, unless it is there."""
+    """Make a topic, unless it is there. Raises WorkError when the broker does not answer."""
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    if topic not in admin.list_topics(timeout=10).topics:
-        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-            made.result()
+    admin = _client(AdminClient, servers, {})
+    try:
+        if topic not in admin.list_topics(timeout=10).topics:
+            for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+                made.result()
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
 
 
 Record = tuple[str | None, str | bytes | None]  # key and value
@@ -304,6 +316,7 @@ def start(
     `{port}` being where clients come in. Raises WorkError when its jars cannot be had, or when it
     ends while it starts.
     """
+    lakes.enter(project.lake)
     if running := find(project.lake):
         return running
     jars = broker_jars(project)
@@ -382,4 +395,9 @@ def broker_jars(project: Project) -> Path:
     if not folder.is_dir():
         home = Path(pyspark.__file__).parent
         fetch_locked(module, hashes, home, find_java(), folder)
+    if problem := changed_jar(folder, read_hashes(hashes)):
+        raise UserError(
+            f"{problem} is not the one of conf/kafka-broker.sha256: delete {folder}, and the next "
+            "start fetches it"
+        )
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from headwaters import lake as lakes
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
 
@@ -18,6 +19,7 @@ def land(project: Project) -> dict[str, int]:
     A file appears under its name whole or not at all, so that a stream never reads half of one.
     Raises UserError when the samples are missing, WorkError when a copy fails.
     """
+    lakes.enter(project.lake)
     landed = {}
     for source, stream in SAMPLES.items():
         folder = project.root / "data" / source

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwaters.errors import UserError
+from headwaters.lake import home
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Project:
     @property
     def lake(self) -> Path:
         """The one folder that holds tables, metastore, checkpoints, landing files and logs."""
-        return self.root / os.environ.get("HEADWATERS_LAKE", "lake")
+        # set but empty is as good as not set: the checkout itself is never the lake
+        return home(self.root / (os.environ.get("HEADWATERS_LAKE") or "lake"))
 
     @property
     def warehouse(self) -> Path:

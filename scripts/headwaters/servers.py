@@ -18,6 +18,8 @@ from typing import Self
 
 from headwaters.errors import UserError, WorkError
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
 
 @dataclass(frozen=True)
 class Server:
@@ -41,25 +43,30 @@ class Server:
         return found if found and listens(found.port) and alive(found.pid) else None
 
     def remember(self, record: Path) -> None:
-        """Write down where it is, in one step."""
+        """Write down where it is, in one step, for its owner alone."""
         record.parent.mkdir(parents=True, exist_ok=True)
         draft = record.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(self)))
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(json.dumps(asdict(self)))
         draft.replace(record)
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Whether something listens there."""
-    with socket.socket() as probe:
-        probe.settimeout(10 if host != "127.0.0.1" else 1)
-        return probe.connect_ex((host, port)) == 0
+    try:
+        with socket.create_connection((host, port), 1 if host in LOOPBACK else 10):
+            return True
+    except OSError:
+        return False
 
 
 def free_port(port: int | None = None, usual: int = 0) -> int:
     """The port, if it is free, or else, where none is named, the usual one or any.
 
-    Raises UserError when the port that was named is taken.
+    Raises UserError when the port that was named is taken, or is none.
     """
+    check_port(port, "--port")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -72,6 +79,12 @@ def free_port(port: int | None = None, usual: int = 0) -> int:
             probe.bind(("127.0.0.1", 0))
         chosen: int = probe.getsockname()[1]
         return chosen
+
+
+def check_port(port: int | None, option: str) -> None:
+    """Raise UserError where an option names a port that cannot be."""
+    if port is not None and not 0 <= port <= 65535:
+        raise UserError(f"{option} {port} is not a port: choose one from 1 to 65535, or 0 for any")
 
 
 def await_start(

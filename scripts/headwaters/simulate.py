@@ -279,17 +279,29 @@ class Population:
 # --- time, money, lines ---------------------------------------------------------------------------
 
 
+LAST = 253_402_300_799  # the last second of the year 9999
+OUT_OF_TIME = (
+    "--start, --rows and --rate lead to times outside of the years 1 to 9999: choose others"
+)
+
+
 def _milliseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
+def _at(time: int) -> datetime:
+    try:
+        return EPOCH + timedelta(milliseconds=time)
+    except OverflowError:
+        raise UserError(OUT_OF_TIME) from None
+
+
 def _iso(time: int) -> str:
-    moment = EPOCH + timedelta(milliseconds=time)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _at(time).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _date(time: int) -> str:
-    return (EPOCH + timedelta(milliseconds=time)).date().isoformat()
+    return _at(time).date().isoformat()
 
 
 def _money(euros: float, currency: str) -> float:
@@ -315,6 +327,8 @@ def arrivals(rng: Random, start: int, rate: float) -> Iterator[int]:
     while True:
         needed = rng.expovariate(rate)
         while True:
+            if now > LAST:
+                raise UserError(OUT_OF_TIME)
             hour = int(now // 3600)
             weight = WEEK[(hour + 72) % 168]  # 1970 began on a Thursday
             to_full_hour = (hour + 1) * 3600 - now
@@ -465,7 +479,7 @@ def _movement(
     population: Population, purchases: deque[dict[str, Any]], rng: Random, now: int
 ) -> dict[str, Any]:
     """The fields of one transaction besides its identifier and time."""
-    day = (EPOCH + timedelta(milliseconds=now)).day
+    day = _at(now).day
     dice = rng.random()
     salaries = 0.08 if day >= 25 else 0.005
     if dice < salaries:
@@ -699,8 +713,8 @@ def moment(text: str, option: str) -> datetime:
     """
     try:
         parsed = datetime.fromisoformat(text)
-    except ValueError:
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise UserError(
             f"{option} wants a moment such as 2026-01-01T00:00:00Z: '{text}' is none"
         ) from None
-    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)

@@ -1,7 +1,7 @@
 """One Spark for the whole session: a Spark Connect engine on a lake of its own.
 
 - `lake`     the session's temporary lake folder (HEADWATERS_LAKE points to it)
-- `engine`   the running engine (`engine.address`), one JVM for all tests
+- `engine`   the running engine (`engine.remote`), one JVM for all tests
 - `spark`    a Spark Connect session on it
 - `ingester`  an embedded Spark in a process of its own, for ingestion, on a lake of the test's
 - `broker`   a real Kafka broker's address
@@ -80,12 +80,12 @@ def engine(project: Project, lake: Path) -> Iterator[engines.Engine]:
             patch.setenv("HEADWATERS_DRIVER_MEMORY", "2g")
         patch.setenv("HEADWATERS_JAVA_OPTIONS", QUICK_JAVA)
         running = engines.start(project, port=0, settings=INTERPRETED)
-        patch.setenv("HEADWATERS_ENGINE", running.address)
+        patch.setenv("HEADWATERS_ENGINE", running.remote)
         yield running
         # A client that outlives its server asks it for ten minutes to release the session.
         from pyspark.sql import SparkSession
 
-        SparkSession.builder.remote(running.address).getOrCreate().stop()
+        SparkSession.builder.remote(running.remote).getOrCreate().stop()
         engines.stop(project)
 
 
@@ -94,7 +94,7 @@ def spark(engine: engines.Engine) -> Any:
     """A Spark Connect session on the engine."""
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.remote(engine.address).getOrCreate()
+    return SparkSession.builder.remote(engine.remote).getOrCreate()
 
 
 @pytest.fixture(scope="session")

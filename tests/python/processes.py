@@ -37,3 +37,19 @@ def environment(lake: Path | None = None) -> dict[str, str]:
         "DBT_TARGET_PATH": str(lake / "target"),
         "DBT_LOG_PATH": str(lake / "logs"),
     }
+
+
+def family(pid: int) -> set[int]:
+    """A process and all below it."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        parents.setdefault(parent, []).append(int(stat.parent.name))
+    found, fresh = {pid}, [pid]
+    while fresh:
+        fresh = [child for parent in fresh for child in parents.get(parent, [])]
+        found |= set(fresh)
+    return found

@@ -25,7 +25,7 @@ def test_dbt_builds_a_delta_table_on_a_spark_that_runs(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HEADWATERS_CLUSTER", engine.address)
+    monkeypatch.setenv("HEADWATERS_CLUSTER", engine.remote)
     folder = new_project({"models/silver/a.sql": "select 1 as id, 'x' as name"})
     dbt("run", "--target", target, project_dir=folder, schema=schema)
     tables = [

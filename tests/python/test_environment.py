@@ -167,6 +167,24 @@ def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> Non
     assert jars() is True
 
 
+def test_a_jar_that_was_changed_is_noticed_and_fetched_again(jars: Jars, copy: Path) -> None:
+    assert jars() is True
+    folder, locked = copy / ".venv/pyspark/jars", environment.read_hashes(copy / "conf/jars.sha256")
+    jar = folder / "water-1.0.jar"
+    right = jar.read_bytes()
+    assert environment.changed_jar(folder, locked) == ""
+    jar.write_bytes(right.replace(b"clear", b"muddy"))
+    assert environment.changed_jar(folder, locked) == str(jar)
+    assert environment.changed_jar(folder, locked) == str(jar)  # and is not taken for the new one
+    assert jars() is True
+    assert jar.read_bytes() == right
+    assert jars() is False
+    jar.touch()
+    assert environment.changed_jar(folder, locked) == ""
+    jar.unlink()
+    assert environment.changed_jar(folder, locked) == f"{jar} (missing)"
+
+
 def test_a_killed_fetch_is_taken_up_again(jars: Jars, copy: Path) -> None:
     (copy / ".venv" / "jars.part").mkdir()
     (copy / ".venv" / "jars.part" / "half.jar").touch()

@@ -35,6 +35,12 @@ org.apache.spark.SparkException
 Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.raiseError(QueryExecutionErrors.scala:1)
 """
+GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
+\tstatus = StatusCode.UNAUTHENTICATED
+\tdetails = "No authentication token provided"
+\tdebug_error_string = "UNAUTHENTICATED:No authentication token provided"
+>
+"""
 
 
 @pytest.mark.parametrize(
@@ -46,6 +52,7 @@ Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] row 0
         ),
         (JOB, "No space left on device"),
         (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
+        (GRPC, "No authentication token provided"),
         (WRITE, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         ("java.net.ConnectException: Connection refused", "Connection refused"),
         ("", "RuntimeError"),

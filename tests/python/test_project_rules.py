@@ -471,3 +471,13 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     manifest = Manifest(folder / "target")
     shutil.rmtree(folder)
     return manifest
+
+
+def test_ci_runs_actions_by_commit() -> None:
+    """A tag can be moved to other code."""
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: *(\S+)(.*)", workflow.read_text())
+        assert used
+        for action, comment in used:
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), action
+            assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), f"{action} names no release"

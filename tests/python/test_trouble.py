@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import signal
@@ -180,3 +181,89 @@ def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) ->
     metastore.hold(lake, "this test")  # the server is gone, or it would hold the lock
     metastore.release(lake)
     shutil.rmtree(lake)
+
+
+BAD_PORT = "is not a port: choose one from 1 to 65535, or 0 for any"
+OUT_OF_TIME = (
+    "--start, --rows and --rate lead to times outside of the years 1 to 9999: choose others"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("engine start --port 99999", 2, f"--port 99999 {BAD_PORT}"),
+        ("engine start --port -1", 2, f"--port -1 {BAD_PORT}"),
+        ("kafka start --port 99999", 2, f"--port 99999 {BAD_PORT}"),
+        ("ingest --metrics-port 70000", 2, f"--metrics-port 70000 {BAD_PORT}"),
+        ("simulate finance --start 9999-12-31T00:00:00Z", 2, OUT_OF_TIME),
+        (
+            "simulate finance --start 0001-01-01T00:00:00+10:00",
+            2,
+            "--start wants a moment such as 2026-01-01T00:00:00Z: '0001-01-01T00:00:00+10:00' "
+            "is none",
+        ),
+        (
+            "simulate finance --rows 10 --to-kafka",
+            1,
+            "the Kafka broker 127.0.0.1:1 does not answer: Failed to get metadata: Local: Broker "
+            "transport failure",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    command: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    ran = run([*HEADWATERS, *command.split()], tmp_path / "lake")
+    assert (ran.returncode, ran.stderr, ran.stdout) == (code, f"headwaters: {said}\n", "")
+
+
+WRITERS = ["land", "simulate finance", "ingest --once", "engine start", "kafka start"]
+
+
+@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("trouble", ["a file", "below a file", "read-only"])
+def test_a_lake_that_cannot_be_written_is_one_line(
+    trouble: str, command: str, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    if trouble == "a file":
+        lake.touch()
+        reason = "File exists"
+    elif trouble == "below a file":
+        lake.touch()
+        lake, reason = lake / "below", "Not a directory"
+    else:  # the kernel's own, in which not even root makes files
+        lake, reason = Path("/sys"), "it is read-only, or another user's|Permission denied"
+    ran = run([*HEADWATERS, *command.split()], lake)
+    said = (
+        rf"headwaters: the lake {lake} cannot be written \(({reason})\): name another folder with "
+        r"HEADWATERS_LAKE, or see to this one\n"
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert re.fullmatch(said, ran.stderr), ran.stderr
+
+
+def test_a_part_of_the_lake_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    for part in ("checkpoints", "logs", "engine", "kafka"):
+        (tmp_path / "lake" / part).touch()
+    for command, part in (("engine start", "logs"), ("kafka start", "kafka")):
+        ran = run([*HEADWATERS, *command.split()], tmp_path / "lake")
+        said = f"headwaters: {tmp_path}/lake/{part} cannot be used: File exists\n"
+        assert (ran.returncode, ran.stderr) == (2, said), ran
+
+
+@pytest.mark.parametrize("command", [["engine", "start"], ["setup"]])
+def test_java_says_what_it_does_not_understand(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xwater")
+    ran = run([*HEADWATERS, *command], tmp_path / "lake")
+    assert ran.returncode == 2
+    assert re.fullmatch(
+        r"headwaters: \S+/java does not run with JAVA_TOOL_OPTIONS=-Xwater: "
+        r"Unrecognized option: -Xwater\n",
+        ran.stderr,
+    ), ran

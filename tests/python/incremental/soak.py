@@ -167,10 +167,10 @@ def main() -> int:
     os.environ["HEADWATERS_LAKE"] = str(record.parent / "soak-incremental")
     project = Project(ROOT)
     running = engines.start(project, port=0, settings=INTERPRETED)
-    os.environ["HEADWATERS_ENGINE"] = running.address
+    os.environ["HEADWATERS_ENGINE"] = running.remote
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.remote(running.address).getOrCreate()
+    spark = SparkSession.builder.remote(running.remote).getOrCreate()
     until = time.monotonic() + options.minutes * 60
     try:
         world = World(spark, SCHEMA, project.lake / "project")

@@ -1,0 +1,137 @@
+"""Who may talk to what headwaters starts: this machine alone, and of it only who has the token."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ingestion import Ingester, node
+from processes import family
+
+from headwaters.engine import Engine
+from headwaters.errors import WorkError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def listeners(pids: set[int]) -> dict[tuple[str, int], int]:
+    """`{(address, port): pid}` of the TCP sockets on which some processes listen."""
+    inodes = {}
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                target = str(file.readlink())
+                if target.startswith("socket:["):
+                    inodes[target[8:-1]] = pid
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:  # LISTEN
+                address, port = fields[1].split(":")
+                found[_address(address), int(port, 16)] = inodes[fields[9]]
+    return found
+
+
+def _address(text: str) -> str:
+    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
+    packed = b"".join(struct.pack("=I", word) for word in words)
+    family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
+    return socket.inet_ntop(family, packed)
+
+
+def _loopback(text: str) -> bool:
+    address = ip_address(text)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def test_engine_broker_and_ingestion_listen_on_loopback_alone(
+    engine: Engine, broker: str, ingester: Ingester
+) -> None:
+    ours = family(os.getpid())
+    assert {engine.pid, ingester.process.pid} <= ours
+    ingester.land("1.jsonl", '{"id": "a"}')
+    with ingester.running(node({"id": "string"}), every=60) as metrics:
+        while metrics().get('rows_total{stream="orders"}') != 1:
+            pass
+        found = listeners(family(os.getpid()))
+    ports = {port for _, port in found}
+    assert {engine.port, int(broker.rpartition(":")[2])} <= ports
+    # the engine's RPC, blocks and gRPC; the broker and its controller; an embedded Spark's RPC and
+    # blocks, its gateway to Python, and the metrics
+    assert len(found) >= 9
+    assert [place for place in found if not _loopback(place[0])] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [("", "No authentication token provided"), ("/;token=wrong", "Invalid authentication token")],
+)
+def test_the_engine_refuses_a_client_without_its_token(
+    more: str, said: str, engine: Engine, tmp_path: Path
+) -> None:
+    client = (
+        "import os, sys; from headwaters.dbt_session import _session\n"
+        "try: print(_session({}, {'spark.remote': sys.argv[1]}).sql('select 1').collect())\n"
+        "except Exception as error: print(error)\n"
+        "sys.stdout.flush(); os._exit(0)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", client, engine.address + more],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert said in ran.stdout, ran
+    assert "[Row(" not in ran.stdout
+
+
+def test_the_token_is_in_one_file_which_its_owner_alone_may_read(
+    engine: Engine, lake: Path, dbt: Any, new_project: Any, schema: str, tmp_path: Path
+) -> None:
+    folder = new_project({"models/silver/a.sql": "select 1 as id"})
+    dbt("--debug", "run", project_dir=folder, schema=schema)
+    secret = engine.token.encode()
+    assert len(secret) > 40
+    places = [*lake.rglob("*"), *tmp_path.rglob("*")]
+    having = [path for path in places if path.is_file() and secret in path.read_bytes()]
+    assert having == [lake / "engine" / "engine.json"]
+    assert oct(having[0].stat().st_mode & 0o777) == oct(0o600)
+    assert json.loads(having[0].read_text())["token"] == engine.token
+    commands = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if _open(file)]
+    assert len(commands) > 1 and not [line for line in commands if secret in line]
+    assert engine.token not in repr(engine) + engine.address
+
+
+def _open(file: Path) -> bool:
+    try:
+        file.read_bytes()
+    except OSError:  # it has ended
+        return False
+    return True
+
+
+def test_no_token_is_sent_while_another_listens_at_localhost(engine: Engine) -> None:
+    with socket.socket(socket.AF_INET6) as other:
+        try:
+            other.bind(("::1", engine.port))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        other.listen()
+        with pytest.raises(WorkError, match=rf"^another process listens at \[::1\]:{engine.port}"):
+            _ = engine.remote
+
+
+def test_spark_asks_its_own_processes_for_a_secret(spark: Any) -> None:
+    assert spark.conf.get("spark.authenticate") == "true"
