@@ -11,6 +11,8 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
 - `adapter.failure_of` runs a statement that may fail: Jinja cannot catch an error.
 - `adapter.commits_of`, `adapter.range_of`, … decide what macros only carry out:
   headwaters/incremental.
+- `adapter.erasure` begins the erasure of a person: headwaters/erasing.py.
+- What `dbt run-operation` is told is checked against the YAML of macros: headwaters/arguments.py.
 - Ctrl-C ends a run without dbt's stack trace.
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dbt.adapters.base.column import Column
@@ -26,11 +29,15 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt.plugins.manager import dbtPlugin
+from dbt.task.run_operation import RunOperationTask
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
+from headwaters.arguments import check_arguments
 from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
+from headwaters.erasing import Erasure, read_value
+from headwaters.errors import UserError
 from headwaters.incremental import commits, recovery, surroundings
 from headwaters.incremental.failures import lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of
@@ -43,7 +50,8 @@ class Headwaters(dbtPlugin):
         """Called by dbt once for each invocation."""
         end_on_interrupt()
         _add_up_table_properties()
-        _offer(run_response=_run_response, failure_of=_failure_of)
+        _check_operations()
+        _offer(run_response=_run_response, failure_of=_failure_of, erasure=_erasure)
         _offer(read_changes=_read_changes, readable_from=_readable_from)
         _offer(
             grouping_of=staticmethod(_grouping_of),
@@ -85,6 +93,27 @@ def _add_up_table_properties() -> None:
     # the same for what a model says in its SQL and in its YAML
     names = BaseConfig.mergebehavior["update"]
     names.extend(name for name in ("tblproperties", "maintenance") if name not in names)
+
+
+def _check_operations() -> None:
+    """Check the arguments of each of the project's own operations before it begins."""
+    running = RunOperationTask._run_unsafe
+    if getattr(running, "headwaters", False):
+        return
+
+    def run_checked(task: Any, package: str | None, name: str) -> Any:
+        project = task.config.project_name
+        macro = task.manifest.find_macro_by_name(name, project, package)
+        if macro is not None and macro.package_name == project:
+            declared = {argument.name: argument.type for argument in macro.arguments}
+            try:
+                check_arguments(name, declared, task.args.args)
+            except UserError as error:
+                raise CompilationError(str(error)) from None
+        return running(task, package, name)
+
+    setattr(run_checked, "headwaters", True)  # noqa: B010 - mypy knows no such field
+    setattr(RunOperationTask, "_run_unsafe", run_checked)  # noqa: B010 - a patch
 
 
 @dataclass
@@ -200,6 +229,24 @@ def _lost_feed(adapter: SparkAdapter, feed: str) -> str | None:
 
 def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
     return grouping_of((column.name, column.dtype) for column in columns)
+
+
+@available
+def _erasure(
+    adapter: SparkAdapter, kind: str, name: str, given: Any, columns: Sequence[str]
+) -> Erasure:
+    """The erasure of a subject, whose value `given` names the place of; see headwaters/erasing.py.
+
+    `name`: the column or kind under which a person named it.
+    """
+    try:
+        value = read_value(given, name, Path.cwd())
+    except UserError as error:
+        raise CompilationError(str(error)) from None
+    _, cursor = adapter.connections.add_query("select 1")
+    config = adapter.config
+    artifacts = [Path(config.project_target_path), Path(config.log_path)]
+    return Erasure(cursor._cursor._df.sparkSession, kind, value, columns, artifacts)
 
 
 def _offer(**methods: Any) -> None:

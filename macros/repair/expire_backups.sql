@@ -1,7 +1,14 @@
 {#- Drops the backups, and the tables that `drop` set aside, whose day has come. This cannot be undone, so it says so. -#}
 {% macro expire_backups(reason=none, dry_run=true) %}
     {%- if not dry_run -%}{%- do _need_reason('expire_backups', reason) -%}{%- endif -%}
-    {%- set expired = _backups() | selectattr('expired') | list -%}
+    {%- set due = _backups() | selectattr('expired') | list -%}
+    {%- set states = _states_of_all({}) if due else {} -%}
+    {%- set expired = [] -%}
+    {%- for backup in due -%}
+        {%- set clones = _clones_of(states[backup.name], states) | map(attribute='name') | list -%}
+        {%- if clones -%}{{ print('  ' ~ backup.name ~ ' is kept: ' ~ clones | join(', ') ~ ' is a shallow clone of it') }}
+        {%- else -%}{%- do expired.append(backup) -%}{%- endif -%}
+    {%- endfor -%}
     {%- for backup in expired -%}
         {{ print('- ' ~ backup.name ~ ': version ' ~ backup.version ~ ' of ' ~ backup.of ~ ', until ' ~ backup.expires) }}
     {%- endfor -%}

@@ -18,7 +18,10 @@
         {%- for identifier in _tables_in(schema) if modules.re.search('_version_\\d+$|__dropped_\\d+$', identifier) -%}
             {%- set relation = _quoted_name(schema, identifier) -%}
             {%- set properties = _as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
-            {%- if properties.get('headwaters.backup.of') -%}
+            {#- a clone of a backup has its properties as well, and is somebody's table: by its name it is no backup of that table -#}
+            {%- set original = (properties.get('headwaters.backup.of') or '').split('.', 1) -%}
+            {%- set names = modules.re.escape(original[-1]) ~ '(_version_' ~ properties.get('headwaters.backup.version') ~ '|__dropped_\\d+)' -%}
+            {%- if original[0] == schema and modules.re.fullmatch(names, identifier) -%}
                 {%- do backups.append({
                     'name': schema ~ '.' ~ identifier, 'relation': relation, 'of': properties['headwaters.backup.of'], 'version': properties['headwaters.backup.version'],
                     'expires': properties['headwaters.backup.expires'], 'reason': properties['headwaters.backup.reason'],

@@ -147,6 +147,15 @@ class Orders:
         said = [printed.getvalue()] if expect else [str(result.exception or ""), *result.messages]
         return "\n".join(said).replace(self.schema + "_", "").strip()
 
+    def arguments(self) -> dict[str, list[str]]:
+        """The arguments of each macro that people call, by its name."""
+        self.dbt("parse")
+        return {
+            macro.name: [argument.name for argument in macro.arguments]
+            for macro in self._manifest.macros.values()
+            if macro.package_name == "headwaters" and not macro.name.startswith("_")
+        }
+
     def answers(self, result: Any) -> dict[str, str]:
         """What each model said, by its name."""
         return {

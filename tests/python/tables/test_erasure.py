@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +12,16 @@ from typing import Any
 
 import pytest
 
+from headwaters.erasure import keyed_hash
 from tables.conftest import PERSON, PERSONAL, Orders
 
-ANN: dict[str, Any] = {"subject": {"customer": "ann"}}
+ANN: dict[str, Any] = {"subject": {"customer": {"env": "SUBJECT"}}}
+
+
+@pytest.fixture(autouse=True)
+def subject(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person who asks to be forgotten."""
+    monkeypatch.setenv("SUBJECT", "ann")
 
 
 # A stock strategy does not follow deletions; a source is partitioned by persons; one has an orphan.
@@ -36,7 +45,9 @@ ORPHAN = "part-of-a-killed-write.parquet"
 
 
 @pytest.mark.slow
-def test_a_person_is_erased_from_rows_and_files(orders: Orders) -> None:
+def test_a_person_is_erased_from_rows_and_files(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path, text in {**PERSONAL, **MORE}.items():
         if path != "models/gold/customer_totals.yml":
             orders.write(path, text)
@@ -72,7 +83,7 @@ def test_a_person_is_erased_from_rows_and_files(orders: Orders) -> None:
 
     before = orders.versions()
     dry = orders.operation("erase", **ANN).splitlines()
-    assert dry[1:] == [
+    assert [line for line in dry[1:] if "searched: " not in line] == [
         "    bronze.kept: 0 rows",
         "  - bronze.orders: 2 rows",
         "  - bronze.orders_quarantine: 1 rows",
@@ -89,15 +100,16 @@ def test_a_person_is_erased_from_rows_and_files(orders: Orders) -> None:
     ]
     assert "say why" in orders.operation("erase", expect=False, dry_run=False, **ANN)
     # what nobody has is a typing error, and no reason to rewrite and vacuum
-    wrong = {"subject": {"customer": "an"}, "reason": "x", "dry_run": False}
-    said = orders.operation("erase", expect=False, **wrong)
+    monkeypatch.setenv("SUBJECT", "an")
+    said = orders.operation("erase", expect=False, **ANN, reason="x", dry_run=False)
+    monkeypatch.setenv("SUBJECT", "ann")
     assert "no table has this customer, in no row and in no file; nothing was changed" in said
     assert orders.versions() == before
 
     done = {**ANN, "reason": "asked on 2026-03-01", "dry_run": False}
     deleted = orders.operation("erase", **done)
     assert "now `dbt run`, then run erase again" in deleted
-    assert "`dbt run` takes the deletion to gold.customer_totals, silver.silver_orders" in (
+    assert "`dbt run` propagates the deletion to gold.customer_totals, silver.silver_orders" in (
         orders.operation("erase", **done)
     )
     orders.dbt("run")
@@ -106,16 +118,23 @@ def test_a_person_is_erased_from_rows_and_files(orders: Orders) -> None:
         ("cyd", 1, 40),
     ]
 
+    # the ledger of an older release, whose hash was a plain one
+    orders.sql(
+        "create table {schema}_ops.erasures (at timestamp, subject string, sha256 string,"
+        " files bigint, table_name string, version bigint, files_left bigint, gone_by timestamp,"
+        " reason string, user string, invocation_id string) using delta"
+    )
     # retention keeps the files of older versions, and the report says until when
     kept = orders.operation("erase", **done)
     assert "that older versions need until " in kept
     assert "run erase again after the dates above" in kept
     with keeping_nothing(orders, f"{{schema}}_silver.{copy}", aside):
         proof = orders.operation("erase", **done).splitlines()
-    assert proof[-1] == "erase: proven: no row and no file has the value"
-    looked = [line for line in proof if "looked into" in line]
+    logs = r"no row has the value; \d+ files of logs do, until retention removes them: see above"
+    assert re.fullmatch(f"erase: {logs}", proof[-1])
+    looked = [line for line in proof if "rows; " in line]
     assert len(looked) == 10
-    assert all(line.endswith("looked into, the value is in none") for line in looked)
+    assert all("files searched, the value is in none; " in line for line in looked)
     assert orders.sql(
         "select count(*), sum(files_left), count_if(files > 0) > 3 from {schema}_ops.erasures"
         " where invocation_id = (select max_by(invocation_id, at) from {schema}_ops.erasures)"
@@ -163,10 +182,163 @@ def test_a_copy_that_says_nothing_of_itself_stops_the_erasure(unbuilt: Orders) -
         unbuilt.write(path, text.replace(f", {PERSON}", "") if gold else text)
     said = unbuilt.operation("erase", expect=False, **ANN)
     assert "customer_totals.customer has the name of a column with personal data" in said
-    said = unbuilt.operation("erase", expect=False, subject={"shoe size": 42})
+    said = unbuilt.operation("erase", expect=False, subject={"shoe size": {"env": "SUBJECT"}})
     assert "is no kind of personal data and no column of one" in said
     assert "Columns declare theirs in meta.pii: customer." in said
-    said = unbuilt.operation("erase", expect=False, subject={"customer": 7})
-    assert "the value of customer is not a text: without quotes YAML makes 7 of 007" in said
-    said = unbuilt.operation("erase", expect=False, subject={"customer": ""})
-    assert "subject must name one column or kind and its value" in said
+    for path, text in PERSONAL.items():
+        unbuilt.write(path, text)
+    for given in (7, "ann", {"value": "ann"}, {"env": "SUBJECT", "file": "x"}):
+        said = unbuilt.operation("erase", expect=False, subject={"customer": given})
+        assert "the value of customer is not to be in the command" in said
+        assert "{customer: {env: SUBJECT}}" in said
+    said = unbuilt.operation("erase", expect=False, subject={"customer": {"env": "NOT_SET"}})
+    assert "the environment variable NOT_SET must hold one value" in said
+    said = unbuilt.operation("erase", expect=False, subject={"customer": {"file": "nowhere"}})
+    assert "the file nowhere cannot be read" in said
+    said = unbuilt.operation("erase", expect=False, **ANN, reason="ann asked", dry_run=False)
+    assert "the reason names the person, and it is kept" in said
+
+
+ZOE = "Zoë/17-9"
+# A stream of files that dbt has not registered yet, and one whose tables it knows.
+STREAMS = {
+    "models/bronze/streams.yml": f"""
+sources:
+  - name: streams
+    schema: "{{{{ target.schema }}}}_bronze"
+    tables:
+      - name: new_{{name}}
+        config: {{meta: {{stream: {{from: files, path: landing/{{name}}, format: json}}}}}}
+        columns: [{{name: id, data_type: int}}, {{name: customer, data_type: string, {PERSON}}}]
+      - name: events
+        config: {{meta: {{stream: {{from: kafka, topics: [events], format: json}}}}}}
+        columns: [{{name: customer, data_type: string, {PERSON}}}]
+      - name: weather
+        config: {{meta: {{stream: {{from: kafka, topics: [weather], format: json}}}}}}
+        columns: [{{name: station, data_type: string}}]
+""",
+}
+RECORDS = [  # the person, as encoders write her
+    ("plain", '{"customer": "Zoë/17-9"}'),
+    ("python", r'{"customer": "Zo\u00eb/17-9"}'),
+    ("php", r'{"customer": "Zo\u00EB\/17-9"}'),
+    ("deep", r'{"who": [{"Zo\u00eb\u002f17-9": 1}]}'),
+    ("within", r'{"payload": "{\"customer\": \"Zo\\u00eb\\/17-9\"}"}'),
+    # others, and what nobody can parse
+    ("another", '{"customer": "Zoë/17-9-1"}'),
+    ("mentions", '{"customer": "x", "text": "not Zoë/17-9"}'),
+    ("broken", r'{"customer": "Zo\u00eb\/17-9"'),
+    ("nobody", '{"customer": "x"'),
+]
+
+
+@pytest.mark.slow
+def test_nobody_is_overlooked_where_a_stream_keeps_text(
+    unbuilt: Orders, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = unbuilt
+    monkeypatch.setenv("SUBJECT", ZOE)
+    name = orders.schema
+    for path, text in {**PERSONAL, **STREAMS}.items():
+        orders.write(path, text.replace("{name}", name))
+    values = ", ".join(f"('{kind}', r'{record}')" for kind, record in RECORDS)
+    quarantine = "{schema}_bronze.events_quarantine"
+    lineage = "cast(null as binary) as _key, 'x' as _source_file"
+    orders.sql(
+        f"create table {quarantine} using delta as"
+        f" select reason, cast(record as binary) as record, {lineage} from values {values}"
+        " as records(reason, record) union all select 'tombstone', null, cast(key as binary), 'x'"
+        f" from values ('{ZOE}'), ('{ZOE}-1'), (r'{{\"customer\":\"Zo\\u00eb/17-9\"}}')"
+        " as keys(key)"
+    )
+    events = "{schema}_bronze.events"
+    orders.sql(
+        f"create table {events} using delta as select * from values"
+        f" ('a', '{{\"by\": \"{ZOE}\"}}', null), ('b', '{{\"by\": \"{ZOE}-1\"}}', null),"
+        f" ('c', null, array(named_struct('key', 'who', 'value', cast('{ZOE}' as binary)))),"
+        f" ('{ZOE}', null, null) as events(customer, _rescued, _headers)"
+    )
+    # the stream of files: dbt knows its name only
+    warehouse = lake / "warehouse" / f"{name}_bronze.db" / f"new_{name}"
+    by_path = f"delta.`{warehouse}`"
+    orders.sql(f"create table {by_path} (id int, customer string, _source_file string) using delta")
+    orders.sql(f"insert into {by_path} values (1, '{ZOE}', 'y'), (2, 'x', 'y')")
+    landed = lake / "landing" / name
+    landed.mkdir(parents=True)
+    (landed / "a.jsonl").write_text('{"id": 1, "customer": "Zo\\u00eb\\/17-9"}\n{"id": 2}\n')
+    (landed / "b.parquet").write_bytes(b"PAR1")
+    orders.operation("delete_where", table="bronze.orders", predicate=f"customer <> '{ZOE}'"
+                     " and id = 1", reason="x", dry_run=False)  # fmt: skip
+
+    plan = orders.operation("erase", **ANN)
+    broken = sha(dict(RECORDS)["broken"])
+    counted = dict(re.findall(r"^  [- ] ([\w.]+): (\d+) rows", plan, re.MULTILINE))
+    assert counted == {
+        "bronze.orders": "0",
+        "bronze.events": "3",
+        "bronze.events_quarantine": "7",
+        f"bronze.new_{name}": "1",
+    }
+    question = "  ? bronze.events_quarantine: a record mentions the value and cannot be parsed: "
+    asked = f"sha2(cast(`record` as binary), 256) = '{broken}'"
+    assert question + asked in plan and plan.count("cannot be parsed: ") == 1
+    assert f"  ! landing/{name}/a.jsonl: 1 records" in plan
+    assert "  ! ops.operations: 1 operations name it" in plan
+    assert f"1 .parquet files in landing/{name}" in plan
+    assert "the Kafka topic events; the stream weather, which declares no customer" in plan
+
+    done = {**ANN, "reason": "request 115", "dry_run": False}
+    orders.operation("erase", **done)
+    left = "select reason from {q} order by 1".replace("{q}", quarantine)
+    assert orders.sql(left) == [
+        ("another",), ("broken",), ("mentions",), ("nobody",), ("tombstone",)
+    ]  # fmt: skip
+    assert orders.sql(f"select customer from {events}") == [("b",)]
+    assert orders.sql(f"select id from {by_path}") == [(2,)]
+    # the ledger, dbt's log and the landed file are cleaned, and the record is looked at
+    (landed / "a.jsonl").unlink()
+    (orders.folder / "logs" / "dbt.log").write_text("")
+    told = "where operation = 'delete_where'"
+    ids = orders.sql(f"select distinct operation_id from {{ops}} {told}")
+    orders.sql(f"delete from {{ops}} {told}")
+    assert len(ids) == 1
+    kept = orders.operation("erase", **done)
+    assert "1 records may: nobody can parse them" in kept
+    kept = orders.operation("erase", **done, keep=[broken[:12]])
+    assert "may: nobody" not in kept and "places beside" not in kept
+    assert "files of logs do, until retention removes them" in kept
+
+    # erase wrote the value into no commit, and the ledger has a keyed hash
+    for table in (events, quarantine):
+        for commit in orders.spark.sql(
+            f"describe history {table.replace('{schema}', name)}"
+        ).collect():
+            assert commit["version"] == 0 or ZOE not in str(commit)
+    rows = orders.sql("select * from {ops}") + orders.sql("select * from {schema}_ops.erasures")
+    assert ZOE not in str(rows) and hashlib.sha256(ZOE.encode()).hexdigest() not in str(rows)
+    key = lake / "erasure.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    digest = keyed_hash(bytes.fromhex(key.read_text().strip()), "customer", ZOE)
+    assert orders.sql("select distinct keyed_hash from {schema}_ops.erasures") == [(digest,)]
+    # nor into an artifact or a log of dbt
+    for file in [*(orders.folder / "target").rglob("*"), *(orders.folder / "logs").rglob("*")]:
+        if file.is_file():
+            assert ZOE.encode() not in file.read_bytes(), file
+
+    # what would come back after an erasure stops it
+    checkpoint = lake / "checkpoints" / "events"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "replay.json").write_text("{}")
+    said = orders.operation("erase", expect=False, **ANN)
+    assert "a replay of events was interrupted" in said
+    (checkpoint / "replay.json").unlink()
+    (checkpoint / "offsets").mkdir()
+    (checkpoint / "offsets" / "0").write_text("v1")
+    said = orders.operation("erase", expect=False, **ANN)
+    assert "a batch of events was interrupted" in said
+    shutil.rmtree(checkpoint)
+
+
+def sha(text: str) -> str:
+    """The SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -153,18 +153,41 @@ def test_a_killed_rewrite_has_its_checks_and_is_completed_by_the_next(shared: Or
     assert orders.sql(GOLD) == BUILT
 
 
-def test_a_killed_erasure_goes_on_where_it_stopped(shared: Orders) -> None:
+def test_a_killed_erasure_resumes_where_it_stopped(
+    shared: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     orders = shared
+    monkeypatch.setenv("SUBJECT", "ann")
     for path, text in PERSONAL.items():
         orders.write(path, text)
-    arguments: dict[str, Any] = {"subject": {"customer": "ann"}, "reason": "x", "dry_run": False}
-    anns = "select count(*) from {bronze} where customer = 'ann'"
+    arguments: dict[str, Any] = {
+        "subject": {"customer": {"env": "SUBJECT"}},
+        "reason": "x",
+        "dry_run": False,
+    }
+    orders.sql(
+        "create table {bronze}_quarantine using delta as"
+        """ select 'type' as reason, cast('{"customer": "ann"}' as binary) as record"""
+    )
+    anns = (
+        "select (select count(*) from {bronze} where customer = 'ann'),"
+        " (select count(*) from {bronze}_quarantine)"
+    )
     kill(orders, 2, "erase", arguments)
-    assert orders.sql(anns) == [(2,)]
+    assert orders.sql(anns) == [(2, 1)]
     kill(orders, 3, "erase", arguments)
-    assert orders.sql(anns) == [(0,)]
-    assert "`dbt run` takes the deletion to " in orders.operation("erase", **arguments)
+    assert orders.sql(anns) == [(0, 1)]
+    kill(orders, 2, "erase", arguments)
+    assert orders.sql(anns) == [(0, 1)]
+    assert "deleted from bronze.orders_quarantine;" in orders.operation("erase", **arguments)
+    assert orders.sql(anns) == [(0, 0)]
+    assert "`dbt run` propagates the deletion to " in orders.operation("erase", **arguments)
     orders.dbt("run")
     assert orders.sql(GOLD) == BUILT[1:]
-    kill(orders, 2, "erase", arguments)
+    # a search that was interrupted proves nothing, whichever tables it had done
+    kill(orders, 12, "erase", arguments)
+    assert orders.sql("show tables in {schema}_ops like 'erasures'") == []
     assert "no row has the value; " in orders.operation("erase", **arguments)
+    proof = "select table_name from {schema}_ops.erasures order by 1"
+    tables = (orders.bronze, f"{orders.bronze}_quarantine", orders.gold, orders.silver)
+    assert orders.sql(proof) == [(table,) for table in tables]

@@ -206,6 +206,14 @@ def test_backups_are_listed_and_go_when_their_day_has_come(shared: Orders) -> No
     assert dry_run.endswith("dry_run: false and a reason drop 1 tables for good")
     assert shared.spark.catalog.tableExists(copy)
     assert "say why" in shared.operation("expire_backups", expect=False, dry_run=False)
+    # a clone has the properties of the backup, and its files: it is neither dropped nor broken
+    clone = f"{shared.gold}_version_999"
+    shared.sql(f"create table {clone} shallow clone {copy}")
+    kept = shared.operation("expire_backups", dry_run=False, reason="expired").splitlines()
+    assert kept[0].endswith("is kept: gold.customer_totals_version_999 is a shallow clone of it")
+    assert kept[1:] == ["expire_backups: nothing to do"]
+    assert shared.sql(GOLD.replace("{gold}", clone)) == BUILT
+    shared.sql(f"drop table {clone}")
     shared.operation("expire_backups", dry_run=False, reason="expired")
     assert not shared.spark.catalog.tableExists(copy)
     assert shared.operation("list_backups") == "0 backups, 0 expired"

@@ -1,0 +1,465 @@
+"""The part of an erasure that is not SQL: the subject, what only decoding can tell, and files.
+
+`macros/repair/erase.sql` gets an `Erasure` from `adapter.erasure`. The subject's value is in no
+statement, so that no log, plan, commit or artifact has it: statements read it from the temporary
+view `headwaters_erased`, which lives as long as the session, and what is decided here is handed
+back as hashes of rows, in the view `headwaters_erased_rows`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from headwaters.checkpoint import Checkpoint
+from headwaters.erasure import (
+    Form,
+    Verdict,
+    fragment,
+    is_number,
+    keyed_hash,
+    log_holds,
+    spoken_of,
+    unescaped,
+    verdict,
+)
+from headwaters.errors import UserError
+from headwaters.project import Project
+
+REMEDY = (
+    "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "
+    "the value is: {%s: {env: SUBJECT}}, or {file: path} with a path that only you can read"
+)
+# Larger files are not read as one piece.
+LINE = 64 << 20
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Rows with texts that only decoding tells: how many hold the subject, by hash of the row.
+
+    `undecided` has the SHA-256 of each text that mentions it and cannot be parsed, with the place.
+    """
+
+    rows: int
+    hashes: list[str]
+    undecided: dict[str, str]
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Found:
+    """How many files there are, how many hold the subject, and when the newest was written."""
+
+    files: int
+    found: int
+    newest: int | None  # milliseconds
+
+
+@dataclass
+class Beside:
+    """What was found in files that are no table's, and what could not be read."""
+
+    searched: int = 0
+    found: list[str] = field(default_factory=list)
+    _unread: Counter[str] = field(default_factory=Counter)
+
+    def pass_over(self, what: str, number: int = 1) -> None:
+        """Count what is not read."""
+        self._unread[what] += number
+
+    @property
+    def unread(self) -> list[str]:
+        """What could not be read, or not usefully, as people read it."""
+        return [f"{number} {what}" if number else what for what, number in self._unread.items()]
+
+
+def read_value(given: Any, name: str, root: Path) -> str:
+    """The subject's value, from the environment or a file; raises UserError where it has none."""
+    if not isinstance(given, Mapping) or len(given) != 1 or not {"env", "file"} & set(given):
+        raise UserError(
+            f"erase: the value of {name} is not to be in the command: {REMEDY % name}. "
+            "Nothing was changed."
+        )
+    kind, where = next(iter(given.items()))
+    if not isinstance(where, str) or not where.strip():
+        raise UserError(f"erase: {kind} of {name} must be a {'name' if kind == 'env' else 'path'}.")
+    if kind == "env":
+        value = os.environ.get(where, "")
+    else:
+        try:
+            value = (root / where).read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"erase: the file {where} cannot be read: {error}.") from None
+    if not value.strip() or "\n" in value:
+        what = "environment variable" if kind == "env" else "file"
+        raise UserError(
+            f"erase: the {what} {where} must hold one value, as it is in the tables. "
+            "Nothing was changed."
+        )
+    return value
+
+
+class Erasure:
+    """One subject in one session of Spark."""
+
+    def __init__(
+        self, spark: Any, kind: str, value: str, columns: Sequence[str], artifacts: Sequence[Path]
+    ) -> None:
+        """`columns`: all that hold this kind; `artifacts`: where dbt writes files."""
+        self.kind, self.columns, self._artifacts = kind, list(columns), list(artifacts)
+        self._spark, self._value = spark, value
+        self._lake = Project.find().lake
+        rows = [(value, fragment(value).encode())]
+        view = spark.createDataFrame(rows, "_headwaters_value string, _headwaters_fragment binary")
+        view.createOrReplaceTempView("headwaters_erased")
+
+    def __repr__(self) -> str:
+        """Without the value: what is printed may be kept."""
+        return f"Erasure({self.kind})"
+
+    # --- the ledger's name of the subject
+
+    @property
+    def key(self) -> Path:
+        """The key of the ledger's hashes: in the lake, for its owner alone."""
+        return self._lake / "erasure.key"
+
+    def digest(self, make: bool) -> str | None:
+        """HMAC-SHA256 of the subject; None where there is no key yet and none is made."""
+        if not self.key.exists():
+            if not make:
+                return None
+            self.key.touch(mode=0o600, exist_ok=False)
+            self.key.write_text(secrets.token_hex(32) + "\n")
+        return keyed_hash(bytes.fromhex(self.key.read_text().strip()), self.kind, self._value)
+
+    def is_told(self, text: str) -> bool:
+        """Whether a text such as the reason names the subject."""
+        return spoken_of(f" {text} ", self._value, set(self.columns))
+
+    # --- rows
+
+    def rows(
+        self, source: str, excluded: str, texts: Sequence[Mapping[str, Any]], keep: Sequence[str]
+    ) -> Decided:
+        """Decide on the texts of rows. `excluded`: a condition on rows that are known already.
+
+        Each of `texts` has `sql` (binary), `name`, and the keywords of a Form. A text whose SHA-256
+        begins with one of `keep` was looked at by somebody, and is another's.
+        """
+        if not texts:
+            return Decided(0, [], {}, [])
+        listed = ", ".join(f"{t['sql']} as _text_{i}" for i, t in enumerate(texts))
+        # the cheap question first: what is neither there nor escaped cannot hold it
+        maybe = " or ".join(
+            f"contains({t['sql']}, s._headwaters_fragment) or contains({t['sql']}, X'5C75')"
+            f" or contains({t['sql']}, X'00')"
+            for t in texts
+        )
+        file = "_metadata.file_path" if source.startswith("parquet.") else "cast(null as string)"
+        found = self._spark.sql(
+            f"select {self.hash_of(texts)} as _hash, {listed}, {file} as _file from {source}"
+            f" cross join headwaters_erased as s where not coalesce({excluded}, false)"
+            f" and coalesce({maybe}, false)"
+        )
+        forms = [_form(text) for text in texts]
+        rows = 0
+        hashes: dict[str, None] = {}
+        undecided: dict[str, str] = {}
+        files: dict[str, None] = {}
+        for row in found.toLocalIterator():
+            said, open_ = Verdict.ABSENT, {}
+            for at, form in enumerate(forms):
+                raw = None if row[f"_text_{at}"] is None else bytes(row[f"_text_{at}"])
+                one = verdict(raw, self._value, form)
+                if one is Verdict.UNDECIDED:
+                    mark = hashlib.sha256(raw or b"").hexdigest()
+                    if mark.startswith(tuple(keep)):
+                        continue
+                    open_[mark] = str(texts[at]["sql"])
+                said |= one
+            if said is Verdict.PRESENT:
+                rows += 1
+                hashes[row["_hash"]] = None
+            else:
+                undecided |= open_
+            if said is not Verdict.ABSENT:
+                files[row["_file"]] = None
+        return Decided(rows, list(hashes), undecided, list(files))
+
+    def spoken_of_in(self, source: str, columns: Sequence[str], identity: str) -> list[str]:
+        """Which rows of a ledger name the subject in one of their texts."""
+        text = f"concat_ws(' ', {', '.join(columns)})"
+        rows = self._spark.sql(
+            f"select {identity} as _id, {text} as _text from {source} cross join headwaters_erased"
+            f" where contains(cast({text} as binary), _headwaters_fragment)"
+            f" or contains({text}, r'\\u')"
+        )
+        names = set(self.columns)
+        return sorted(
+            {
+                row["_id"]
+                for row in rows.toLocalIterator()
+                if spoken_of(unescaped(row["_text"]), self._value, names)
+            }
+        )
+
+    @staticmethod
+    def hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
+        """SQL of what tells rows apart by their texts: rows of one hash hold the same."""
+        parts = ", ".join(f"hex({text['sql']}) as _{at}" for at, text in enumerate(texts))
+        return f"sha2(to_json(struct({parts})), 256)"
+
+    def stage(self, hashes: Sequence[str]) -> None:
+        """Put hashes of rows into the view `headwaters_erased_rows`, to be joined with."""
+        view = self._spark.createDataFrame([(one,) for one in hashes], "_headwaters_hash string")
+        view.createOrReplaceTempView("headwaters_erased_rows")
+
+    # --- files of tables
+
+    def data_files(
+        self,
+        location: str,
+        columns: Sequence[str],
+        texts: Sequence[Mapping[str, Any]],
+        keep: Sequence[str],
+    ) -> Found:
+        """In how many Parquet files of a table's folder the subject is, change files included.
+
+        Files that no commit names are among them. Columns that a table is partitioned by are not in
+        its files but in the names of folders.
+        """
+        root = location.replace("`", "``")
+        # _delta_log is always there, so that the path names something without change files
+        listed = [
+            row["path"]
+            for row in self._listed(root, root + "/{_change_data,_delta_log}")
+            if row["path"].endswith(".parquet") and "/_delta_log/" not in row["path"]
+        ]
+        by_folder = Counter(path.rpartition("/")[0] for path in listed)
+        found = 0
+        with self._files_of_any_table():
+            for folder, files in sorted(by_folder.items()):
+                found += (
+                    files
+                    if self._is_partition(folder, columns)
+                    else self._in_folder(folder, columns, texts, keep)
+                )
+        return Found(len(listed), found, None)
+
+    def _is_partition(self, folder: str, columns: Sequence[str]) -> bool:
+        parts = [unquote(part).partition("=") for part in folder.split("/")]
+        names = {column.lower() for column in columns}
+        return any(name.lower() in names and text == self._value for name, _, text in parts)
+
+    def _in_folder(
+        self,
+        folder: str,
+        columns: Sequence[str],
+        texts: Sequence[Mapping[str, Any]],
+        keep: Sequence[str],
+    ) -> int:
+        # by its files: Spark takes a folder with a Delta log for no other table
+        source = f"parquet.`{folder.replace('`', '``')}/*.parquet`"
+        there = {name.lower() for name in self._spark.sql(f"select * from {source}").columns}
+        files: set[str] = set()
+        plain = [_quoted(column) for column in columns if column.lower() in there]
+        if plain:
+            equal = " or ".join(f"cast({c} as string) = s._headwaters_value" for c in plain)
+            found = self._spark.sql(
+                f"select distinct _metadata.file_path as path from {source}"
+                f" cross join headwaters_erased as s where {equal}"
+            )
+            files = {row["path"] for row in found.collect()}
+        held = [text for text in texts if str(text["column"]).lower() in there]
+        return len(files | set(self.rows(source, "false", held, keep).files))
+
+    def _listed(self, *paths: str) -> list[Any]:
+        one = (
+            "select path, unix_millis(modificationTime) as at"
+            " from binaryFile.`{}` with ('recursiveFileLookup' = 'true')"
+        )
+        listed = " union all ".join(one.format(path) for path in paths)
+        found: list[Any] = self._spark.sql(listed).collect()
+        return found
+
+    @contextmanager
+    def _files_of_any_table(self) -> Iterator[None]:
+        """Let Spark read Parquet files that lie in a Delta table's folder."""
+        settings = {
+            "spark.databricks.delta.formatCheck.enabled": "false",
+            "spark.sql.parquet.mergeSchema": "true",
+        }
+        for name, value in settings.items():
+            self._spark.sql(f"set `{name}` = {value}")
+        try:
+            yield
+        finally:
+            for name in settings:
+                self._spark.sql(f"reset `{name}`")
+
+    def log_files(
+        self, location: str, columns: Sequence[str], texts: Sequence[Mapping[str, Any]], prefix: int
+    ) -> Found:
+        """In how many files of a table's log the subject is: commits, checksums, checkpoints."""
+        log = f"{location}/_delta_log".replace("`", "``")
+        written = {row["path"]: row["at"] for row in self._listed(log)}
+        forms = {str(text["column"]): _form(text) for text in texts}
+        sources = [f"select _metadata.file_path as path, value from text.`{log}/*.{{json,crc}}`"]
+        for folder in sorted({p.rpartition("/")[0] for p in written if p.endswith(".parquet")}):
+            source = f"parquet.`{folder.replace('`', '``')}/*.parquet`"
+            sources.append(
+                f"select _metadata.file_path as path, to_json(struct(*)) as value from {source}"
+            )
+        found: set[str] = set()
+        with self._files_of_any_table():
+            for source in sources:
+                lines = self._spark.sql(
+                    f"select path, value from ({source}) cross join headwaters_erased as s"
+                    " where contains(cast(value as binary), s._headwaters_fragment)"
+                    " or contains(value, r'\\u')"
+                )
+                for row in lines.toLocalIterator():
+                    path = row["path"]
+                    if path not in found and log_holds(
+                        row["value"], self._value, columns, forms, prefix
+                    ):
+                        found.add(path)
+        newest = max((_at(written, path) for path in found), default=None)
+        return Found(len(written), len(found), newest)
+
+    # --- what is beside the tables
+
+    def interrupted(self, streams: Sequence[str]) -> str | None:
+        """Why records of a stream may yet come back from a batch or a replay; None if none may."""
+        for name in streams:
+            checkpoint = Checkpoint(self._lake / "checkpoints" / name)
+            if (checkpoint.path / "replay.json").exists():
+                return (
+                    f"a replay of {name} was interrupted or is still running, and would bring "
+                    f"records back: run `headwaters replay --select {name} --apply` first"
+                )
+            if checkpoint.unfinished and not _is_held(checkpoint):
+                return (
+                    f"a batch of {name} was interrupted, and is read again by the next run: run "
+                    f"`headwaters ingest --select {name}` first"
+                )
+        return None
+
+    @cached_property
+    def is_searchable(self) -> bool:
+        """Whether logs and artifacts can be searched for the value: 7 is in each of them."""
+        return not is_number(self._value) and len(self._value) >= 4
+
+    def beside(self, landings: Mapping[str, Mapping[str, Any]]) -> Beside:
+        """Search what landed, record by record, and checkpoints, logs and artifacts as texts.
+
+        `landings`: the folder of each stream of files, in the lake, with the keywords of its Form.
+        """
+        result = Beside()
+        for folder, said in landings.items():
+            place, form = self._lake / folder, _form(said)
+            if not place.is_dir():
+                result.pass_over(f"the folder {folder}, which is not on this machine", 0)
+            for file in _files(place):
+                self._search_records(file, form, result)
+        places = [self._lake / "checkpoints", self._lake / "logs", *self._artifacts]
+        if not self.is_searchable:
+            result.pass_over("logs and artifacts: a number or a short value is in each of them", 0)
+            places = []
+        for file in dict.fromkeys(file for place in places for file in _files(place)):
+            result.searched += 1
+            if self._is_mentioned(file):
+                result.found.append(f"{self._shown(file)}: mentions it")
+        return result
+
+    def _search_records(self, file: Path, form: Form, result: Beside) -> None:
+        name = verdict(self._shown(file).encode(), self._value, Form("path"))
+        if name is Verdict.PRESENT:
+            result.found.append(f"{self._shown(file)}: is named after it")
+        if file.suffix.lower() not in ("", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt"):
+            result.pass_over(f"{file.suffix} files in {self._shown(file.parent)}")
+            return
+        result.searched += 1
+        part = fragment(self._value).encode()
+        said: Counter[Verdict] = Counter()
+        with file.open("rb") as lines:
+            for line in _lines(lines):
+                if part in line or b"\\u" in line or b"\x00" in line:
+                    said[verdict(line.strip(), self._value, form)] += 1
+        if said[Verdict.PRESENT]:
+            result.found.append(f"{self._shown(file)}: {said[Verdict.PRESENT]} records")
+        if said[Verdict.UNDECIDED]:
+            result.found.append(
+                f"{self._shown(file)}: {said[Verdict.UNDECIDED]} lines that cannot be parsed"
+            )
+
+    def _is_mentioned(self, file: Path) -> bool:
+        parts = {self._value.encode(), self._value.encode("unicode_escape")}
+        word = b"|".join(re.escape(part) for part in parts)
+        pattern = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + word + rb")(?![A-Za-z0-9_-])")
+        with file.open("rb") as lines:
+            return any(pattern.search(line) for line in _lines(lines))
+
+    def _shown(self, file: Path) -> str:
+        for root in (self._lake, Path.cwd()):
+            if file.is_relative_to(root):
+                return str(file.relative_to(root))
+        return str(file)
+
+
+def _form(said: Mapping[str, Any]) -> Form:
+    return Form(
+        name=said.get("form") or "any",
+        others=frozenset(str(name).lower() for name in said.get("others") or ()),
+        columns=tuple(said.get("columns") or ()),
+        options={str(k): str(v) for k, v in (said.get("options") or {}).items()},
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _at(written: Mapping[str, int], path: str) -> int:
+    """Spark writes paths of files in two ways, by where it says them."""
+    name = path.rpartition("/")[2]
+    return max(
+        (at for other, at in written.items() if other.endswith(f"/{name}")),
+        default=int(datetime.now(UTC).timestamp() * 1000),
+    )
+
+
+def _is_held(checkpoint: Checkpoint) -> bool:
+    try:
+        with (checkpoint.path / ".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def _files(place: Path) -> list[Path]:
+    if place.is_file():
+        return [place]
+    return sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+def _lines(file: Any) -> Iterator[bytes]:
+    while line := file.readline(LINE):
+        yield line
