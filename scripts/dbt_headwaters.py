@@ -38,7 +38,7 @@ from headwaters.arguments import check_arguments
 from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError
-from headwaters.incremental import commits, recovery, surroundings
+from headwaters.incremental import bounds, commits, recovery, surroundings
 from headwaters.incremental.failures import lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of
 
@@ -65,6 +65,9 @@ class Headwaters(dbtPlugin):
             since=staticmethod(recovery.since),
             signature=staticmethod(recovery.signature),
             surroundings=_surroundings,
+            bounds_of=staticmethod(bounds.bounds_of),
+            within_bounds=staticmethod(bounds.within_bounds),
+            has_keys=staticmethod(bounds.has_keys),
         )
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):

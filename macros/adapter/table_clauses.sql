@@ -22,6 +22,16 @@
 {% endmacro %}
 
 
+{#- dbt-spark does not quote the columns; those that a project has quoted itself stay as they are. -#}
+{% macro spark__partition_cols(label, required=false) %}
+    {%- set columns = [] -%}
+    {%- for column in _as_list(config.get('partition_by')) -%}{%- do columns.append(column if column.startswith('`') else _quote(column)) -%}{%- endfor -%}
+    {%- if columns %}
+{{ label }} ({{ columns | join(', ') }})
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- `cluster_by` is Delta's liquid clustering; dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which Delta does not have. -#}
 {% macro spark__clustered_cols(label, required=false) %}
     {%- if config.get('cluster_by') %}

@@ -7,14 +7,14 @@
     {%- endif -%}
     {%- set present = namespace(rows=look.updated + look.deleted) -%}
     {%- if look.rows > look.distinct -%}
-        {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1 limit 3') -%}
+        {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1') -%}
     {%- elif look.inserted and check_target -%}
         {%- if look.has_keys -%}
             {%- set present.rows = run_query('select count(*) from ' ~ target ~ ' where ' ~ look.has_keys).rows[0][0] | int -%}
         {%- endif -%}
         {%- if not look.has_keys or present.rows != look.updated + look.deleted -%}
             {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ _quoted(keys, 't') | join(', ') ~ ' from ' ~ target ~ ' as t left semi join ' ~ stage
-                ~ " as s on s._operation = 'insert' and "  ~ equals(keys, 't', 's') ~ ' where ' ~ look.within_keys ~ ' limit 3') -%}
+                ~ " as s on s._operation = 'insert' and "  ~ equals(keys, 't', 's') ~ ' where ' ~ look.within_keys) -%}
         {%- endif -%}
     {%- endif -%}
     {%- if look.rows > 0 and look.rows == look.inserted -%}
@@ -22,7 +22,7 @@
     {%- elif look.rows > 0 and look.has_keys -%}
         {%- do run_query(_insert_sql(target, stage, settings, look.has_keys ~ look.lies_there)) -%}
         {%- if check_target and not look.inserted -%}
-            {%- set present.rows = _rows_deleted_last(target) -%}
+            {%- set present.rows = _rows_replaced(target, look.has_keys ~ look.lies_there) -%}
         {%- endif -%}
     {%- elif look.rows > 0 -%}
         {%- set present.rows = (run_query(_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int) - look.inserted -%}
@@ -36,13 +36,24 @@
 
 {#- Fails if the query finds a key, before anything is written. -#}
 {% macro _refuse_repeated_keys(target, stage, keys, query) %}
-    {%- set found = run_query(query).rows -%}
+    {%- set found = run_query('select ' ~ _shown(keys) | join(', ') ~ ' from (\n' ~ query ~ '\n) limit 3').rows -%}
     {%- if found | length -%}
         {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
         {%- set examples = [] -%}
         {%- for row in found -%}{%- do examples.append(row.values() | join(', ')) -%}{%- endfor -%}
         {{ exceptions.raise_compiler_error(_repeated_keys_text(target, keys) | replace('%s', examples | join('; '))) }}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- Keys as a message shows them: in one line, as text that is text. -#}
+{% macro _shown(keys) %}
+    {%- set shown = [] -%}
+    {%- for key in _quoted(keys) -%}
+        {%- set text = 'cast(' ~ key ~ ' as string)' -%}
+        {%- do shown.append("coalesce(if(typeof(" ~ key ~ ") = 'binary', concat('0x', hex(" ~ text ~ ')), regexp_replace(make_valid_utf8(left(' ~ text ~ ", 100)), '[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]', ' ')), 'None')") -%}
+    {%- endfor -%}
+    {{ return(shown) }}
 {% endmacro %}
 
 
@@ -56,8 +67,9 @@
         {%- do integers.append(column.name) -%}
     {%- endfor -%}
     {%- if not integers -%}{{ return(true) }}{%- endif -%}
-    {%- set number = 'cast(' ~ adapter.quote(integers[-1]) ~ ' as bigint)' -%}
-    {%- set others = _quoted(keys | reject('equalto', integers[-1]) | list) -%}
+    {%- set number = 'cast(' ~ _quote(integers[-1]) ~ ' as bigint)' -%}
+    {%- set others = [] -%}
+    {%- for key in keys if key | lower != integers[-1] | lower -%}{%- do others.append(_quote(key)) -%}{%- endfor -%}
     {{ return(run_query(
         'select 1 from (\n' ~ sql ~ '\n) group by ' ~ (others + ['shiftright(' ~ number ~ ', 6)']) | join(', ')
         ~ ' having count(*) > coalesce(bit_count(bit_or(shiftleft(1L, cast(' ~ number ~ ' & 63 as int)))), 1) limit 1'
@@ -77,12 +89,10 @@
 {#- SQL that computes its rows by key, which fails at a key that comes twice, in the statement that writes and before its commit. The rows
     of a key lie together already, so that counting them costs a sort; asking first would compute everything a second time. -#}
 {% macro _one_row_a_key_sql(target, keys, sql) %}
-    {%- set shown = [] -%}
-    {%- for key in _quoted(keys) -%}{%- do shown.append("coalesce(cast(" ~ key ~ " as string), 'None')") -%}{%- endfor -%}
     {%- set text = _repeated_keys_text(target, keys).split('%s') -%}
     {{ return(
         'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ _quoted(keys) | join(', ') ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('
-        ~ string_literal(text[0]) ~ ", concat_ws(', ', " ~ shown | join(', ') ~ '), ' ~ string_literal(text[1]) ~ ')), true)'
+        ~ string_literal(text[0]) ~ ", concat_ws(', ', " ~ _shown(keys) | join(', ') ~ '), ' ~ string_literal(text[1]) ~ ')), true)'
     ) }}
 {% endmacro %}
 
@@ -108,23 +118,22 @@
     {%- set is_replaceable = _is_replaceable(keys, settings, detail) -%}
     {%- if is_replaceable -%}
         {%- set columns = columns + _prune_columns(settings) -%}
-        {%- set key = adapter.quote(keys[0]) -%}
-        {%- do expressions.append('(select to_json(collect_set(cast(' ~ key ~ ' as string))) from (select ' ~ key ~ ' from ' ~ stage ~ ' limit 1001)) as some_keys') -%}
+        {%- set key = _quote(keys[0]) -%}
+        {%- do expressions.append('(select ' ~ _values_as_json(key) ~ ' from (select ' ~ key ~ ' from ' ~ stage ~ ' limit 1001)) as some_keys') -%}
     {%- endif -%}
     {%- set row = run_query('select ' ~ (expressions + _bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
     {%- set names = dict(zip(before, _prune_columns(settings))) -%}
     {%- set bounds = _bounds_of(row, columns) -%}
-    {#- Delta keeps an empty text in a column that a table is partitioned by as null -#}
-    {%- for bound in bounds[keys | length:] if bound.least == '' -%}{%- do bound.update({'nulls': true}) -%}{%- endfor -%}
     {%- set distinct = row['distinct_keys'] | int -%}
     {#- where a row lay before, or lies now -#}
-    {%- set lies_there = ' and (' ~ _within_bounds(bounds[1:1 + before | length], names=names) ~ ' or ' ~ _within_bounds(bounds[1 + before | length:]) ~ ')' -%}
+    {%- set lies_there = ' and (' ~ _within_bounds(bounds[1:1 + before | length], names=names, is_parsed_again=true) ~ ' or '
+        ~ _within_bounds(bounds[1 + before | length:], is_parsed_again=true) ~ ')' -%}
     {{ return({
         'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
         'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
         'within': _within_bounds(bounds[:(keys + before) | length], 't', names), 'within_keys': _within_bounds(bounds[:keys | length], 't'),
         'stage_type': row['stage_type'], 'target_type': row['target_type'],
-        'has_keys': _has_keys(bounds[0], distinct, fromjson(row['some_keys'])) if is_replaceable else none,
+        'has_keys': adapter.has_keys(bounds[0], distinct, row['some_keys']) if is_replaceable else none,
         'lies_there': lies_there if before and is_replaceable else '',
     }) }}
 {% endmacro %}
@@ -148,18 +157,6 @@
 {% endmacro %}
 
 
-{#- A condition on the target that holds for the rows of a stage's keys, and for no other: where the values of the one key column are few,
-    or have no gap between them. None where there is no such condition. -#}
-{% macro _has_keys(key, distinct, some_keys) %}
-    {%- if _is_integer(key.type) and not key.nulls and (key.greatest | int) - (key.least | int) + 1 == distinct -%}
-        {{ return(_within_bounds([key])) }}
-    {%- elif distinct <= 1000 and (_is_integer(key.type) or key.type == 'string') -%}
-        {{ return(_within_bounds([dict(key, values=some_keys)])) }}
-    {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {% macro _is_integer(type) %}
     {{ return(type in ['tinyint', 'smallint', 'int', 'bigint']) }}
 {% endmacro %}
@@ -172,15 +169,26 @@
     {%- set words = ['current_path', 'false', 'from', 'not', 'null', 'select', 'true', 'values'] -%}
     {{ return(
         (_as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true'
-        and keys | length == 1 and keys[0] not in _as_names(detail['partitionColumns'])
+        and keys | length == 1 and keys[0] | lower not in _as_names(detail['partitionColumns']) | map('lower')
         and not (keys + _prune_columns(settings)) | map('lower') | select('in', words) | list
     ) }}
 {% endmacro %}
 
 
-{#- How many rows of a table the last of its replacements by a condition deleted. -#}
-{% macro _rows_deleted_last(relation) %}
-    {{ return((_history(relation, 10) | selectattr('parameters.predicate') | first).metrics.get('numDeletedRows', 0) | int) }}
+{#- How many rows the replacement by a condition deleted that this run just made, after its note. Delta does not say it where nothing was inserted and
+    only whole files went, and makes no commit where there was nothing to do. -#}
+{% macro _rows_replaced(relation, condition) %}
+    {%- set made = namespace(commit=none, noted=false) -%}
+    {%- for commit in _history(relation, 10) if not made.noted -%}
+        {%- set made.noted = commit.operation == 'SET TBLPROPERTIES' -%}
+        {%- if commit.operation == 'WRITE' and commit.parameters.get('predicate') -%}{%- set made.commit = commit -%}{%- endif -%}
+    {%- endfor -%}
+    {%- if made.commit is none -%}
+        {{ return(0) }}
+    {%- elif 'numDeletedRows' in made.commit.metrics or made.commit.metrics.get('numRemovedFiles', 0) | int == 0 -%}
+        {{ return(made.commit.metrics.get('numDeletedRows', 0) | int) }}
+    {%- endif -%}
+    {{ return(run_query('select count(*) from ' ~ relation ~ ' version as of ' ~ (made.commit.version - 1) ~ ' where ' ~ condition).rows[0][0] | int) }}
 {% endmacro %}
 
 
@@ -189,7 +197,7 @@
 {% macro _merge_sql(target, stage, keys, look) %}
     {%- set conditions = [] -%}
     {%- for key in keys -%}
-        {%- do conditions.append('t.' ~ adapter.quote(key) ~ (' <=> ' if look.nulls[loop.index0] else ' = ') ~ 's.' ~ adapter.quote(key)) -%}
+        {%- do conditions.append('t.' ~ _quote(key) ~ (' <=> ' if look.nulls[loop.index0] else ' = ') ~ 's.' ~ _quote(key)) -%}
     {%- endfor -%}
     {%- set clauses = [] -%}
     {%- if look.deleted -%}{%- do clauses.append("when matched and s._operation = 'delete' then delete") -%}{%- endif -%}

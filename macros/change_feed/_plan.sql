@@ -4,6 +4,7 @@
     it), interrupted (the name of a run that did not finish), and seen (the newest commit of the target, which the plan is made from). -#}
 {% macro _plan(strategy, relation, exists, sql, settings, full_refresh=false) %}
     {%- set inputs = _inputs_of(sql) -%}
+    {%- for spec in inputs if spec.kind == 'affected' -%}{%- do spec.update({'stored': _partitions_among(spec.key, settings)}) -%}{%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'interrupted': none, 'seen': none, 'same_sql': false} -%}
     {%- if not exists -%}
         {{ return(dict(plan, reason='first run')) }}
@@ -21,7 +22,7 @@
     {%- elif state.sql != _built_by(strategy, sql, settings) -%}
         {{ return(dict(plan, reason='the SQL and settings of the model are not what built the table')) }}
     {%- endif -%}
-    {%- if _as_names(state.detail['partitionColumns']) != _as_list(settings.get('partition_by')) and not (_as_list(settings.get('partition_by')) and _as_names(state.detail['clusteringColumns'])) -%}
+    {%- if _as_names(state.detail['partitionColumns']) | map('lower') | list != _as_list(settings.get('partition_by')) | map('lower') | list and not (_as_list(settings.get('partition_by')) and _as_names(state.detail['clusteringColumns'])) -%}
         {{ return(dict(plan, reason='the table is not partitioned as the model says')) }}
     {%- endif -%}
     {%- do plan.update({'same_sql': true}) -%}

@@ -33,6 +33,18 @@
 {% endmacro %}
 
 
+{#- Columns that a setting names, in the letters that the model has: Delta does not find a column to cluster by in others. -#}
+{% macro _spelled(names, columns) %}
+    {%- set spelled = [] -%}
+    {%- for name in _as_list(names) -%}
+        {%- set same = namespace(name=name) -%}
+        {%- for column in columns if column.name | lower == name | lower -%}{%- set same.name = column.name -%}{%- endfor -%}
+        {%- do spelled.append(same.name) -%}
+    {%- endfor -%}
+    {{ return(spelled) }}
+{% endmacro %}
+
+
 {% macro _stage_sql(strategy, target, sql, plan, settings, columns, bounds) %}
     {%- if strategy == 'change_feed' -%}
         {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
@@ -94,7 +106,7 @@
         {{ return(columns) }}
     {%- endif -%}
     {%- for column in _as_list(settings.get('partition_by')) + _as_list(settings.get('cluster_by')) + _as_list(settings.get('prune_by'))
-        if column not in columns and column not in _as_list(settings.get('unique_key')) -%}
+        if column | lower not in (columns + _as_list(settings.get('unique_key'))) | map('lower') -%}
         {%- do columns.append(column) -%}
     {%- endfor -%}
     {{ return(columns) }}
@@ -106,7 +118,7 @@
 {% macro _before_sql(settings, row=none) %}
     {%- set columns = [] -%}
     {%- for column in _prune_columns(settings) -%}
-        {%- do columns.append(', ' ~ (row ~ '.' if row else '') ~ adapter.quote(column) ~ ' as _before_' ~ loop.index) -%}
+        {%- do columns.append(', ' ~ (row ~ '.' if row else '') ~ _quote(column) ~ ' as _before_' ~ loop.index) -%}
     {%- endfor -%}
     {{ return(columns | join) }}
 {% endmacro %}
@@ -167,7 +179,9 @@
         {{ return((plan.inputs | selectattr('kind', 'equalto', 'affected') | list)[0].key | list | sort) }}
     {%- endif -%}
     {%- set keys = _as_list(settings.get('unique_key')) -%}
-    {{ return(keys + (_as_list(settings.get('prune_by')) | reject('in', keys) | list)) }}
+    {%- set columns = keys | list -%}
+    {%- for column in _as_list(settings.get('prune_by')) if column | lower not in columns | map('lower') -%}{%- do columns.append(column) -%}{%- endfor -%}
+    {{ return(columns) }}
 {% endmacro %}
 
 
@@ -182,9 +196,16 @@
 {% macro _key_columns(spec, alias) %}
     {%- set columns = [] -%}
     {%- for name in spec.key | sort -%}
-        {%- do columns.append(alias ~ '.' ~ adapter.quote(spec.key[name]) ~ ' as ' ~ adapter.quote(name)) -%}
+        {%- do columns.append(_key_value(spec, name, alias) ~ ' as ' ~ _quote(name)) -%}
     {%- endfor -%}
     {{ return(columns | join(', ')) }}
+{% endmacro %}
+
+
+{#- One column of it, as the model's table has it. Inputs without `stored` are those of a model that is not planned. -#}
+{% macro _key_value(spec, name, alias) %}
+    {%- set value = alias ~ '.' ~ _quote(spec.key[name]) -%}
+    {{ return(_stored(value) if name in spec.get('stored', []) else value) }}
 {% endmacro %}
 
 
@@ -213,9 +234,12 @@
         {%- set keyed = '_via' if spec.via else '_input' -%}
         {%- set conditions = [] -%}
         {%- for name in spec.key -%}
-            {%- do conditions.append(keyed ~ '.' ~ adapter.quote(spec.key[name]) ~ ' <=> _touched.' ~ adapter.quote(name)) -%}
+            {%- do conditions.append(_key_value(spec, name, keyed) ~ ' <=> _touched.' ~ _quote(name)) -%}
         {%- endfor -%}
-        {%- set of_touched_keys = ' left semi join ' ~ touched ~ ' on ' ~ conditions | join(' and ') ~ ' where ' ~ _within_bounds(bounds, keyed, spec.key) -%}
+        {#- what is NULL in the table may be an empty text in the input -#}
+        {%- set known = [] -%}
+        {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor -%}
+        {%- set of_touched_keys = ' left semi join ' ~ touched ~ ' on ' ~ conditions | join(' and ') ~ ' where ' ~ _within_bounds(known, keyed, spec.key) -%}
         {%- if spec.via -%}
             {%- do restricted.update({spec.text: '(select _input.* from ' ~ _input_sql(spec) ~ ' as _input left semi join (select _via.* from ' ~ _via_sql(spec, affected)
                 ~ ' as _via' ~ of_touched_keys ~ ') as _via on ' ~ equals(spec.on, '_input', '_via') ~ ')'}) -%}
@@ -258,9 +282,9 @@
 
 
 {% macro _signed_result_sql(sql, settings, columns) %}
-    {%- set expressions = _quoted(settings.get('unique_key')) -%}
+    {%- set expressions = _quoted(_spelled(settings.get('unique_key'), columns)) -%}
     {%- for measure in _signed_columns(columns, settings) -%}
-        {%- do expressions.append('coalesce(' ~ adapter.quote(measure.name) ~ ', 0) as ' ~ adapter.quote(measure.name)) -%}
+        {%- do expressions.append('coalesce(' ~ _quote(measure.name) ~ ', 0) as ' ~ _quote(measure.name)) -%}
     {%- endfor -%}
     {{ return(_with_derived_sql('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n)', settings)) }}
 {% endmacro %}
@@ -269,7 +293,7 @@
 {% macro _with_derived_sql(sql, settings) %}
     {%- set expressions = ['*'] -%}
     {%- for name, expression in settings.get('derived', {}).items() -%}
-        {%- do expressions.append(expression ~ ' as ' ~ adapter.quote(name)) -%}
+        {%- do expressions.append(expression ~ ' as ' ~ _quote(name)) -%}
     {%- endfor -%}
     {{ return('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n)') }}
 {% endmacro %}
@@ -292,13 +316,13 @@
     {%- set sums = _quoted(keys, '_delta') -%}
     {%- set moved = [] -%}
     {%- for measure in _signed_columns(columns, settings) -%}
-        {%- set name = adapter.quote(measure.name) -%}
+        {%- set name = _quote(measure.name) -%}
         {%- do sums.append('cast(coalesce(_target.' ~ name ~ ', 0) + coalesce(_delta.' ~ name ~ ', 0) as ' ~ measure.dtype ~ ') as ' ~ name) -%}
         {%- do moved.append('coalesce(_delta.' ~ name ~ ', 0) <> 0') -%}
     {%- endfor -%}
     {{ return(_with_derived_sql(
-        'select ' ~ sums | join(', ') ~ _before_sql(settings, '_target') ~ ", if(_target._here is null, 'insert', if(coalesce(_target." ~ adapter.quote(_weight_column(sql))
-        ~ ', 0) + coalesce(_delta.' ~ adapter.quote(_weight_column(sql)) ~ ", 0) = 0, 'delete', 'update')) as _operation\n"
+        'select ' ~ sums | join(', ') ~ _before_sql(settings, '_target') ~ ", if(_target._here is null, 'insert', if(coalesce(_target." ~ _quote(_weight_column(sql))
+        ~ ', 0) + coalesce(_delta.' ~ _quote(_weight_column(sql)) ~ ", 0) = 0, 'delete', 'update')) as _operation\n"
         ~ 'from (\n' ~ delta ~ '\n) as _delta left join (select *, true as _here from ' ~ target ~ ') as _target on ' ~ equals(keys, '_delta', '_target') ~ '\n'
         ~ 'where ' ~ moved | join(' or '),
         settings

@@ -7,7 +7,7 @@
     {%- endif -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
-    {%- set sql = _with_one_version_each(_kept_sql(compiled_code, model.config)) -%}
+    {%- set sql = _sql_of_model(compiled_code, model.config) -%}
     {%- do _check_model(strategy, sql, model.config) -%}
 
     {{ run_hooks(pre_hooks) }}
@@ -69,7 +69,8 @@
         {%- do _create_stage(stage, _stage_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
         {%- set look = _look_at(target, stage, keys, settings, plan.detail) -%}
     {%- endif -%}
-    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(compiled_code), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
+    {%- if strategy == 'signed_sum' -%}{%- do _refuse_joined_groups(target, stage, keys, look, sql, settings) -%}{%- endif -%}
+    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(_as_stored(compiled_code, model.config)), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
     {%- set changed = _meanwhile(target, plan, settings) -%}
     {%- set applied = {'refused': changed} if changed else _apply_stage(target, stage, keys, settings, look, check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.refused -%}
@@ -160,20 +161,20 @@
     {%- if strategy in ['affected_keys', 'signed_sum'] -%}
         {%- set anew = _one_row_a_key_sql(target, keys, anew) -%}
     {%- elif strategy == 'change_feed' and not config.get('latest_by') and _may_repeat_keys(keys, columns, sql) -%}
-        {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1 limit 3') -%}
+        {%- do _refuse_repeated_keys(target, none, keys, 'select ' ~ _quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1') -%}
     {%- endif -%}
     {%- set audit = '' -%}
     {%- set stage = _stage_relation(target) if _expectations(model.config) else none -%}
     {%- if stage -%}
         {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
         {%- do _create_stage(stage, marked | replace('%s', anew)) -%}
-        {%- set audit = _audit(target, stage, marked | replace('%s', _full_refresh_sql(strategy, _with_one_version_each(compiled_code), model.config, columns)), model.config) -%}
+        {%- set audit = _audit(target, stage, marked | replace('%s', _full_refresh_sql(strategy, _with_one_version_each(_as_stored(compiled_code, model.config)), model.config, columns)), model.config) -%}
         {%- set anew = 'select * except (_operation) from ' ~ stage -%}
     {%- endif -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(anew) -%}
     {%- endif -%}
-    {%- do run_query(_create_or_replace_sql(target, anew, properties)) -%}
+    {%- do run_query(_create_or_replace_sql(target, anew, properties, columns)) -%}
     {%- if stage -%}{%- do _drop_stage(stage) -%}{%- endif -%}
     {%- set metrics = _history(target, 1)[0].metrics -%}
     {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
@@ -184,9 +185,10 @@
 {% endmacro %}
 
 
-{% macro _create_or_replace_sql(target, sql, properties) %}
+{% macro _create_or_replace_sql(target, sql, properties, columns) %}
     {{ return(
-        'create or replace table ' ~ target ~ ' using delta\n' ~ partition_cols(label='partitioned by') ~ clustered_cols(label='cluster by')
+        'create or replace table ' ~ target ~ ' using delta\n' ~ partition_cols(label='partitioned by')
+        ~ ('\ncluster by (' ~ _quoted(_spelled(config.get('cluster_by'), columns)) | join(', ') ~ ')' if config.get('cluster_by') else '')
         ~ location_clause() ~ comment_clause() ~ '\ntblproperties (' ~ _assignments(properties) ~ ')\nas\n' ~ sql
     ) }}
 {% endmacro %}

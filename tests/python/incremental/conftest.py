@@ -11,7 +11,7 @@ from incremental.world import World
 
 # One model of every way to write a table; `make soak-incremental` has all of them.
 MODELS = ["latest", "latest_pruned", "linear", "computed_key"]
-MODELS += ["named", "people_totals", "sums", "totals"]
+MODELS += ["named", "people_totals", "sums", "tag_totals", "totals"]
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
 """What may happen to the inputs between two runs, as Hypothesis strategies of SQL statements.
 
-The values are few, so that keys meet often. `items.id`, `people.grp` and `rates.grp` stay unique,
-as the models promise; rows of `events` repeat. `{newest-N}` stands for the version N before the
-newest of the table that the statement names.
+The values are few, so that keys meet often. `items.id`, `marks.id`, `people.grp` and `rates.grp`
+stay unique, as the models promise; rows of `events` repeat. `{newest-N}` stands for the version N
+before the newest of the table that the statement names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ VALUES = st.sampled_from([None, -5, 1, 10, 20, 21, 30, 60])
 MOMENTS = st.sampled_from([None, -1, 0, 1, 2, 3])
 NOTES = st.sampled_from(["x", "y", None])
 RATES = st.sampled_from([None, 0.5, 1.5])
+TAGS = st.sampled_from(["a", "", "it's", "${x}", "\u00e9", "\U0001f600", b"\xffA", b"\x80", None])
+CODES = st.sampled_from([b"\xffA", b"", b"\x00", b"abc", None])
+# 01:30, 01:30 again, 01:30 a day before and years before zones were, where the zone is New York's
+MARKED = st.sampled_from(
+    [1793511000000000, 1793514600000000, 1793424600000000, -5364662399876544, None]
+)
 
 ITEM = st.tuples(IDS, GROUPS, VALUES)
 EVENT = st.tuples(IDS, MOMENTS, VALUES, NOTES)
@@ -29,10 +35,30 @@ FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 Statements = st.SearchStrategy[str]
 
 
+class Sql(str):
+    """An expression, as it stands."""
+
+
+def as_text(value: str | bytes | None) -> Sql:
+    """A string of any bytes, as SQL."""
+    if isinstance(value, str):
+        value = value.encode()
+    return Sql("null" if value is None else f"cast({literal(value)} as string)")
+
+
+def as_moment(micros: int | None) -> Sql:
+    """A timestamp, as SQL."""
+    return Sql("null" if micros is None else f"timestamp_micros({micros})")
+
+
 def literal(value: Any) -> str:
     """A value as SQL."""
     if value is None:
         return "null"
+    if isinstance(value, Sql):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
     if isinstance(value, str):
         return "'" + value.replace("'", "\\'") + "'"
     return str(value)
@@ -147,6 +173,24 @@ EVENTS: list[Statements] = [
 ]
 
 PEOPLE: list[Statements] = keyed("people", st.tuples(GROUPS, NOTES), "grp, name")
+MARKS: list[Statements] = [
+    *keyed(
+        "marks",
+        st.tuples(IDS, TAGS.map(as_text), CODES, MARKED.map(as_moment), VALUES),
+        "id, tag, code, moment, val",
+    ),
+    *any_table("marks", "id", "val"),
+    # Delta does not find a string that is not UTF-8 by its value
+    TAGS.map(
+        lambda tag: (
+            f"update {{inputs}}.marks set val = val + 1 where hex(tag) <=> hex({as_text(tag)})"
+        )
+    ),
+    CODES.map(lambda code: f"delete from {{inputs}}.marks where code <=> {literal(code)}"),
+    MARKED.map(
+        lambda at: f"update {{inputs}}.marks set val = val + 1 where moment <=> {as_moment(at)}"
+    ),
+]
 RATE: list[Statements] = keyed("rates", st.tuples(GROUPS, RATES), "grp, rate")
 
 # A person may also take a model's table back to what it was.
@@ -160,6 +204,7 @@ STATEMENTS: Statements = st.one_of(
     *(ITEMS * 3),
     *(EVENTS * 3),
     *(PEOPLE * 2),
+    *MARKS,
     *(any_table("people", "grp", "name")),
     *RATE,
     *TARGETS,

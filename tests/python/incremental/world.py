@@ -32,7 +32,24 @@ INPUTS: dict[str, tuple[str, str]] = {
     ),
     "people": ("grp string, name string", "('a', 'Ann'), ('b', 'Bob')"),
     "rates": ("grp string, rate decimal(5, 2)", "('a', 1.5), ('b', 2.5)"),
+    "marks": (
+        "id int, tag string, code binary, moment timestamp, val int",
+        "(1, cast(x'ff41' as string), x'ff41', timestamp_micros(1793514600000000), 10),"
+        " (2, 'a', x'', timestamp_micros(1793511000000000), 20), (3, null, null, null, 5)",
+    ),
 }
+
+
+def _carried(name: str, type_: Any) -> tuple[str, str]:
+    """The type that a column has in DuckDB, and the SQL of what is carried there."""
+    given = str(type_.simpleString())
+    if given == "string":
+        return given, f"if(is_valid_utf8({name}), {name}, concat('not UTF-8: ', hex({name})))"
+    return {
+        "binary": ("string", f"hex({name})"),
+        "timestamp": ("bigint", f"unix_micros({name})"),
+    }.get(given, (given, name))
+
 
 # Whether a statement is to fail: (model, number of the statement in the model from 1, its SQL).
 Stop = Callable[[str, int, str], bool]
@@ -162,13 +179,17 @@ class World:
         self.sound = not models
 
     def _copy(self, plain: duckdb.DuckDBPyConnection, tables: dict[str, str]) -> None:
-        """Tables of the lake as tables of DuckDB, read in one statement and carried as text."""
+        """Tables of the lake as tables of DuckDB, read in one statement and carried as text.
+
+        Bytes that are not UTF-8 are carried as hexadecimal digits, and moments as microseconds.
+        """
         parts = []
         for name, table in tables.items():
             fields = self.spark.table(table).schema.fields
-            columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+            carried = [(field.name, *_carried(field.name, field.dataType)) for field in fields]
+            columns = ", ".join(f"{column} {type_}" for column, type_, _ in carried)
             plain.execute(f"create table {name} ({columns})")
-            texts = ", ".join(f"cast({field.name} as string)" for field in fields)
+            texts = ", ".join(f"cast({text} as string)" for _, _, text in carried)
             parts.append(f"select '{name}', array({texts}) from {table}")
         for name, values in self.sql(" union all ".join(parts)):
             places = ", ".join("?" * len(values))

@@ -1,0 +1,53 @@
+{#- What a table has of a value that it is partitioned by: Delta writes such values as text, where an empty one is NULL. Whatever compares the model's
+    rows with the table's has to see them as the table has them, or it would not find them. -#}
+
+{#- A model's SQL as everything takes it: each input at one version, without the rows that an expectation drops, its values as they are stored. -#}
+{% macro _sql_of_model(code, config) %}
+    {{ return(_with_one_version_each(_kept_sql(_as_stored(code, config), config))) }}
+{% endmacro %}
+
+
+{#- The SQL with its partition columns as they are stored. A value that a full refresh would read back as another one is refused. -#}
+{% macro _as_stored(sql, settings) %}
+    {%- set columns = [] -%}
+    {%- for column in _as_list(settings.get('partition_by')) -%}
+        {%- set name = _quote(column) -%}
+        {%- do columns.append(name ~ ' = if(' ~ _is_kept(name) ~ ', ' ~ _stored(name) ~ ', raise_error(' ~ string_literal(column ~ ' has a value that Delta cannot keep in a partition column: bytes that are no UTF-8, '
+            ~ "or a moment in the hour that the session's time zone has twice. Partition by another column, such as hex(" ~ column ~ ') or a date, or use cluster_by.') ~ '))') -%}
+    {%- endfor -%}
+    {{ return('select * from (\n' ~ sql ~ '\n) |> set ' ~ columns | join(', ') if columns else sql) }}
+{% endmacro %}
+
+
+{#- Whether a partition's text, in the session's time zone, leads back to its value. -#}
+{% macro _is_kept(value) %}
+    {%- set text = 'cast(' ~ value ~ ' as string)' -%}
+    {{ return('coalesce(is_valid_utf8(' ~ text ~ '), true) and (typeof(' ~ value ~ ") <> 'timestamp' or " ~ _moment_as_text(value) ~ ' <=> ' ~ _moment_as_text('try_cast(' ~ text ~ ' as timestamp)') ~ ')') }}
+{% endmacro %}
+
+
+{#- One value. -#}
+{% macro _stored(value) %}
+    {{ return('if(cast(' ~ value ~ " as string) in ('', '__HIVE_DEFAULT_PARTITION__'), null, " ~ value ~ ')') }}
+{% endmacro %}
+
+
+{#- Which of some columns a model's table is partitioned by. -#}
+{% macro _partitions_among(columns, settings) %}
+    {%- set partitions = _as_list(settings.get('partition_by')) | map('lower') | list -%}
+    {%- set found = [] -%}
+    {%- for column in columns if column | lower in partitions -%}{%- do found.append(column) -%}{%- endfor -%}
+    {{ return(found) }}
+{% endmacro %}
+
+
+{#- Refuses sums of groups that are one key once stored, the empty text's and NULL's: what changed of one would be added to the other. Only where
+    a run changes such a key; `sql` is the model's, as stored. -#}
+{% macro _refuse_joined_groups(target, stage, keys, look, sql, settings) %}
+    {%- set nulls = [] -%}
+    {%- for key in _partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}{%- do nulls.append(_quote(key) ~ ' is null') -%}{%- endfor -%}
+    {%- if nulls -%}
+        {%- set names = _quoted(keys) | join(', ') -%}
+        {%- do _refuse_repeated_keys(target, stage, keys, 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ') ~ ' group by ' ~ names ~ ' having count(*) > 1') -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,183 @@
+"""Between which values some rows lie, as a condition that Delta's file statistics understand.
+
+A condition of this module holds for every row that it was asked about, whatever its values are, and
+survives all who read it: Spark's parser, which replaces `${name}` inside literals too; Delta, which
+parses the condition of a REPLACE WHERE again; and Delta's statistics, in which bytes that are not
+UTF-8 are U+FFFD, so that a text beyond ASCII is not found in a file that has such bytes as well.
+So texts are cut to a beginning of harmless characters (macro `_harmless`), and values that cannot
+be written exactly widen the bounds or are left without any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+BOUNDED = (*INTEGERS, "decimal", "string", "date", "timestamp", "timestamp_ntz")
+
+# Parquet's filters take days of the gap between the calendars (October 1582) for others.
+GREGORIAN = "1583-01-01"
+LAST_DAY = "9999-12-31"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where the values of one column lie.
+
+    `least` and `greatest` are texts, None where there is none that can be written. `least` may be a
+    beginning of the least value, and `greatest` of the greatest: that it is all of it says
+    `is_whole`. `is_empty`: there are no values but nulls. `values` are all of them; None where they
+    were not asked for, or cannot be written exactly.
+    """
+
+    column: str
+    type: str
+    nulls: bool
+    is_empty: bool
+    least: str | None
+    greatest: str | None
+    is_whole: bool
+    values: tuple[str, ...] | None
+
+
+def bounds_of(
+    row: Mapping[str, Any], columns: Iterable[str], has_values: bool = False
+) -> list[Bound]:
+    """The answer to the expressions of the macro `_bounds_expressions`, one Bound a column."""
+    bounds = []
+    for number, column in enumerate(columns, start=1):
+        values = row[f"values_{number}"] if has_values else None
+        bound = Bound(
+            column=column,
+            type=row[f"type_{number}"],
+            nulls=int(row[f"nulls_{number}"]) > 0,
+            is_empty=row[f"greatest_{number}"] is None,
+            least=row[f"least_{number}"],
+            greatest=row[f"greatest_{number}"],
+            is_whole=bool(row[f"whole_{number}"]),
+            values=None if values is None else tuple(json.loads(values)),
+        )
+        bounds.append(_within_calendar(bound))
+    return bounds
+
+
+def _within_calendar(bound: Bound) -> Bound:
+    """The bound of a day or a moment without what Parquet's filters or Python misread."""
+    if not bound.type.startswith(("date", "timestamp")) or bound.is_empty:
+        return bound
+    least, greatest = bound.least or "-", bound.greatest or "+"
+    if _is_plain(least) and _is_plain(greatest):
+        return bound
+    midnight = "" if bound.type == "date" else " 00:00:00"
+    if not _is_plain(least):
+        least = LAST_DAY + midnight if least[0] == "+" else ""
+    if not _is_plain(greatest):
+        greatest = "" if greatest[0] == "+" else GREGORIAN + midnight
+    return replace(bound, least=least or None, greatest=greatest or None, values=None)
+
+
+def _is_plain(day: str) -> bool:
+    return day[0] not in "+-" and day >= GREGORIAN
+
+
+def within_bounds(
+    bounds: Iterable[Bound],
+    alias: str | None = None,
+    names: Mapping[str, str] | None = None,
+    is_parsed_again: bool = False,
+) -> str:
+    """The bounds as SQL: true of every row that they were asked about, null in no case.
+
+    `names` maps a bound's column to the table's, `alias` is the table's. `is_parsed_again`: the
+    condition goes into a REPLACE WHERE, where Delta writes moments in the session's time zone.
+    """
+    conditions = []
+    for bound in bounds:
+        if bound.type.split("(")[0] not in BOUNDED:
+            continue
+        column = (f"{alias}." if alias else "") + quote(
+            (names or {}).get(bound.column, bound.column)
+        )
+        within = " and ".join(_within(bound, column, is_parsed_again))
+        if bound.nulls and (within or bound.is_empty):
+            conditions.append(
+                f"({within} or {column} is null)" if within else f"({column} is null)"
+            )
+        elif within:
+            conditions.append(within)
+    return " and ".join(conditions) or "true"
+
+
+def _within(bound: Bound, column: str, is_parsed_again: bool) -> list[str]:
+    widened = timedelta(days=2 if is_parsed_again and bound.type == "timestamp" else 0)
+    least, greatest = _moved(bound.least, -widened), _moved(bound.greatest, widened)
+    less = "<="
+    if greatest is not None and not bound.is_whole:
+        less, greatest = "<", _successor(greatest)
+    low = literal(least, bound.type) if least else None
+    high = literal(greatest, bound.type) if greatest is not None else None
+    within = []
+    if low and high and less == "<=":
+        within.append(f"{column} between {low} and {high}")
+    else:
+        within += [f"{column} >= {low}"] if low else []
+        within += [f"{column} {less} {high}"] if high else []
+    if bound.values and len(bound.values) <= 2000 and not widened:
+        values = ", ".join(literal(value, bound.type) for value in bound.values)
+        within.append(f"{column} in ({values})")
+    return within
+
+
+def _moved(moment: str | None, by: timedelta) -> str | None:
+    """A moment some days away, at midnight."""
+    if moment is None or not by:
+        return moment
+    try:
+        return (datetime.fromisoformat(moment) + by).strftime("%Y-%m-%d 00:00:00")
+    except OverflowError:
+        return None
+
+
+def _successor(text: str) -> str | None:
+    """The least text that is greater than all that begin with this one; None: there is none."""
+    cut = text.rstrip("~")
+    return cut[:-1] + chr(ord(cut[-1]) + 1) if cut else None
+
+
+def has_keys(key: Bound, distinct: int, values: str | None) -> str | None:
+    """A condition that holds for the rows of some keys, and for no other; None: there is none.
+
+    There is one where the `distinct` keys are integers without a gap between them, or at most
+    1,000 that can be written exactly: `values`, a JSON array.
+    """
+    is_integer = key.type in INTEGERS
+    if is_integer and not key.nulls and key.least and key.greatest:
+        without_gap = int(key.greatest) - int(key.least) + 1 == distinct
+        if without_gap:
+            return within_bounds([key])
+    if distinct <= 1000 and values is not None and (is_integer or key.type == "string"):
+        return within_bounds([replace(key, values=tuple(json.loads(values)))])
+    return None
+
+
+def quote(name: str) -> str:
+    """A column's name as SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str, type_: str) -> str:
+    """A harmless text as a value of a type, in SQL."""
+    if type_ in ("tinyint", "smallint", "int"):
+        return text
+    if type_ == "bigint":
+        return text + "L"
+    escaped = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if type_ == "string":
+        return escaped
+    if type_ == "timestamp":
+        return f"cast({escaped[:-1]}Z' as timestamp)"
+    return f"cast({escaped} as {type_})"

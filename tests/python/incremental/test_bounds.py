@@ -1,0 +1,162 @@
+"""Conditions of bounds hold for every value they were asked about, and in what Delta knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwaters.incremental.bounds import bounds_of, has_keys, within_bounds
+
+# What the macro `_harmless` leaves of a text, here of its bytes.
+HARMLESS = re.compile(rb"(?:[ -#%-~]|[$](?![{]))*")
+
+
+def answer(values: list[bytes | None], type_: str = "string") -> dict[str, Any]:
+    """What Spark answers to the expressions of `_bounds_expressions` for a column `k`."""
+    known = [value for value in values if value is not None]
+    cut = [_cut(value) for value in known]
+    whole = [len(value) == len(text) for value, text in zip(known, cut, strict=True)]
+    return {
+        "least_1": _cut(min(known)).decode() if known else None,
+        "greatest_1": _cut(max(known)).decode() if known else None,
+        "whole_1": _cut(max(known)) == max(known) if known else None,
+        "nulls_1": len(values) - len(known),
+        "type_1": type_,
+        "values_1": json.dumps([text.decode() for text in cut]) if all(whole) else None,
+    }
+
+
+def _cut(value: bytes) -> bytes:
+    found = HARMLESS.match(value)
+    assert found
+    return found[0][:100]
+
+
+def holds(condition: str, value: bytes | None) -> bool:
+    """Whether a condition on the column `k` holds, as Spark compares strings: by their bytes."""
+    if condition == "true":
+        return True
+    nullable = re.fullmatch(r"\((?:(.*) or )?`k` is null\)", condition, flags=re.DOTALL)
+    if value is None:
+        return nullable is not None
+    if nullable:
+        if nullable[1] is None:
+            return False
+        condition = nullable[1]
+    text = r"'((?:[^'\\]|\\.)*)'"
+    found = re.fullmatch(
+        rf"(?:`k` between {text} and {text})?(?:`k` >= {text})?(?: and )?(?:`k` (<=?) {text})?"
+        rf"(?: and )?(?:`k` in \((.*)\))?",
+        condition,
+        flags=re.DOTALL,
+    )
+    assert found, condition
+    low, high, least, less, greatest, listed = found.groups()
+    plain = {
+        name: None if literal is None else re.sub(r"\\(.)", r"\1", literal).encode()
+        for name, literal in [("low", low or least), ("high", high or greatest)]
+    }
+    within = (plain["low"] is None or value >= plain["low"]) and (
+        plain["high"] is None or (value < plain["high"] if less == "<" else value <= plain["high"])
+    )
+    values = [re.sub(r"\\(.)", r"\1", one).encode() for one in re.findall(text, listed or "")]
+    return within and (listed is None or value in values)
+
+
+VALUES = st.lists(
+    st.one_of(
+        st.none(),
+        st.binary(max_size=6),
+        st.text(max_size=6).map(lambda value: value.encode("utf-8", "surrogatepass")),
+        st.sampled_from([b"", b"~~", b"a~\xff", b"${x}", b"a${x}", b"it's", b"\\", b"x" * 101]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(VALUES)
+def test_bounds_of_strings_hold_for_their_values(values: list[bytes | None]) -> None:
+    condition = within_bounds(bounds_of(answer(values), ["k"], has_values=True))
+    assert [value for value in values if not holds(condition, value)] == []
+
+
+@given(VALUES, VALUES)
+def test_bounds_of_strings_meet_the_statistics_of_their_files(
+    values: list[bytes | None], others: list[bytes | None]
+) -> None:
+    """In Delta's statistics bytes that are not UTF-8 are U+FFFD."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return
+    file = known + [other for other in others if other is not None]
+    least, greatest = (end.decode("utf-8", "replace").encode() for end in (min(file), max(file)))
+    bound = bounds_of(answer(list(known)), ["k"])[0]
+    assert bound.least is None or greatest >= bound.least.encode()
+    after = re.fullmatch(r".*`k` <=? '(.*)'", within_bounds([bound]), flags=re.DOTALL)
+    if after and not bound.is_whole:
+        assert least < re.sub(r"\\(.)", r"\1", after[1]).encode()
+
+
+@given(VALUES)
+def test_a_condition_for_keys_holds_for_no_other(values: list[bytes | None]) -> None:
+    row = answer(values)
+    bound = bounds_of(row, ["k"])[0]
+    condition = has_keys(bound, len(set(values)), row["values_1"])
+    if condition is not None:
+        tried = {*values, b"", b"a", b"b~", b"zz", None}
+        assert {value for value in tried if holds(condition, value)} == set(values)
+        assert "${" not in condition
+
+
+def test_integers_without_a_gap_need_no_list() -> None:
+    row = answer([b"3", b"7"], "bigint")
+    bound = bounds_of(row, ["k"])[0]
+    assert has_keys(bound, 5, None) == "`k` between 3L and 7L"
+    assert has_keys(bound, 2, '["3", "7"]') == "`k` between 3L and 7L and `k` in (3L, 7L)"
+    assert has_keys(bound, 2, None) is None
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "condition"),
+    [
+        (
+            "2026-01-01",
+            "2026-02-01",
+            "between cast('2026-01-01' as date) and cast('2026-02-01' as date)",
+        ),
+        ("1582-10-10", "2026-02-01", "<= cast('2026-02-01' as date)"),
+        ("-0044-03-15", "1582-10-10", "<= cast('1583-01-01' as date)"),
+        ("2026-01-01", "+10000-01-01", ">= cast('2026-01-01' as date)"),
+        ("+10000-01-01", "+10001-01-01", ">= cast('9999-12-31' as date)"),
+    ],
+)
+def test_days_beyond_the_calendar_widen_the_bounds(
+    least: str, greatest: str, condition: str
+) -> None:
+    row = answer([b"0"], "date") | {"least_1": least, "greatest_1": greatest, "whole_1": True}
+    assert within_bounds(bounds_of(row, ["k"])) == f"`k` {condition}"
+
+
+@given(st.dates(min_value=date(1583, 1, 1)), st.integers(0, 400))
+def test_moments_in_a_condition_that_is_parsed_again_are_days_away(day: date, days: int) -> None:
+    """Delta writes them in the session's time zone, in which an hour may come twice."""
+    until = day + timedelta(days=min(days, (date.max - day).days))
+    row = answer([b"0"], "timestamp") | {
+        "least_1": f"{day} 06:30:00.000000",
+        "greatest_1": f"{until} 06:30:00.000000",
+        "whole_1": True,
+    }
+    bounds = bounds_of(row, ["k"])
+    exact = f"between cast('{day} 06:30:00.000000Z' as timestamp)"
+    assert within_bounds(bounds).startswith(f"`k` {exact}")
+    found = re.findall(r"'(\S+) 00:00:00Z'", within_bounds(bounds, is_parsed_again=True))
+    assert [date.fromisoformat(text) - day for text in found][:1] == [timedelta(days=-2)] or (
+        day - date(1583, 1, 1) < timedelta(days=2)
+    )

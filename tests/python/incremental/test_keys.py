@@ -1,0 +1,412 @@
+"""Keys of every type and of any value are found again: no bound, literal or message loses one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+Dbt = Callable[..., Any]
+NewProject = Callable[[dict[str, str]], Path]
+
+FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
+
+
+def text(value: bytes | str) -> str:
+    """A string of any bytes, as SQL."""
+    encoded = value if isinstance(value, bytes) else value.encode()
+    return f"cast(x'{encoded.hex()}' as string)"
+
+
+TEXTS: list[bytes | str] = [
+    *("", "a", "a~", "~", "$", "US$ 5", "${x}", "a${x}b", "${", "it's", "a\\b", "\\", "\\u0041"),
+    *('"', "`", "null", "None", "a\nb", "a\x00b", "\x7f", "a\u2028b", " a ", "a  ", "10", "9"),
+    *("\u00e9", "e\u0301", "Z\u00fcrich", "\U0001f600", "\ufffdA", "\ufffd", "\U0010ffff"),
+    *("x" * 5000, "x" * 4999 + "y", "x" * 100, "\u00e4" * 60),
+    *(b"\xffA", b"\x80", b"a\xff", b"\xed\xa0\x80", b"\xe2\x82"),
+]
+
+KEYS = {
+    "string": [text(value) for value in TEXTS],
+    "binary": ["x'ff41'", "x''", "x'00'", "x'616263'", "unhex(sha2('a', 256))"],
+    "timestamp": [
+        f"timestamp_micros({micros})"
+        for micros in (
+            *(0, -1, 1793511000000000, 1793514600000000, 1793514600000001, 1772956800000000),
+            *(-5364662399876544, -62135596800000000, -62135596800000001, -12219292800000000),
+            *(253402300799999999, 253402300800000000, 9000000000000000000, -9000000000000000000),
+        )
+    ],
+    "timestamp_ntz": [
+        f"timestamp_ntz'{moment}'"
+        for moment in (
+            *("2026-11-01 01:30:00", "2026-03-08 02:30:00.000001", "1582-10-10 00:00:00"),
+            *("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "+10000-01-01 00:00:00"),
+        )
+    ],
+    "date": [
+        f"date'{day}'"
+        for day in (
+            *("0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1582-12-31", "1970-01-01"),
+            *("9999-12-31", "+10000-01-01", "-0044-03-15"),
+        )
+    ],
+    "decimal(38, 18)": [
+        f"cast('{number}' as decimal(38, 18))"
+        for number in ("0", "1e-18", "-99999999999999999999.999999999999999999", "1.5")
+    ],
+    "double": ["double('NaN')", "double('-Infinity')", "0.1d", "-0.0d", "1e300d"],
+    "float": ["float('NaN')", "float(0.1)"],
+    "bigint": ["9223372036854775807L", "-9223372036854775808L", "9007199254740993L"],
+    "int": ["2147483647", "-2147483648", "0"],
+    "tinyint": ["127y", "-128y"],
+    "boolean": ["true", "false"],
+}
+
+# Asks for the bounds of each row alone, and prints the rows that these do not find.
+BOUNDS = """
+{% macro lost(schema, types) %}
+    {%- set lost = [] -%}
+    {%- for name, rows in types.items() -%}
+        {%- set table = schema ~ '.' ~ name -%}
+        {%- set asked = _bounds_expressions(['k'], true) | join(', ') -%}
+        {%- set counts, replaced = [], [] -%}
+        {%- for row in run_query('select n, ' ~ asked ~ ', ' ~ _values_as_json('k')
+            ~ ' as some from ' ~ table ~ ' group by n').rows -%}
+            {%- set n, bounds = row['n'], _bounds_of(row, ['k'], true) -%}
+            {%- set has_key = adapter.has_keys(bounds[0], 1, row['some']) -%}
+            {%- set within = _within_bounds(bounds) -%}
+            {#- Delta leaves out files by the condition of a `where`, not by that of a count -#}
+            {%- do counts.append('select ' ~ n ~ ' as n, (select count_if(n = ' ~ n ~ ') from '
+                ~ table ~ ' where ' ~ within ~ ') as found, (select count_if(n = ' ~ n ~ ' and '
+                ~ within ~ ') from ' ~ table ~ ') as within, (select count(*) from ' ~ table
+                ~ ' where ' ~ (has_key or 'n = ' ~ n) ~ ') as has_key') -%}
+            {%- if has_key -%}{%- do replaced.append([has_key, n]) -%}{%- endif -%}
+        {%- endfor -%}
+        {%- for row in run_query(counts | join(' union all ')).rows -%}
+            {%- if row.values()[1:] | map('int') | list != [1, 1, 1] -%}
+                {%- do lost.append([name] + row.values() | map('int') | list) -%}
+            {%- endif -%}
+        {%- endfor -%}
+        {%- for has_key, n in replaced -%}
+            {%- do run_query('insert into ' ~ table ~ ' replace where ' ~ has_key
+                ~ ' select * from ' ~ table ~ ' where n = ' ~ n) -%}
+        {%- endfor -%}
+        {%- set left = run_query('select count(*), count(distinct n) from ' ~ table).rows[0] -%}
+        {%- if left.values() | map('int') | list != [rows, rows] -%}
+            {%- do lost.append([name, left.values() | map('int') | list]) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ print('lost: ' ~ tojson(lost)) }}
+{% endmacro %}
+"""
+
+
+@pytest.fixture
+def new_york(spark: Any) -> Iterator[None]:
+    """A session whose clocks show 01:30 twice: at 05:30 and at 06:30 UTC on 2026-11-01."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_the_bounds_of_every_value_find_it(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str, new_york: None, capsys: Any
+) -> None:
+    """Each value alone, in a table of one file whose statistics cover all of them."""
+    spark.sql(f"create schema {schema}")
+    tables = {}
+    for type_, values in KEYS.items():
+        name = type_.split("(")[0]
+        rows = [*values, "null"]
+        tables[name] = len(rows)
+        spark.sql(
+            f"create table {schema}.{name} (k {type_}, n int) using delta"
+            " tblproperties ('delta.enableDeletionVectors' = 'true')"
+        )
+        spark.sql(
+            f"insert into {schema}.{name} select /*+ coalesce(1) */ * from values"
+            + ", ".join(f"(cast({value} as {type_}), {n})" for n, value in enumerate(rows))
+        )
+    folder = new_project({"dbt_project.yml": PROJECT, "tests_macros/lost.sql": BOUNDS})
+    capsys.readouterr()
+    arguments = json.dumps({"schema": schema, "types": tables})
+    dbt("run-operation", "lost", "--args", arguments, project_dir=folder, schema=schema)
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if line.startswith("lost: ")] == ["lost: []"]
+
+
+PROJECT = """
+name: keys
+version: 0.1.0
+profile: headwaters
+macro-paths: [macros, tests_macros]
+models:
+  keys:
+    +materialized: incremental
+    +file_format: delta
+    +tblproperties:
+      delta.enableDeletionVectors: "true"
+"""
+SOURCES = """
+sources:
+  - name: inputs
+    schema: "{{ target.schema }}_inputs"
+    tables: [{name: texts}, {name: hashes}, {name: moments}, {name: parts}, {name: batches}]
+"""
+TYPES = {"texts": "string", "hashes": "binary", "moments": "timestamp"}
+COPY = "select k, n, val from {{ changes(source('inputs', '%s')) }}"
+TOTALS = "select k, count(*) as rows, sum(val) as total from {{ %s }} group by k"
+
+
+def models(source: str, **settings: Any) -> dict[str, str]:
+    """The plain SQL of `k` in every strategy, over one input."""
+    given = "".join(f", {name}={value!r}" for name, value in settings.items())
+    config = "{{ config(incremental_strategy='%s', unique_key='k'%s" + given + ") }}\n"
+    copy = COPY % source
+    signed = TOTALS % f"signed(source('inputs', '{source}'))"
+    return {
+        f"{source}_copy": config % ("change_feed", "") + copy,
+        f"{source}_newest": config % ("change_feed", ", latest_by='n'") + copy,
+        f"{source}_totals": config % ("affected_keys", "")
+        + TOTALS % f"affected(source('inputs', '{source}'), key='k')",
+        f"{source}_sums": config % ("signed_sum", "")
+        + signed.replace("count(*)", "sum(_weight)").replace("sum(val)", "sum(val * _weight)"),
+    }
+
+
+class Keys:
+    """Inputs of keys, models over them, and plain SQL to compare with."""
+
+    def __init__(self, dbt: Dbt, folder: Path, spark: Any, schema: str) -> None:
+        self.dbt, self.folder, self.spark, self.schema = dbt, folder, spark, schema
+        self.inputs = f"{schema}_inputs"
+        spark.sql(f"create schema if not exists {self.inputs}")
+
+    def make(self, name: str, type_: str, values: list[str]) -> None:
+        """An input: every value once, in one file."""
+        self.spark.sql(
+            f"create table {self.inputs}.{name} (k {type_}, n int, val int) using delta {FEED_ON}"
+        )
+        rows = ", ".join(f"({value}, 0, {n})" for n, value in enumerate(values))
+        self.spark.sql(
+            f"insert into {self.inputs}.{name} select /*+ coalesce(1) */ * from values {rows}"
+        )
+
+    def sql(self, statement: str) -> None:
+        """Run a statement in which {inputs} stands for the inputs' schema."""
+        self.spark.sql(statement.replace("{inputs}", self.inputs))
+
+    def run(self, *arguments: str, expect: bool | None = True) -> dict[str, str]:
+        """What each model says."""
+        ran = self.dbt(
+            "run", *arguments, project_dir=self.folder, schema=self.schema, expect=expect
+        )
+        return {answer.node.name: str(answer.message) for answer in ran.result.results}
+
+    def differences(self, model: str, plain: str) -> int:
+        """How many rows of a model's table are not in plain SQL, or the other way round."""
+        plain = plain.replace("{inputs}", self.inputs)
+        table = f"select * from {self.schema}.{model}"
+        both = f"({table} except all ({plain})) union all (({plain}) except all {table})"
+        return int(self.spark.sql(f"select count(*) from ({both})").collect()[0][0])
+
+    def check(self, source: str, key: str = "k") -> None:
+        """Every model of `models(source)`; `key` is the key as it is stored."""
+        rows = f"(select {key} as k, n, val from {{inputs}}.{source})"
+        totals = f"select k, count(*), sum(val) from {rows} group by k"
+        newest = f"select max_by(struct(*), n) as r from {rows} group by k"
+        plain = {"copy": f"select * from {rows}", "newest": f"select r.* from ({newest})"}
+        plain["totals"] = totals
+        plain["sums"] = totals
+        wrong = {
+            model: self.differences(f"{source}_{model}", sql)
+            for model, sql in plain.items()
+            if (self.folder / "models" / f"{source}_{model}.sql").exists()
+        }
+        assert wrong == dict.fromkeys(wrong, 0), source
+
+
+@pytest.fixture
+def keys(dbt: Dbt, new_project: NewProject, spark: Any, schema: str) -> Callable[..., Keys]:
+    def make(files: dict[str, str]) -> Keys:
+        named = {f"models/{name}.sql": sql for name, sql in files.items()}
+        folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": SOURCES, **named})
+        return Keys(dbt, folder, spark, schema)
+
+    return make
+
+
+def test_keys_of_any_bytes_and_moment_follow_their_inputs(
+    keys: Callable[..., Keys], new_york: None
+) -> None:
+    chosen = ["texts_sums", "texts_newest", "moments_copy", "moments_totals"]
+    chosen += ["texts_copy", "texts_totals", "hashes_copy", "hashes_totals"]
+    every = models("texts") | models("hashes") | models("moments")
+    world = keys(
+        {name: every[name] for name in chosen}
+        | {
+            "texts_by_day": "{{ config(incremental_strategy='change_feed', unique_key='n',"
+            " cluster_by='k') }}" + COPY % "moments"
+        }
+    )
+    for source, type_ in TYPES.items():
+        world.make(source, type_, ["null", *KEYS[type_]])
+    world.sql("update {inputs}.moments set n = val")
+    world.run()
+
+    # one key alone each time: its bounds are all that a run knows
+    for changed in (
+        {
+            "texts": text(b"\xffA"),
+            "hashes": "x'ff41'",
+            "moments": "timestamp_micros(1793514600000000)",
+        },
+        {"texts": text("${x}"), "hashes": "x''", "moments": "timestamp_micros(1793511000000000)"},
+        {"texts": text("\U0001f600"), "hashes": "null", "moments": "timestamp_micros(-1)"},
+    ):
+        for source, key in changed.items():
+            # Delta would not find all of them by their values
+            place = ["null", *KEYS[TYPES[source]]].index(key)
+            world.sql(
+                f"update {{inputs}}.{source} set val = val + 100, n = n + 100"
+                f" where val % 100 = {place}"
+            )
+        said = world.run()
+        assert [name for name, message in said.items() if not message.startswith("merge")] == []
+        for source in changed:
+            world.check(source)
+        assert world.differences("texts_by_day", "select * from {inputs}.moments") == 0
+
+    # repeated keys are refused in words
+    for source, key in {"texts": text(b"\xffA"), "hashes": "x'ff41'"}.items():
+        world.sql(f"insert into {{inputs}}.{source} values ({key}, 1, 1)")
+    said = world.run("--select", "texts_copy", "hashes_copy", expect=False)
+    assert "more than one row for \ufffdA." in said["texts_copy"]
+    assert "more than one row for 0xFF41." in said["hashes_copy"]
+
+
+def test_an_empty_text_in_a_partition_column_is_the_null_that_delta_keeps(
+    keys: Callable[..., Keys],
+) -> None:
+    world = keys(
+        models("parts", partition_by="k")
+        | {
+            "tracked": "{{ config(incremental_strategy='history', unique_key='k',"
+            " partition_by='k') }}\n"
+            "select k, val, _image from {{ images(source('inputs', 'parts')) }}"
+        }
+    )
+    partitioned = ["''", "'b'", text("${x}"), "'it\\'s'", "'a/b%20 c'", "'a\\nb'", "'\u00e9'"]
+    world.make("parts", "string", partitioned)
+    world.run()
+    for change in (
+        "update {inputs}.parts set val = val + 10, n = n + 1 where k = ''",
+        "update {inputs}.parts set val = val + 10, n = n + 1",
+        "delete from {inputs}.parts where k = ''",
+        "insert into {inputs}.parts values ('', 5, 5)",
+        "update {inputs}.parts set k = null where k = ''",
+    ):
+        world.sql(change)
+        said = world.run()
+        assert {name: m for name, m in said.items() if m.startswith("replace")} == {}, change
+        world.check("parts", "nullif(k, '')")
+        found = world.spark.table(f"{world.schema}.tracked").where("is_current and k is null")
+        assert found.count() == (0 if change.startswith("delete") else 1), change
+
+    # '' and NULL are one key once stored: never two rows, and no row of the one for the other
+    world.sql("insert into {inputs}.parts values ('', 6, 6)")
+    chosen = ["parts_copy", "parts_totals", "parts_sums"]
+    for arguments in ((), ("--full-refresh",)):
+        said = world.run("--select", *chosen, *arguments, expect=False)
+        assert [name for name in chosen if "more than one row for None" not in said[name]] == []
+        assert world.spark.table(f"{world.schema}.parts_totals").where("k is null").count() == 1
+    world.run("--select", "parts_newest")
+    world.sql("delete from {inputs}.parts where k is null")
+    world.run()
+    world.check("parts", "nullif(k, '')")
+
+    world.sql(f"insert into {{inputs}}.parts values ({text(bytes([255]))}, 1, 1)")
+    said = world.run("--select", "parts_totals", expect=False)
+    assert "cannot keep in a partition column" in said["parts_totals"]
+
+
+def test_a_batch_that_is_taken_back_costs_no_rebuild(keys: Callable[..., Keys]) -> None:
+    """Deleting all rows of a file: Delta then does not say how many rows its commit deleted."""
+    world = keys({"batches_copy": models("batches")["batches_copy"]})
+    world.make("batches", "int", ["1", "2", "3"])
+    world.run()
+    for first in (10, 20):
+        world.sql(f"insert into {{inputs}}.batches select id + {first}, 0, 0 from range(5)")
+        world.run()
+    answers = []
+    for gone in ("k >= 20", "k = 1 or k between 10 and 14", "k > 0"):
+        world.sql(f"delete from {{inputs}}.batches where {gone}")
+        answers.append(world.run()["batches_copy"].rpartition(", ")[0].rpartition(", ")[0])
+        assert world.differences("batches_copy", "select * from {inputs}.batches") == 0
+    assert answers == [f"merge: 0 inserted, 0 updated, {rows} deleted" for rows in (5, 6, 2)]
+
+
+# Columns whose names have to be quoted.
+NAMED = (
+    "{{ config(incremental_strategy='%s', unique_key='the`key', partition_by='the.part') }}\n"
+    "select * from (select %s from {{ %s }}%s) as t (`the``key`, `the.part`, n)"
+)
+
+
+def test_settings_name_columns_in_any_case_and_of_any_name(keys: Callable[..., Keys]) -> None:
+    config = "{{ config(incremental_strategy='%s', unique_key='K'%s) }}\n"
+    world = keys(
+        {
+            "batches_copy": config % ("change_feed", ", cluster_by=['k'], prune_by='VAL'")
+            + COPY % "batches",
+            "batches_newest": config % ("change_feed", ", latest_by='N', partition_by=['VAL']")
+            + COPY % "batches",
+            "batches_totals": config % ("affected_keys", ", partition_by='k'")
+            + TOTALS % "affected(source('inputs', 'batches'), key='K')",
+            "batches_sums": config
+            % ("signed_sum", ", cluster_by=['k'], derived={'AVERAGE': 'TOTAL / rows'}")
+            + models("batches")["batches_sums"].split("\n")[1],
+            "batches_other": config % ("signed_sum", ", partition_by='k'")
+            + models("batches")["batches_sums"].split("\n")[1],
+            "named_copy": NAMED
+            % ("change_feed", "k, val, n", "changes(source('inputs', 'batches'))", ""),
+            "named_totals": NAMED
+            % (
+                "affected_keys",
+                "k, sum(val), max(n)",
+                "affected(source('inputs', 'batches'), key={'the`key': 'k'})",
+                " group by k",
+            ),
+            "batches_history": config % ("history", ", partition_by=['VAL'], cluster_by=none")
+            + "select k, val, _image from {{ images(source('inputs', 'batches')) }}",
+        }
+    )
+    world.make("batches", "int", ["1", "2", "3"])
+    world.run()
+    for change in (
+        "update {inputs}.batches set val = val + 10, n = 1 where k < 3",
+        "insert into {inputs}.batches values (4, 0, 4)",
+        "delete from {inputs}.batches where k = 1",
+    ):
+        world.sql(change)
+        said = world.run()
+        assert {name: m for name, m in said.items() if m.startswith("replace")} == {}, change
+        rows = "(select k, n, val from {inputs}.batches)"
+        totals = f"select k, count(*), sum(val) from {rows} group by k"
+        for name, plain in {
+            "copy": f"select * from {rows}",
+            "newest": f"select * from {rows}",
+            "totals": totals,
+            "sums": f"select *, total / rows from ({totals}) as t (k, rows, total)",
+            "other": totals,
+        }.items():
+            assert world.differences(f"batches_{name}", plain) == 0, name
+        for name in ("named_copy", "named_totals"):
+            assert world.differences(name, "select k, val, n from {inputs}.batches") == 0, name
