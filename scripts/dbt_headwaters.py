@@ -8,7 +8,10 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
   would take the model's alone, and a model that names one property would lose its layer's change
   data feed.
 - `adapter.run_response` gives a materialization's result with its counts, for run_results.json.
+- `adapter.prepared_sql`, `adapter.names_in`, `adapter.without_texts` and `adapter.weight_column`
+  tell what a model's SQL says: headwaters/incremental/sql_text.py.
 - `adapter.failure_of` runs a statement that may fail: Jinja cannot catch an error.
+- `adapter.answer_of` does so and gives the rows, or what failed.
 - `adapter.commits_of`, `adapter.range_of`, … decide what macros only carry out:
   headwaters/incremental.
 - `adapter.erasure` begins the erasure of a person: headwaters/erasing.py.
@@ -38,7 +41,7 @@ from headwaters.arguments import check_arguments
 from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError
-from headwaters.incremental import bounds, commits, recovery, surroundings
+from headwaters.incremental import bounds, commits, recovery, sql_text, surroundings
 from headwaters.incremental.failures import lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of
 
@@ -51,7 +54,7 @@ class Headwaters(dbtPlugin):
         end_on_interrupt()
         _add_up_table_properties()
         _check_operations()
-        _offer(run_response=_run_response, failure_of=_failure_of, erasure=_erasure)
+        _offer(run_response=_run_response, failure_of=_failure_of, answer_of=_answer_of, erasure=_erasure)
         _offer(read_changes=_read_changes, readable_from=_readable_from)
         _offer(
             grouping_of=staticmethod(_grouping_of),
@@ -68,6 +71,12 @@ class Headwaters(dbtPlugin):
             bounds_of=staticmethod(bounds.bounds_of),
             within_bounds=staticmethod(bounds.within_bounds),
             has_keys=staticmethod(bounds.has_keys),
+            prepared_sql=staticmethod(sql_text.prepared),
+            names_in=staticmethod(sql_text.names),
+            without_texts=staticmethod(sql_text.without_texts),
+            weight_column=staticmethod(sql_text.weight_column),
+            view=staticmethod(sql_text.view),
+            with_relations=staticmethod(sql_text.with_relations),
         )
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
@@ -250,6 +259,26 @@ def _erasure(
     config = adapter.config
     artifacts = [Path(config.project_target_path), Path(config.log_path)]
     return Erasure(cursor._cursor._df.sparkSession, kind, value, columns, artifacts)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a statement, or the line with which it failed."""
+
+    rows: Any
+    failure: str | None
+
+
+@available
+def _answer_of(adapter: SparkAdapter, sql: str, conditions: list[str]) -> Answer:
+    """Run a query that may fail with one of these error conditions of Spark."""
+    try:
+        return Answer(adapter.execute(sql, fetch=True)[1].rows, None)
+    except DbtRuntimeError as error:
+        failure = str(error.msg).splitlines()[0]
+        if not any(condition in failure for condition in conditions):
+            raise
+        return Answer([], failure)
 
 
 def _offer(**methods: Any) -> None:

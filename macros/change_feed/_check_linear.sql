@@ -4,7 +4,7 @@
     another key is looked at. Not asked where a lookup is read, which may well be summed up before it is joined. -#}
 {% macro _check_linear(where, strategy, code, settings) %}
     {%- if strategy in ['affected_keys', 'history'] -%}
-        {%- set found = modules.re.search('(?i)(?<![\\w.`])(over\\s*\\((?!\\s*(?:partition\\b|\\w+\\s*\\)))|window\\s+\\w+\\s+as\\s*\\((?!\\s*partition\\b)|(?:limit|offset)\\s+\\d+)', _without_texts(code)) -%}
+        {%- set found = modules.re.search('(?i)(?<![\\w.`])(over\\s*\\((?!\\s*(?:partition\\b|\\w+\\s*\\)))|window\\s+\\w+\\s+as\\s*\\((?!\\s*partition\\b)|(?:limit|offset)\\s+\\d+)', adapter.without_texts(code)) -%}
         {%- if found -%}
             {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`, whose result depends on rows of other keys, which are not computed anew. Partition by the key of '
                 ~ ('affected()' if strategy == 'affected_keys' else 'the model') ~ ', or make it a table model.') }}
@@ -13,7 +13,7 @@
     {%- endif -%}
     {%- set refused = 'distinct(?!\\s+from)|having|limit(?=\\s+\\d)|offset(?=\\s+\\d)|over(?=\\s*\\()|intersect|union(?!\\s*all\\b)|except(?!\\s*\\(\\s*+(?!select\\b))|(?:count|avg|mean|min|max|first|last|any_value|median|collect_list|collect_set|array_agg|count_if|max_by|min_by|stddev|variance)(?=\\s*\\()' -%}
     {%- set refused = refused if strategy == 'signed_sum' else 'group\\s+by|(?:try_)?sum(?=\\s*\\()|' ~ refused -%}
-    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', _without_texts(code)) -%}
+    {%- set found = modules.re.search('(?i)(?<![\\w.`])(' ~ refused ~ ')(?![\\w`])', adapter.without_texts(code)) -%}
     {%- if found and strategy == 'change_feed' -%}
         {{ exceptions.raise_compiler_error(where ~ ' uses `' ~ found.group(1) ~ '`: a row of its result would depend on more than one row of the input. Use affected_keys, which computes whole keys anew'
             ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
@@ -30,7 +30,7 @@
 {#- An incremental run puts the rows that changed where the input is named. What meets itself, in a join or a subquery, would meet the changed rows
     alone, and not all of them. Branches of `union all` do not meet. -#}
 {% macro _check_read_once(where, sql, spec) %}
-    {%- set code = _without_texts(_without_comments(_with_inputs(sql, {spec.text: ' _followed_ '}))) -%}
+    {%- set code = adapter.without_texts(_with_inputs(sql, {spec.text: ' _followed_ '})) -%}
     {%- set reads = '(?i)\\b(?:from|join)\\s+`?(?:%s)`?(?![\\w.`(])' -%}
     {%- set followed = ['_followed_'] -%}
     {%- for cte in modules.re.finditer('(?i)(?:\\bwith|,)\\s*`?(\\w+)`?\\s+as\\s*\\(', code) -%}
@@ -51,6 +51,32 @@
 {% endmacro %}
 
 
+{#- Under `on_lookup_change: ignore` rows keep what lookups had when they were written, so a lookup must not say which rows and keys there are: a
+    row whose lookup row was deleted could not be found when its input row is. Compares the keys of some rows of the input, all or those that
+    changed, with the keys that the SQL gives where lookups have no rows. -#}
+{% macro _refuse_keys_of_lookups(strategy, target, sql, inputs, settings, plan=none) %}
+    {%- set lookups = inputs | selectattr('kind', 'equalto', 'lookup') | list -%}
+    {%- if not lookups or settings.get('on_lookup_change') != 'ignore' or strategy not in ['change_feed', 'history'] or lookups | selectattr('version', 'none') | list -%}
+        {{ return('') }}
+    {%- endif -%}
+    {%- set keys = _quoted(settings.get('unique_key')) | join(', ') -%}
+    {%- set followed = {} -%}
+    {%- for spec in inputs if plan and spec.kind != 'lookup' -%}
+        {%- set range = plan.ranges[spec.source] -%}
+        {%- do followed.update({spec.text: _all_rows(range, spec.source) if strategy == 'change_feed' else _images_sql(spec, _feed_sql(spec.source, range.after, range.to))}) -%}
+    {%- endfor -%}
+    {%- set sides = [] -%}
+    {%- for replacements, balance in [(followed, 1), (dict(followed, **_without_rows(lookups)), -1)] -%}
+        {%- do sides.append('select ' ~ keys ~ ', ' ~ balance ~ ' as _balance from (\n' ~ _with_inputs(sql, replacements) ~ '\n)') -%}
+    {%- endfor -%}
+    {%- set found = run_query('select ' ~ keys ~ ' from (\n' ~ sides | join('\nunion all\n') ~ '\n) group by ' ~ keys ~ ' having sum(_balance) <> 0 limit 1').rows -%}
+    {%- if found | length -%}
+        {{ exceptions.raise_compiler_error(target ~ ' has on_lookup_change: ignore, and a lookup says which rows or keys it has, as for ' ~ found[0].values() | join(', ')
+            ~ ': such a row could not be found when its input row is deleted. Join the lookup with left join and take unique_key from the input, or write on_lookup_change: rebuild.') }}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#- What the text does not tell is tried with a thousand rows of an input, when the SQL builds its first table, or another SQL than before:
     change_feed beside lookups, and affected_keys, over all of them, over one half and over the other; signed_sum once and weighed -3. -#}
 {% macro _check_by_rows(strategy, target, sql, inputs, settings, columns) %}
@@ -59,9 +85,9 @@
         {{ return('') }}
     {%- endif -%}
     {%- set sample = _stage_relation(target) -%}
-    {%- set differences = _weighed_differences_sql(sql, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, inputs, spec, columns, sample) -%}
+    {%- set differences = _weighed_differences_sql(sql, inputs, spec, settings, columns, sample) if strategy == 'signed_sum' else _differences_of_halves_sql(sql, inputs, spec, columns, sample) -%}
     {%- set half = 'xxhash64(' ~ _quoted(spec.key.values()) | join(', ') ~ ')' if strategy == 'affected_keys' else 'monotonically_increasing_id()' -%}
-    {%- do _create_stage(sample, 'select *, ' ~ half ~ ' % 2 = 0 as _half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000') -%}
+    {%- do _create_stage(sample, 'select *, ' ~ half ~ ' % 2 = 0 as _in_half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000') -%}
     {%- set found = run_query(differences).rows[0].dict() -%}
     {%- do _drop_stage(sample) -%}
     {%- for name, differs in found.items() if differs -%}
@@ -108,8 +134,8 @@
         {%- do compared.append(adapter.quote(column.name)) -%}
     {%- endfor -%}
     {%- set sides = [] -%}
-    {%- for rows, balance in [('true', 1), ('_half', -1), ('not _half', -1)] -%}
-        {%- set side = _with_inputs(sql, {spec.text: '(select * except (_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) -%}
+    {%- for rows, balance in [('true', 1), ('_in_half', -1), ('not _in_half', -1)] -%}
+        {%- set side = _with_inputs(sql, {spec.text: '(select * except (_in_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) -%}
         {%- set elsewhere = 'false' -%}
         {%- if key -%}
             {%- set keys = '(select distinct ' ~ _key_columns(spec, '_input') ~ ', true as _is_touched from ' ~ sample ~ ' as _input where ' ~ rows ~ ')' -%}
@@ -123,17 +149,22 @@
 {% endmacro %}
 
 
-{#- One row: for each measure whether it is no sum of weighed rows, and `_empty`, whether there are groups without a row. -#}
-{% macro _weighed_differences_sql(sql, spec, settings, columns, sample) %}
+{#- One row: for each measure whether it is no sum of weighed rows, and `_empty`, whether there are groups without a row, other than those that
+    are there always. -#}
+{% macro _weighed_differences_sql(sql, inputs, spec, settings, columns, sample) %}
     {%- set sides = [] -%}
     {%- for weight in [1, -3] -%}
-        {%- do sides.append('(select *, true as _here from (\n' ~ _with_inputs(sql, {spec.text: '(select * except (_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')'}) ~ '\n))') -%}
+        {%- do sides.append('(select *, true as _here from (\n' ~ _with_inputs(sql, {spec.text: '(select * except (_in_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')'}) ~ '\n))') -%}
     {%- endfor -%}
     {%- set expressions = [] -%}
     {%- for measure in _signed_columns(columns, settings) -%}
         {%- set name = adapter.quote(measure.name) -%}
         {%- do expressions.append('count_if(coalesce(_thrice.' ~ name ~ ', 0) <> -3 * coalesce(_once.' ~ name ~ ', 0)) as ' ~ name) -%}
     {%- endfor -%}
-    {%- do expressions.append('count_if(_once._here and coalesce(_once.' ~ adapter.quote(_weight_column(sql)) ~ ', 0) = 0) as _empty') -%}
-    {{ return('select ' ~ expressions | join(', ') ~ '\nfrom ' ~ sides[0] ~ ' as _once full outer join ' ~ sides[1] ~ ' as _thrice on ' ~ equals(_as_list(settings.get('unique_key')), '_once', '_thrice')) }}
+    {%- set keys = _as_list(settings.get('unique_key')) -%}
+    {%- set lasting = _lasting_groups_sql(sql, inputs, keys) -%}
+    {%- do expressions.append('count_if(_once._here and _lasting._stays is null and coalesce(_once.' ~ adapter.quote(_weight_column(sql)) ~ ', 0) = 0) + (select count(*) from '
+        ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on ' ~ equals(keys, '_lasting', '_once') ~ ') as _empty') -%}
+    {{ return('select ' ~ expressions | join(', ') ~ '\nfrom ' ~ sides[0] ~ ' as _once full outer join ' ~ sides[1] ~ ' as _thrice on ' ~ equals(keys, '_once', '_thrice')
+        ~ '\nleft join ' ~ lasting ~ ' as _lasting on ' ~ equals(keys, '_once', '_lasting')) }}
 {% endmacro %}

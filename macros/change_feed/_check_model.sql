@@ -10,6 +10,9 @@
     {%- if not _as_list(settings.get('unique_key')) -%}
         {{ exceptions.raise_compiler_error(where ~ ' has no unique_key: name the column or columns that tell its rows apart.') }}
     {%- endif -%}
+    {%- if 'macro.dbt.is_incremental' in model.depends_on.macros -%}
+        {{ exceptions.raise_compiler_error(where ~ ' calls dbt.is_incremental(): the SQL of the model is that of the whole table in every run. Remove the condition and what depends on it.') }}
+    {%- endif -%}
     {%- do _check_settings(where, strategy, settings) -%}
     {%- for spec in inputs if spec.kind not in [wanted, 'lookup'] -%}
         {{ exceptions.raise_compiler_error(where ~ ' reads ' ~ spec.source ~ ' with ' ~ spec.kind ~ '(). This strategy reads what it follows with ' ~ wanted ~ '() and the rest with lookup().') }}
@@ -18,7 +21,7 @@
         {{ exceptions.raise_compiler_error(where ~ ' has ' ~ kinds | select('equalto', wanted) | list | length ~ ' inputs in ' ~ wanted ~ '(); it needs '
             ~ ('at least one.' if strategy == 'affected_keys' else 'exactly one. Mark inputs that change rarely with lookup(), or use affected_keys for several changing inputs.')) }}
     {%- endif -%}
-    {%- set code = _without_comments(_without_inputs(sql, inputs)) -%}
+    {%- set code = _without_inputs(sql, inputs) -%}
     {%- do _check_bare_inputs(where, code, wanted) -%}
     {%- do _check_deterministic(where, code, settings) -%}
     {%- if strategy != 'affected_keys' -%}
@@ -52,6 +55,9 @@
             {{ exceptions.raise_compiler_error(where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(', ') ~ '.') }}
         {%- endif -%}
     {%- endfor -%}
+    {%- if strategy == 'signed_sum' and settings.get('on_lookup_change') == 'ignore' -%}
+        {{ exceptions.raise_compiler_error(where ~ ' has on_lookup_change: ignore. A row that is deleted takes away what it added, which a lookup that changed no longer tells: use affected_keys, or rebuild.') }}
+    {%- endif -%}
     {%- if settings.get('replace_above') is not none and (settings.get('replace_above') is not number or settings.get('replace_above') < 0) -%}
         {{ exceptions.raise_compiler_error(where ~ ' has replace_above: ' ~ settings.get('replace_above') ~ '. It is a share of the rows, 0.3 for 30 %.') }}
     {%- endif -%}
@@ -68,30 +74,30 @@
 {% endmacro %}
 
 
-{% macro _without_comments(code) %}
-    {{ return(modules.re.sub("(?s)/\\*.*?\\*/|--[^\\n]*|('(?:[^'\\\\]|\\\\.)*')", '\\1 ', code)) }}
-{% endmacro %}
-
-
-{% macro _without_texts(code) %}
-    {{ return(modules.re.sub("'(?:[^'\\\\]|\\\\.)*'", "''", code)) }}
-{% endmacro %}
-
-
 {#- An input that is not marked would be read at whatever version it has, and its changes would never be followed. It may come by a ref(),
     in an ephemeral model, or by its name. `code` is the SQL without its inputs and comments. -#}
 {% macro _check_bare_inputs(where, code, wanted) %}
+    {%- set nodes = {} -%}
     {%- for node in graph.sources.values() | list + graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'seed', 'snapshot']) | list -%}
-        {%- set name = node.identifier or node.alias -%}
-        {%- if name | lower in code | lower and modules.re.search('(?i)(?<![\\w.`])`?' ~ modules.re.escape(node.schema) ~ '`?\\.`?' ~ modules.re.escape(name) ~ '`?(?!\\w)', code) -%}
-            {%- if node.unique_id == model.unique_id -%}
-                {{ exceptions.raise_compiler_error(where ~ ' reads its own table. What it holds has to follow from its inputs alone, or a full refresh would give another table.') }}
-            {%- endif -%}
+        {%- do nodes.update({(node.schema | lower, (node.identifier or node.alias) | lower): node}) -%}
+    {%- endfor -%}
+    {%- for name in adapter.names_in(code) if name.parts | length > 1 -%}
+        {%- set is_column = name.parts | length > 2 and not name.is_relation and name.parts[:2] in nodes -%}
+        {%- set node = nodes.get(name.parts[:2] if is_column else name.parts[-2:]) -%}
+        {%- set text = name.parts | join('.') -%}
+        {%- if is_column -%}
+            {{ exceptions.raise_compiler_error(where ~ ' names a column ' ~ text ~ ', and an incremental run reads the rows that changed, which have no schema. Write ' ~ name.parts[1:] | join('.') ~ ', or give the input an alias.') }}
+        {%- elif node and node.unique_id == model.unique_id -%}
+            {{ exceptions.raise_compiler_error(where ~ ' reads its own table. What it holds has to follow from its inputs alone, or a full refresh would give another table.') }}
+        {%- elif node -%}
             {%- set call = "source('" ~ node.source_name ~ "', '" ~ node.name ~ "')" if node.resource_type == 'source' else "ref('" ~ node.name ~ "')" -%}
             {{ exceptions.raise_compiler_error(
                 where ~ ' reads ' ~ call ~ ' unmarked, so its changes would be missed. Write {{ ' ~ wanted ~ '(' ~ call ~ ') }} to follow its changes, or {{ lookup('
                 ~ call ~ ') }} to read it whole and rebuild the table when it changes.'
             ) }}
+        {%- elif name.is_relation -%}
+            {{ exceptions.raise_compiler_error(where ~ ' reads ' ~ text ~ ', which no source and no model declares, so its changes would be missed. Declare it as a source, and write {{ ' ~ wanted
+                ~ '(source(…)) }} or {{ lookup(source(…)) }}.') }}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
@@ -104,7 +110,7 @@
     {%- if moment and (moment.group(1) or moment.group(2)) | lower not in allowed -%}
         {{ exceptions.raise_compiler_error(where ~ ' uses ' ~ moment.group(0) ~ ': what it answers changes by itself, so rows that no input touches would go stale.') }}
     {%- endif -%}
-    {%- set code = _without_texts(code) -%}
+    {%- set code = adapter.without_texts(code) -%}
     {%- set functions = 'now|current_timestamp|current_date|curdate|localtimestamp|current_time|unix_timestamp(?=\\s*\\(\\s*\\))|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name' -%}
     {%- for match in modules.re.finditer('(?i)(?<![\\w.`])(?:(current_timestamp|current_date|localtimestamp|current_time)(?![\\w`])|(' ~ functions ~ ')\\s*\\()', code) -%}
         {%- set name = (match.group(1) or match.group(2)) | lower -%}
@@ -125,6 +131,9 @@
     {%- if strategy == 'signed_sum' -%}
         {%- do wanted.update({'sum(_weight)': [_weight_column(sql)]}) -%}
     {%- endif -%}
+    {%- for column in columns if column.name | lower in _reserved_columns(strategy) or modules.re.fullmatch('(?i)_before_\\d+', column.name) -%}
+        {{ exceptions.raise_compiler_error(target ~ ': the engine needs the name ' ~ column.name ~ ' itself. Give the column another one, as in `' ~ adapter.quote(column.name) ~ ' as ' ~ (column.name.strip('_') or 'value') ~ '`.') }}
+    {%- endfor -%}
     {%- for column in columns if modules.re.search('\\b(map<|variant\\b)', column.dtype) -%}
         {{ exceptions.raise_compiler_error(target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Spark cannot say whether two of those are the same. Select map_entries(…) or to_json(…) of it.') }}
     {%- endfor -%}
@@ -143,6 +152,26 @@
                 target ~ ' follows the changes of ' ~ spec.source ~ ', which has no change data feed. Set tblproperties delta.enableChangeDataFeed: true where it is declared, or run '
                 ~ "`alter table " ~ spec.source ~ " set tblproperties ('delta.enableChangeDataFeed' = 'true')`."
             ) }}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- Names that a model's columns cannot have, since statements of the engine give them to columns of their own, or Spark and Delta to theirs. -#}
+{% macro _reserved_columns(strategy) %}
+    {{ return(
+        ['_operation', '_row', '_copies', '_metadata', '_balance', '_side', '_net', '_stray', '_is_touched', '_change_type', '_commit_version', '_commit_timestamp']
+        + {'signed_sum': ['_here', '_stays'], 'history': ['valid_from', 'valid_to', 'is_current', '_superseded', '_cut', '_until', '_next']}.get(strategy, ['_image'])
+    ) }}
+{% endmacro %}
+
+
+{#- An input of signed() and images() gets a column from the macro. -#}
+{% macro _check_input_columns(target, inputs) %}
+    {%- for spec in inputs if spec.kind in ['signed', 'images'] -%}
+        {%- set added = {'signed': '_weight', 'images': '_image'}[spec.kind] -%}
+        {%- if added in _column_names(adapter.get_column_schema_from_query('select * from ' ~ spec.source)) -%}
+            {{ exceptions.raise_compiler_error(target ~ ' reads ' ~ spec.source ~ ' with ' ~ spec.kind ~ '(), which adds the column ' ~ added ~ ', and it has one of that name. Rename it in a model between the two.') }}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}

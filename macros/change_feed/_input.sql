@@ -3,20 +3,48 @@
     refresh's SQL and what the materialization needs to know; there is no other state between compile and run.
     Only commands that build or show data pin; parse, docs and lint see the plain relation, and so does a unit test's fixture. -#}
 {% macro _input(kind, relation, options={}) %}
+    {%- if execute and relation.is_cte and model is defined and model.resource_type == 'model' -%}
+        {{ exceptions.raise_compiler_error(kind ~ "(ref('" ~ (relation.identifier | replace('__dbt__cte__', '', 1)) ~ "')): an ephemeral model is no table, so it has no changes. Write " ~ kind
+            ~ '() in it, around what it reads, and here the ref() alone.') }}
+    {%- elif execute and not relation.is_cte and flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation'] and relation.limit is none and relation.event_time_filter is none -%}
+        {{ return(_pinned(kind, relation | string, options)) }}
+    {%- endif -%}
     {%- set spec = dict(options, kind=kind, source=relation | string, version=none, at=none) -%}
-    {%- if not execute or relation.is_cte -%}
-        {{ return(_input_sql(spec)) }}
+    {{ return(_marked(spec) if execute and not relation.is_cte else _input_sql(spec)) }}
+{% endmacro %}
+
+
+{#- The input at its newest version. -#}
+{% macro _pinned(kind, source, options={}) %}
+    {%- set answer = adapter.answer_of('describe history ' ~ source ~ ' limit 1', ['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION', 'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
+    {%- if not answer.failure -%}
+        {%- set newest = adapter.commits_of(answer.rows)[0] -%}
+        {{ return(_marked(dict(options, kind=kind, source=source, version=newest.version, at=newest.at))) }}
+    {%- elif 'EXPECT_TABLE_NOT_VIEW' in answer.failure -%}
+        {{ return(_through_view(kind, source)) }}
     {%- endif -%}
-    {%- if flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation'] and relation.limit is none and relation.event_time_filter is none -%}
-        {%- set newest = _newest_commit(relation) -%}
-        {%- do spec.update({'version': newest.version, 'at': newest.at}) -%}
+    {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. Make it one (file_format: delta, or `convert to delta`), or read a Delta table that has its rows.') }}
+{% endmacro %}
+
+
+{#- A view has no versions and no changes; the tables under it have. Its query is put in its place, with them marked: one in changes(), any number
+    in lookup(). The other macros name columns of their input, or add some, which a view may rename or leave out. -#}
+{% macro _through_view(kind, source) %}
+    {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
+    {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
+    {%- if obstacle or kind not in ['changes', 'lookup'] -%}
+        {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '') ~ ', which has no changes of its own. Make it an ephemeral model with '
+            ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
     {%- endif -%}
-    {{ return(_marked(spec)) }}
+    {%- set replacements = {} -%}
+    {%- for name in view.relations if name not in replacements -%}{%- do replacements.update({name: _pinned(kind, name)}) -%}{%- endfor -%}
+    {{ return('/* view ' ~ tojson({'source': source}) ~ ' */ ' ~ adapter.with_relations(view.text, replacements)) }}
 {% endmacro %}
 
 
 {% macro _marked(spec) %}
-    {{ return('/* ' ~ spec.kind ~ ' ' ~ tojson(spec, sort_keys=true) ~ ' */ ' ~ _input_sql(spec)) }}
+    {#- no star in the content, or it could end the comment -#}
+    {{ return('/* ' ~ spec.kind ~ ' ' ~ tojson(spec, sort_keys=true) | replace('*', '\\u002a') ~ ' */ ' ~ _input_sql(spec)) }}
 {% endmacro %}
 
 
@@ -33,7 +61,15 @@
 {% endmacro %}
 
 
-{#- The marked inputs of a compiled model, in the order of the text: a list of their markers' contents, each with `text`, the
+{#- A compiled model as the engine reads it: comments and semicolons left out, every input with an alias and at one version, partition columns as they
+    are stored; if `kept`, without the rows that its expectations drop. -#}
+{% macro _followed_sql(code, config, kept=true) %}
+    {%- set sql = _as_stored(adapter.prepared_sql(code), config) -%}
+    {{ return(_with_one_version_each(_kept_sql(sql, config) if kept else sql)) }}
+{% endmacro %}
+
+
+{#- The marked inputs of a model's SQL, in the order of the text: a list of their markers' contents, each with `text`, the
     exact piece of SQL that stands for the input. -#}
 {% macro _inputs_of(sql) %}
     {%- set inputs = [] -%}

@@ -1,12 +1,6 @@
 {#- What a table has of a value that it is partitioned by: Delta writes such values as text, where an empty one is NULL. Whatever compares the model's
     rows with the table's has to see them as the table has them, or it would not find them. -#}
 
-{#- A model's SQL as everything takes it: each input at one version, without the rows that an expectation drops, its values as they are stored. -#}
-{% macro _sql_of_model(code, config) %}
-    {{ return(_with_one_version_each(_kept_sql(_as_stored(code, config), config))) }}
-{% endmacro %}
-
-
 {#- The SQL with its partition columns as they are stored. A value that a full refresh would read back as another one is refused. -#}
 {% macro _as_stored(sql, settings) %}
     {%- set columns = [] -%}

@@ -301,14 +301,16 @@
 
 {#- The measure that counts rows: a group is gone when it is 0. -#}
 {% macro _weight_column(sql) %}
-    {%- set found = modules.re.search('(?i)sum\\s*\\(\\s*(?:\\w+\\.)?_weight\\s*\\)\\s+as\\s+(?:`([^`]+)`|(\\w+))', sql) -%}
+    {%- set found = adapter.weight_column(sql) -%}
     {%- if not found -%}
         {{ exceptions.raise_compiler_error("A signed_sum model needs `sum(_weight) as <name>` among its columns: the count of rows tells when a group is gone") }}
     {%- endif -%}
-    {{ return(found.group(1) or found.group(2)) }}
+    {{ return(found) }}
 {% endmacro %}
 
 
+{#- The sums of the changed rows, added to the table's. A group without rows is deleted, unless the SQL gives it over no rows as well: without
+    `group by` there is one group, always. -#}
 {% macro _signed_sql(target, sql, plan, settings, columns) %}
     {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'signed') | list)[0] -%}
@@ -320,11 +322,27 @@
         {%- do sums.append('cast(coalesce(_target.' ~ name ~ ', 0) + coalesce(_delta.' ~ name ~ ', 0) as ' ~ measure.dtype ~ ') as ' ~ name) -%}
         {%- do moved.append('coalesce(_delta.' ~ name ~ ', 0) <> 0') -%}
     {%- endfor -%}
+    {%- set weight = _quote(_weight_column(sql)) -%}
     {{ return(_with_derived_sql(
-        'select ' ~ sums | join(', ') ~ _before_sql(settings, '_target') ~ ", if(_target._here is null, 'insert', if(coalesce(_target." ~ _quote(_weight_column(sql))
-        ~ ', 0) + coalesce(_delta.' ~ _quote(_weight_column(sql)) ~ ", 0) = 0, 'delete', 'update')) as _operation\n"
+        'select ' ~ sums | join(', ') ~ _before_sql(settings, '_target') ~ ", if(_target._here is null, 'insert', if(coalesce(_target." ~ weight
+        ~ ', 0) + coalesce(_delta.' ~ weight ~ ", 0) = 0 and _lasting._stays is null, 'delete', 'update')) as _operation\n"
         ~ 'from (\n' ~ delta ~ '\n) as _delta left join (select *, true as _here from ' ~ target ~ ') as _target on ' ~ equals(keys, '_delta', '_target') ~ '\n'
+        ~ 'left join ' ~ _lasting_groups_sql(sql, plan.inputs, keys) ~ ' as _lasting on ' ~ equals(keys, '_delta', '_lasting') ~ '\n'
         ~ 'where ' ~ moved | join(' or '),
         settings
     )) }}
+{% endmacro %}
+
+
+{#- The keys of the groups that a model gives over inputs without rows, as a subquery with the column `_stays`. Spark sees that it reads nothing. -#}
+{% macro _lasting_groups_sql(sql, inputs, keys) %}
+    {{ return('(select ' ~ _quoted(keys) | join(', ') ~ ', true as _stays from (\n' ~ _with_inputs(sql, _without_rows(inputs)) ~ '\n))') }}
+{% endmacro %}
+
+
+{#- Replacements for inputs that have no rows. -#}
+{% macro _without_rows(inputs) %}
+    {%- set replacements = {} -%}
+    {%- for spec in inputs -%}{%- do replacements.update({spec.text: '(select * from ' ~ _input_sql(spec) ~ ' where false)'}) -%}{%- endfor -%}
+    {{ return(replacements) }}
 {% endmacro %}

@@ -9,7 +9,7 @@
         {{ exceptions.raise_compiler_error("explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model' ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
     {%- endif -%}
     {%- set relation = adapter.get_relation(node.database, node.schema, node.alias) -%}
-    {%- set sql = _sql_of_model(render(node.raw_code), node.config) -%}
+    {%- set sql = _followed_sql(render(node.raw_code), node.config) -%}
     {%- set plan = _plan(strategy, relation or node.relation_name, relation is not none and relation.is_delta, sql, node.config) -%}
     {%- set lines = [node.schema ~ '.' ~ node.alias ~ ' (' ~ strategy ~ ', unique_key ' ~ _as_list(node.config.unique_key) | join(', ') ~ ')'] -%}
     {%- for spec in plan.inputs -%}

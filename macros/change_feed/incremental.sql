@@ -7,7 +7,7 @@
     {%- endif -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
-    {%- set sql = _sql_of_model(compiled_code, model.config) -%}
+    {%- set sql = _followed_sql(compiled_code, model.config) -%}
     {%- do _check_model(strategy, sql, model.config) -%}
 
     {{ run_hooks(pre_hooks) }}
@@ -47,6 +47,7 @@
     {%- endif -%}
     {%- set settings = model.config -%}
     {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
+    {%- do _refuse_keys_of_lookups(strategy, target, sql, plan.inputs, settings, plan) -%}
     {%- set known = _before_the_stage(strategy, target, sql, plan, settings) -%}
     {%- if known.gap -%}
         {{ return(_replace_for_gap(strategy, target, existing, sql, plan, known.gap)) }}
@@ -70,7 +71,7 @@
         {%- set look = _look_at(target, stage, keys, settings, plan.detail) -%}
     {%- endif -%}
     {%- if strategy == 'signed_sum' -%}{%- do _refuse_joined_groups(target, stage, keys, look, sql, settings) -%}{%- endif -%}
-    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _with_one_version_each(_as_stored(compiled_code, model.config)), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
+    {%- set audit = _audit(target, stage, _stage_sql(strategy, target, _followed_sql(compiled_code, model.config, kept=false), plan, settings, columns, bounds), settings) if _expectations(settings) else '' -%}
     {%- set changed = _meanwhile(target, plan, settings) -%}
     {%- set applied = {'refused': changed} if changed else _apply_stage(target, stage, keys, settings, look, check_target=strategy == 'change_feed' and not settings.get('latest_by')) -%}
     {%- if applied.refused -%}
@@ -151,9 +152,11 @@
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
     {%- if plan.interrupted -%}{%- do _drop_stage(_stage_relation(target, plan.interrupted)) -%}{%- endif -%}
+    {%- do _check_input_columns(target, plan.inputs) -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
     {%- do _check_columns(strategy, target, sql, columns, plan.inputs, model.config) -%}
     {%- if not plan.same_sql -%}{%- do _check_by_rows(strategy, target, sql, plan.inputs, model.config, columns) -%}{%- endif -%}
+    {%- do _refuse_keys_of_lookups(strategy, target, sql, plan.inputs, model.config) -%}
     {%- set properties = dict(_created_properties(model.config)) -%}
     {%- do properties.update(_state_properties(strategy, sql, plan.inputs, model.config)) -%}
     {%- set anew = _full_refresh_sql(strategy, sql, model.config, columns) -%}
@@ -168,7 +171,7 @@
     {%- if stage -%}
         {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
         {%- do _create_stage(stage, marked | replace('%s', anew)) -%}
-        {%- set audit = _audit(target, stage, marked | replace('%s', _full_refresh_sql(strategy, _with_one_version_each(_as_stored(compiled_code, model.config)), model.config, columns)), model.config) -%}
+        {%- set audit = _audit(target, stage, marked | replace('%s', _full_refresh_sql(strategy, _followed_sql(compiled_code, model.config, kept=false), model.config, columns)), model.config) -%}
         {%- set anew = 'select * except (_operation) from ' ~ stage -%}
     {%- endif -%}
     {%- if config.get('contract').enforced -%}

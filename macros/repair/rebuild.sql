@@ -6,7 +6,7 @@
     {%- if not node or node.resource_type != 'model' or node.config.get('incremental_strategy') not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
         {{ exceptions.raise_compiler_error('rebuild: ' ~ target.name ~ ' is not the table of a model with change_feed, affected_keys, signed_sum or history. Nothing was changed.') }}
     {%- endif -%}
-    {%- set sql = _sql_of_model(render(node.raw_code), node.config) -%}
+    {%- set sql = _followed_sql(render(node.raw_code), node.config) -%}
     {%- set inputs = _inputs_of(sql) -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
     {%- set anew = _full_refresh_sql(node.config.incremental_strategy, sql, node.config, columns) -%}

@@ -9,6 +9,7 @@ from typing import Any
 CHANGE_FEED = "{{ config(incremental_strategy='change_feed', unique_key='id') }}\n"
 AFFECTED = "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"
 SIGNED_SUM = "{{ config(incremental_strategy='signed_sum', unique_key='id') }}\n"
+HISTORY = "{{ config(incremental_strategy='history', unique_key='id') }}\n"
 FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
 # Each model with what its error has to say.
@@ -22,6 +23,91 @@ REFUSED = {
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
         " where id in (select id from {{ target.schema }}_INPUTS.repeated) -- not '",
         ["source('inputs', 'repeated')", "lookup("],
+    ),
+    "by_three_names": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where id in (select id from"
+        " SPARK_catalog.`{{ target.schema }}_inputs` . /* so */ repeated)",
+        ["reads source('inputs', 'repeated') unmarked", "lookup("],
+    ),
+    "as_a_table": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where id in (table {{ target.schema }}_inputs.repeated)",
+        ["reads source('inputs', 'repeated') unmarked", "lookup("],
+    ),
+    "by_path": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " where id in (select id from delta.`/nowhere`)",
+        ["reads delta./nowhere, which no source and no model declares", "lookup("],
+    ),
+    "undeclared": (
+        CHANGE_FEED + "select fed.id from {{ changes(source('inputs', 'fed')) }},"
+        " {{ target.schema }}_inputs.hidden_one",
+        ["_inputs.hidden_one, which no source and no model declares", "lookup("],
+    ),
+    "column_of_a_schema": (
+        CHANGE_FEED + "select {{ target.schema }}_inputs.fed.id\n"
+        "from {{ changes(source('inputs', 'fed')) }}",
+        ["_inputs.fed.id, and an incremental run", "Write fed.id, or give the input an alias"],
+    ),
+    "asks_dbt": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
+        " {% if dbt.is_incremental() %} where id > 1 {% endif %}",
+        ["calls dbt.is_incremental()", "in every run"],
+    ),
+    "operation": (
+        CHANGE_FEED + "select id, 1 as _Operation from {{ changes(source('inputs', 'fed')) }}",
+        ["the engine needs the name _Operation itself", "`_Operation` as Operation"],
+    ),
+    "metadata": (
+        AFFECTED + "select id, max(id) as _metadata\n"
+        "from {{ affected(source('inputs', 'fed'), key='id') }} group by id",
+        ["the engine needs the name _metadata itself"],
+    ),
+    "validity": (
+        HISTORY + "select id, id as valid_from, _image from {{ images(source('inputs', 'fed')) }}",
+        ["the engine needs the name valid_from itself"],
+    ),
+    "weighed_before": (
+        SIGNED_SUM + "select id, sum(_weight) as rows\n"
+        "from {{ signed(source('inputs', 'weighed')) }} group by id",
+        ["_inputs.weighed with signed(), which adds the column _weight"],
+    ),
+    "kept_by_a_lookup": (
+        CHANGE_FEED.replace(") }}", ", on_lookup_change='ignore') }}")
+        + "select fed.id from {{ changes(source('inputs', 'fed')) }} as fed\n"
+        "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id",
+        ["on_lookup_change: ignore, and a lookup says which rows", "as for 1", "left join"],
+    ),
+    "added_by_a_lookup": (
+        SIGNED_SUM.replace(") }}", ", on_lookup_change='ignore') }}")
+        + "select fed.id, sum(_weight) as rows from {{ signed(source('inputs', 'fed')) }} as fed\n"
+        "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id group by 1",
+        ["on_lookup_change: ignore", "affected_keys"],
+    ),
+    "of_an_ephemeral_model": (
+        CHANGE_FEED + "select id from {{ changes(ref('hidden')) }}",
+        ["changes(ref('hidden')): an ephemeral model is no table", "Write changes() in it"],
+    ),
+    "of_a_parquet_table": (
+        CHANGE_FEED + "select id from {{ lookup(source('inputs', 'parquet')) }}",
+        ["lookup(): ", "_inputs.parquet is not a Delta table", "file_format: delta"],
+    ),
+    "of_a_view": (
+        SIGNED_SUM + "select id, sum(_weight) as rows from {{ signed(source('inputs', 'one')) }}",
+        ["signed(): ", "_inputs.one is a view, which has no changes", "ephemeral"],
+    ),
+    "of_a_view_of_two": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'two')) }}",
+        ["_inputs.two is a view that reads more than one table", "ephemeral"],
+    ),
+    "of_a_view_with_names": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'renamed')) }}",
+        ["_inputs.renamed is a view that renames the columns of its query", "ephemeral"],
+    ),
+    "of_a_view_with_a_sum": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'summed')) }}",
+        ["`group by`", "affected_keys"],
     ),
     "through_a_model": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
@@ -163,7 +249,8 @@ SOURCES = """
 sources:
   - name: inputs
     schema: "{{ target.schema }}_inputs"
-    tables: [{name: fed}, {name: unfed}, {name: repeated}, {name: more}]
+    tables: [{name: fed}, {name: unfed}, {name: repeated}, {name: more}, {name: weighed},
+      {name: parquet}, {name: one}, {name: two}, {name: renamed}, {name: summed}]
 """
 
 
@@ -180,6 +267,15 @@ def test_models_that_cannot_be_right_are_refused(
     ]:
         spark.sql(f"create table {inputs}.{name} (id int) using delta {feed}")
         spark.sql(f"insert into {inputs}.{name} values {rows}")
+    spark.sql(f"create table {inputs}.weighed (id int, _weight int) using delta {FEED_ON}")
+    spark.sql(f"create table {inputs}.parquet using parquet as select 1 as id")
+    for query in {
+        "one as select id from {}.fed",
+        "two as select a.id from {0}.fed a join {0}.more b on a.id = b.id",
+        "renamed (id) as select id + 1 from {}.fed",
+        "summed as select id from {}.fed group by id",
+    }:
+        spark.sql(f"create view {inputs}.{query.format(inputs)}")
     models = {name: model for name, (model, _) in REFUSED.items()}
     models["kept"] = CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
     models["moved"] = (

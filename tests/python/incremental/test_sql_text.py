@@ -1,0 +1,185 @@
+"""What the engine tells from a model's SQL by its tokens."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwaters.incremental.sql_text import (
+    Name,
+    names,
+    prepared,
+    tokens,
+    view,
+    weight_column,
+    with_relations,
+    without_texts,
+)
+
+FED = '/* changes {"kind": "changes", "source": "silver.fed", "version": 7} */ silver.fed'
+PINNED = FED + " version as of 7"
+SIGNED = (
+    '/* signed {"kind": "signed", "source": "silver.fed", "version": 7} */'
+    " (select *, 1 as _weight from silver.fed version as of 7)"
+)
+
+
+@given(st.text(alphabet="ab0 .,;()'\"`\\-/*+rR|:\n"))
+def test_the_tokens_are_the_text(sql: str) -> None:
+    assert "".join(token.text for token in tokens(sql)) == sql
+
+
+@pytest.mark.parametrize("relation", [FED, PINNED, SIGNED])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "\n",
+        " where fed.id > 1",
+        " group by id",
+        " order /* so */ by id",
+        " limit 5",
+        " left join b on true",
+        " cross join b",
+        ", b",
+        " lateral view explode(a) e as x",
+        " union all select 1",
+        " pivot (max(x) for y in (1))",
+        " |> where x",
+    ],
+)
+def test_an_input_without_an_alias_gets_its_name(relation: str, after: str) -> None:
+    without = after.replace("/* so */", " ").rstrip()
+    assert prepared(f"select 1 from {relation}{after}") == (
+        f"select 1 from {relation} as `fed`{without}"
+    )
+    assert prepared(f"with a as (select 1 from {relation}) select 2") == (
+        f"with a as (select 1 from {relation} as `fed`) select 2"
+    )
+
+
+@pytest.mark.parametrize("relation", [FED, PINNED, SIGNED])
+@pytest.mark.parametrize(
+    "after",
+    [
+        " as f",
+        " f",
+        " `the fed` where id = 1",
+        "\nas f (a, b)",
+        " f, b",
+        " cluster where cluster.id > 5",
+        " limit",
+        " tablesample (10 percent) as f",
+    ],
+)
+def test_an_alias_that_is_there_stays_the_only_one(relation: str, after: str) -> None:
+    assert prepared(f"select 1 from {relation}{after}") == f"select 1 from {relation}{after}"
+
+
+def test_a_sample_has_its_alias_behind_it() -> None:
+    sql = f"select fed.id from {FED} tablesample (bucket 1 out of (2)) where true"
+    assert prepared(sql) == (
+        f"select fed.id from {FED} tablesample (bucket 1 out of (2)) as `fed` where true"
+    )
+
+
+def test_comments_and_semicolons_at_the_end_are_left_out() -> None:
+    sql = f"""-- was: from {FED}
+    select '-- no /* comment', "a;b", r'\\', /*+ broadcast(x) */ id /* was: {FED} */, `a--b`
+    from {FED} as f -- the feed; all of it
+    ; -- done
+    ;/* really */"""
+    assert prepared(sql) == (
+        """select '-- no /* comment', "a;b", r'\\', /*+ broadcast(x) */ id  , `a--b`"""
+        f"\n    from {FED} as f"
+    )
+
+
+def test_what_is_text_is_no_syntax() -> None:
+    sql = """select "group by" as label, r'\\', 'it''s', 'a\\'b', R"x" from t -- 'why"""
+    assert without_texts(sql) == "select '' as label, '', '''', '', '' from t  "
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("select a.b from inputs.u", [("a.b", False), ("inputs.u", True)]),
+        ("select 1 from Spark_Catalog . `inputs` /**/ . U", [("spark_catalog.inputs.u", True)]),
+        ("select 1 from (inputs.u join (x, inputs.v) on u.a = v.a)", "inputs.u x inputs.v u.a v.a"),
+        ("select extract(year from a.b), a is distinct from c.d from e", "a.b c.d e"),
+        ("select 1 from a, lateral explode(a.b) c, d.e", "a a.b d.e"),
+        (
+            "select 1 from cat.f(1), delta.`/tmp/x` union all table inputs.u",
+            "delta./tmp/x inputs.u",
+        ),
+        ("select 1 from a where x in (1, b.c) and exists (from inputs.u)", "a b.c inputs.u"),
+        ("select 1 from a order by a.b, c.d limit 1", "a a.b c.d"),
+        ("from inputs.u select u.a, b.c", "inputs.u u.a b.c"),
+        ("with c as (select 1 from a.b), d as (select 2) select d.x, y.z from d", "a.b d.x y.z d"),
+    ],
+)
+def test_names_and_where_they_are_relations(sql: str, found: str | list[tuple[str, bool]]) -> None:
+    got = names(sql)
+    if isinstance(found, list):
+        assert got == [Name(tuple(name.split(".")), is_) for name, is_ in found]
+    else:
+        assert [".".join(name.parts) for name in got] == found.split()
+
+
+def test_a_column_is_no_relation() -> None:
+    sql = """
+        select extract(year from a.b), x is not distinct from c.d, e.f from g join h.i on h.i = j.k
+    """
+    assert [".".join(n.parts) for n in names(sql) if n.is_relation] == ["g", "h.i"]
+
+
+@pytest.mark.parametrize(
+    ("item", "column"),
+    [
+        ("sum(_weight) as n", "n"),
+        ("SUM( o._weight )  AS `the n`", "the n"),
+        ("cast(sum(_weight) as bigint) as n", "n"),
+        ("cast(coalesce(sum(`_weight`), 0) as decimal(18, 0)) n", "n"),
+        ("sum(_weight)::int as n", "n"),
+        ("/*+ broadcast(b) */ sum(_weight) as n", "n"),
+        ("sum(_weight) * 2 as n", None),
+        ("100 / sum(_weight) as n", None),
+        ("greatest(sum(_weight), 0) as n", None),
+        ("'sum(_weight) as n' as text", None),
+        ("sum(net_weight) as n", None),
+    ],
+)
+def test_the_column_that_counts_rows(item: str, column: str | None) -> None:
+    assert weight_column(f"select {item} from t") == column
+    assert weight_column(f"select a.x as a, {item}, b from t") == column
+
+
+def described(query: str, columns: str, names_: str) -> list[dict[str, str]]:
+    """Rows of `describe extended` of a view."""
+    rows = [(name, "int") for name in columns.split()]
+    rows += [("", ""), ("# Detailed Table Information", ""), ("View Text", query)]
+    rows += [("View Query Output Columns", names_)]
+    return [{"col_name": name, "data_type": text} for name, text in rows]
+
+
+def test_a_view_is_its_query_over_tables() -> None:
+    query = "with c as (select * from Spark_Catalog.a.b), d as (from c) select * from d, `a`.`x y`;"
+    found = view(described(query, "id val", "[id, val]"))
+    assert (found.relations, found.obstacle) == (["a.b", "a.`x y`"], None)
+    assert with_relations(found.text, {"a.b": "FIRST", "a.`x y`": "SECOND"}) == (
+        "(select `id`, `val` from (\nwith c as (select * from FIRST), d as (from c)"
+        " select * from d, SECOND\n))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "names_", "obstacle"),
+    [
+        ("select id from a.b", "[key]", "renames the columns of its query"),
+        ("select id from b", "[id]", "reads b, which has no schema"),
+        ("select 1 as id", "[id]", "reads no table"),
+    ],
+)
+def test_what_stands_between_a_view_and_its_tables(query: str, names_: str, obstacle: str) -> None:
+    assert view(described(query, "id", names_)).obstacle == obstacle
