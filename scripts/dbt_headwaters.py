@@ -54,7 +54,12 @@ class Headwaters(dbtPlugin):
         end_on_interrupt()
         _add_up_table_properties()
         _check_operations()
-        _offer(run_response=_run_response, failure_of=_failure_of, answer_of=_answer_of, erasure=_erasure)
+        _offer(
+            run_response=_run_response,
+            failure_of=_failure_of,
+            answer_of=_answer_of,
+            erasure=_erasure,
+        )
         _offer(read_changes=_read_changes, readable_from=_readable_from)
         _offer(
             grouping_of=staticmethod(_grouping_of),
