@@ -124,7 +124,7 @@ MODELS |= {
 
 CHANGES = [
     "insert into {inputs}.fed values (1, 10), (2, 20), (3, 30), (4, 40)",
-    "merge into {inputs}.fed using (values (1, 11), (4, 0)) as s (key, more) on id = key"
+    "merge into {inputs}.fed using (select * from values (1, 11), (4, 0) as v (key, more)) as s on id = key"
     " when matched and more = 0 then delete when matched then update set val = more",
     "delete from {inputs}.fed",
 ]

@@ -20,11 +20,11 @@ select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
 select * from world.named
 ) limit 1)) as held, typeof((select struct(*) from (
 with items as (
-    select * from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4
+    select * from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4 as `items`
 ),
 people as (
     select *
-    from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "on": ["grp"], "source": "world_inputs.people", "version": 2, "via": "world_inputs.items"} */ world_inputs.people version as of 2
+    from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "on": ["grp"], "source": "world_inputs.people", "version": 2, "via": "world_inputs.items"} */ world_inputs.people version as of 2 as `people`
 ),
 final as (
     select
@@ -51,11 +51,11 @@ union all select _via.`id` as `id` from world_inputs.items version as of 4 as _v
 _recomputed as (select struct(*) as _row, `id` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null))
+    select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as `items`
 ),
 people as (
     select *
-    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _via.* from world_inputs.items version as of 4 as _via left semi join _touched on _via.`id` <=> _touched.`id` where (_via.`id` between 1 and 9 and _via.`id` in (1, 3, 9) or _via.`id` is null)) as _via on _input.`grp` <=> _via.`grp`)
+    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _via.* from world_inputs.items version as of 4 as _via left semi join _touched on _via.`id` <=> _touched.`id` where (_via.`id` between 1 and 9 and _via.`id` in (1, 3, 9) or _via.`id` is null)) as _via on _input.`grp` <=> _via.`grp`) as `people`
 ),
 final as (
     select

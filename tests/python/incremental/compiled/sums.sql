@@ -12,10 +12,10 @@ alter table world.sums set tblproperties ('headwaters.pending' = '{"id": "<run>"
 
 create table world.sums__stage using parquet as
 select *, total / events as `average` from (
-select _delta.`id`, cast(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) as bigint) as `events`, cast(coalesce(_target.`total`, 0) + coalesce(_delta.`total`, 0) as bigint) as `total`, cast(coalesce(_target.`quarters`, 0) + coalesce(_delta.`quarters`, 0) as decimal(30,2)) as `quarters`, if(_target._here is null, 'insert', if(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) = 0, 'delete', 'update')) as _operation
+select _delta.`id`, cast(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) as bigint) as `events`, cast(coalesce(_target.`total`, 0) + coalesce(_delta.`total`, 0) as bigint) as `total`, cast(coalesce(_target.`quarters`, 0) + coalesce(_delta.`quarters`, 0) as decimal(30,2)) as `quarters`, if(_target._here is null, 'insert', if(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) = 0 and _lasting._stays is null, 'delete', 'update')) as _operation
 from (
 with events as (
-    select * from (select * except (_change_type, _commit_version, _commit_timestamp), case when _change_type in ('insert', 'update_postimage') then 1 else -1 end as _weight from table_changes('world_inputs.events', 2, 2))
+    select * from (select * except (_change_type, _commit_version, _commit_timestamp), case when _change_type in ('insert', 'update_postimage') then 1 else -1 end as _weight from table_changes('world_inputs.events', 2, 2)) as `events`
 ),
 final as (
     select
@@ -29,6 +29,22 @@ final as (
 )
 select * from final
 ) as _delta left join (select *, true as _here from world.sums) as _target on _delta.`id` <=> _target.`id`
+left join (select `id`, true as _stays from (
+with events as (
+    select * from (select * from (select *, 1 as _weight from world_inputs.events version as of 2) where false) as `events`
+),
+final as (
+    select
+        id,
+        sum(_weight) as events,
+        sum(val * _weight) as total,
+        sum(cast(val / 4 as decimal(9, 2)) * _weight) as quarters
+    from events
+    where moment >= 0 or moment is null
+    group by id
+)
+select * from final
+)) as _lasting on _delta.`id` <=> _lasting.`id`
 where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or coalesce(_delta.`quarters`, 0) <> 0
 );
 

@@ -14,7 +14,7 @@ select _keyed.`grp` as `grp` from world_inputs.items version as of 4 as _keyed
 select * from world.totals
 ) limit 1)) as held, typeof((select struct(*) from (
 with items as (
-    select * from /* affected {"at": 0, "key": {"grp": "grp"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4
+    select * from /* affected {"at": 0, "key": {"grp": "grp"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4 as `items`
 ),
 final as (
     select
@@ -40,7 +40,7 @@ select distinct * from (select _feed.`grp` as `grp` from table_changes('world_in
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c'))
+    select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
 ),
 final as (
     select
