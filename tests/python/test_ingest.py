@@ -168,15 +168,15 @@ def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> N
 def csv_files(seed: int) -> Iterator[tuple[str, list[list[str | None]]]]:
     """Texts as Python writes them, in the dialects of others, and the rows that they hold.
 
+    Without carriage returns inside a field: Spark's parser makes line feeds of some.
     Of a field that is not quoted and empty, it is said that there is none (as PostgreSQL has it).
     """
     chance = random.Random(seed)
-    signs = ["a", "b", '"', '""', ",", ";", "\n", "\r\n", "\r", "\\", " ", "\t", "'", "#", "é"]
+    signs = ["a", "b", '"', '""', ",", ";", "\n", "\\", " ", "\t", "'", "#", "é"]
     signs += ["\u0085", "\u2028", "\x0b", "\x1c", "\ufeff", "😀"]
     for number in range(60):
         quoting: Literal[0, 1] = csv.QUOTE_ALL if number % 2 else csv.QUOTE_MINIMAL
-        # Python before 3.13 does not quote a \r of which no line's end is made
-        ending = chance.choice(["\n", "\r\n"]) if quoting else "\r\n"
+        ending = chance.choice(["\n", "\r\n"])
         rows = [
             ["".join(chance.choices(signs, k=chance.choice([0, 1, 2, 5]))) for _ in range(3)]
             for _ in range(8)
@@ -188,11 +188,6 @@ def csv_files(seed: int) -> Iterator[tuple[str, list[list[str | None]]]]:
         yield text.getvalue(), [[field or none for field in row] for row in rows]
 
 
-def with_line_feeds(row: list[str | None]) -> list[str | None]:
-    """Spark's parser turns some CRLF in quoted fields into LF, where lines end with CRLF."""
-    return [field and field.replace("\r\n", "\n") for field in row]
-
-
 def test_csv_is_read_as_pythons_csv_reads_it(ingester: Ingester) -> None:
     files = list(csv_files(seed=1))
     for number, (text, _) in enumerate(files):
@@ -201,10 +196,12 @@ def test_csv_is_read_as_pythons_csv_reads_it(ingester: Ingester) -> None:
     columns, how = {"a": "string", "b": "string", "c": "string"}, {"format": "csv"}
     ingester.run(node(columns, how))
     written = (row for _, rows in files for row in rows)
-    expected = sorted(map(with_line_feeds, written), key=repr)
+    expected = sorted(written, key=repr)
     assert ingester.quarantine() == []
     rows = ingester.rows("orders", "a, b, c")
-    assert sorted(map(with_line_feeds, rows), key=repr) == expected
+    found = sorted(rows, key=repr)
+    assert [row for row in found if row not in expected] == []
+    assert found == expected
 
 
 NUMBERS = ["1,5", "1,234.50", "\uff11", "0x1F", "1d", "12:00", ""]
@@ -511,18 +508,17 @@ def test_a_table_or_checkpoint_of_another_time_is_an_error(
     ingester.land("b.jsonl", one("b", "x"))  # nothing of it is for bronze
     ingester.run(SIMPLE)
     ingester.land("c.jsonl", one("c"))
-    shutil.copytree(ingester.lake, tmp_path / "newer")
     for part, said in (
         ("warehouse", "has read 1 batches that bronze.orders never saw: going on would leave them"),
         ("checkpoints", "bronze.orders has 1 batches that its checkpoint"),
     ):
-        shutil.rmtree(ingester.lake / part)
-        shutil.copytree(tmp_path / "older" / part, ingester.lake / part)
-        (line,) = ingester.run(SIMPLE, code=1)
+        mixed = Ingester(ingester.process, tmp_path / f"older {part}")
+        shutil.copytree(ingester.lake, mixed.lake)
+        shutil.rmtree(mixed.lake / part)
+        shutil.copytree(tmp_path / "older" / part, mixed.lake / part)
+        (line,) = mixed.run(SIMPLE, code=1)
         assert said in line
         assert "headwaters ingest --select orders --from table" in line
-        shutil.rmtree(ingester.lake / part)
-        shutil.copytree(tmp_path / "newer" / part, ingester.lake / part)
     assert ingester.run(SIMPLE) == ["orders  1 rows"]
 
 
