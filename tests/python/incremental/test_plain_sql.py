@@ -124,8 +124,8 @@ MODELS |= {
 
 CHANGES = [
     "insert into {inputs}.fed values (1, 10), (2, 20), (3, 30), (4, 40)",
-    "merge into {inputs}.fed using (select * from values (1, 11), (4, 0) as v (key, more)) as s on id = key"
-    " when matched and more = 0 then delete when matched then update set val = more",
+    "merge into {inputs}.fed using (select * from values (1, 11), (4, 0) as v (key, more)) as s"
+    " on id = key when matched and more = 0 then delete when matched then update set val = more",
     "delete from {inputs}.fed",
 ]
 
