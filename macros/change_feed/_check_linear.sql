@@ -53,7 +53,7 @@
 
 {#- Under `on_lookup_change: ignore` rows keep what lookups had when they were written, so a lookup must not say which rows and keys there are: a
     row whose lookup row was deleted could not be found when its input row is. Compares the keys of some rows of the input, all or those that
-    changed, with the keys that the SQL gives where lookups have no rows. -#}
+    changed, with the keys that the SQL gives where lookups have no rows. Returns why the changes cannot be read, or ''. -#}
 {% macro _refuse_keys_of_lookups(strategy, target, sql, inputs, settings, plan=none) %}
     {%- set lookups = inputs | selectattr('kind', 'equalto', 'lookup') | list -%}
     {%- if not lookups or settings.get('on_lookup_change') != 'ignore' or strategy not in ['change_feed', 'history'] or lookups | selectattr('version', 'none') | list -%}
@@ -63,17 +63,23 @@
     {%- set followed = {} -%}
     {%- for spec in inputs if plan and spec.kind != 'lookup' -%}
         {%- set range = plan.ranges[spec.source] -%}
-        {%- do followed.update({spec.text: _all_rows(range, spec.source) if strategy == 'change_feed' else _images_sql(spec, _feed_sql(spec.source, range.after, range.to))}) -%}
+        {%- do followed.update({spec.text: _all_rows(range, spec.source) if strategy == 'change_feed' else _images_sql(spec, _feed_sql(spec.source, range.after, range.to), _grouping(spec.source, spec.version))}) -%}
     {%- endfor -%}
     {%- set sides = [] -%}
     {%- for replacements, balance in [(followed, 1), (dict(followed, **_without_rows(lookups)), -1)] -%}
         {%- do sides.append('select ' ~ keys ~ ', ' ~ balance ~ ' as _balance from (\n' ~ _with_inputs(sql, replacements) ~ '\n)') -%}
     {%- endfor -%}
-    {%- set found = run_query('select ' ~ keys ~ ' from (\n' ~ sides | join('\nunion all\n') ~ '\n) group by ' ~ keys ~ ' having sum(_balance) <> 0 limit 1').rows -%}
+    {%- set query = 'select ' ~ keys ~ ' from (\n' ~ sides | join('\nunion all\n') ~ '\n) group by ' ~ keys ~ ' having sum(_balance) <> 0 limit 1' -%}
+    {%- set reading = _read_changes(query, plan) if plan else run_query(query) -%}
+    {%- if plan and reading.gap -%}
+        {{ return(reading.gap) }}
+    {%- endif -%}
+    {%- set found = reading.rows -%}
     {%- if found | length -%}
         {{ exceptions.raise_compiler_error(target ~ ' has on_lookup_change: ignore, and a lookup says which rows or keys it has, as for ' ~ found[0].values() | join(', ')
             ~ ': such a row could not be found when its input row is deleted. Join the lookup with left join and take unique_key from the input, or write on_lookup_change: rebuild.') }}
     {%- endif -%}
+    {{ return('') }}
 {% endmacro %}
 
 

@@ -47,7 +47,10 @@
     {%- endif -%}
     {%- set settings = model.config -%}
     {%- set columns = adapter.get_columns_in_relation(target) if strategy == 'signed_sum' else [] -%}
-    {%- do _refuse_keys_of_lookups(strategy, target, sql, plan.inputs, settings, plan) -%}
+    {%- set gap = _refuse_keys_of_lookups(strategy, target, sql, plan.inputs, settings, plan) -%}
+    {%- if gap -%}
+        {{ return(_replace_for_gap(strategy, target, existing, sql, plan, gap)) }}
+    {%- endif -%}
     {%- set known = _before_the_stage(strategy, target, sql, plan, settings) -%}
     {%- if known.gap -%}
         {{ return(_replace_for_gap(strategy, target, existing, sql, plan, known.gap)) }}
