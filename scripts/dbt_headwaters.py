@@ -42,8 +42,8 @@ from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError
 from headwaters.incremental import bounds, commits, recovery, sql_text, surroundings
-from headwaters.incremental.failures import lost_feed
-from headwaters.incremental.grouping import Grouping, grouping_of
+from headwaters.incremental.failures import NOT_UTF8, lost_feed
+from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
 
 
 class Headwaters(dbtPlugin):
@@ -63,6 +63,7 @@ class Headwaters(dbtPlugin):
         _offer(read_changes=_read_changes, readable_from=_readable_from)
         _offer(
             grouping_of=staticmethod(_grouping_of),
+            texts_of=staticmethod(_texts_of),
             commits_of=staticmethod(commits.commits_of),
             range_of=staticmethod(commits.range_of),
             replacements=staticmethod(commits.replacements),
@@ -121,7 +122,8 @@ def _check_operations() -> None:
     def run_checked(task: Any, package: str | None, name: str) -> Any:
         project = task.config.project_name
         macro = task.manifest.find_macro_by_name(name, project, package)
-        if macro is not None and macro.package_name == project:
+        # without YAML there is nothing to check against
+        if macro is not None and macro.package_name == project and macro.patch_path:
             declared = {argument.name: argument.type for argument in macro.arguments}
             try:
                 check_arguments(name, declared, task.args.args)
@@ -196,10 +198,14 @@ _asked: dict[str, tuple[dict[str, str], list[str]]] = {}
 
 @dataclass(frozen=True)
 class Reading:
-    """What a statement that reads change feeds gave: `rows`, or `gap`, why a feed has lost them."""
+    """What a statement that reads change feeds gave: `rows`, or `gap`, why a feed has lost them.
+
+    `garbled`: the input whose feed has U+FFFD, which may be what the input has.
+    """
 
     rows: Any = ()
     gap: str | None = None
+    garbled: str | None = None
 
 
 @available
@@ -215,7 +221,8 @@ def _read_changes(adapter: SparkAdapter, sql: str, feeds: Mapping[str, str]) -> 
         for source, feed in feeds.items():
             cause = _lost_feed(adapter, feed) if not isinstance(error, KeyboardInterrupt) else None
             if cause is not None:
-                return Reading(gap=f"the change feed of {source} cannot be read, {cause}")
+                gap = f"the change feed of {source} cannot be read, {cause}"
+                return Reading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
         raise
     return Reading(rows=table.rows)
 
@@ -246,6 +253,10 @@ def _lost_feed(adapter: SparkAdapter, feed: str) -> str | None:
 
 def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
     return grouping_of((column.name, column.dtype) for column in columns)
+
+
+def _texts_of(columns: Sequence[Column]) -> list[str]:
+    return texts_of((column.name, column.dtype) for column in columns)
 
 
 @available

@@ -63,7 +63,7 @@
     {%- set followed = {} -%}
     {%- for spec in inputs if plan and spec.kind != 'lookup' -%}
         {%- set range = plan.ranges[spec.source] -%}
-        {%- do followed.update({spec.text: _all_rows(range, spec.source) if strategy == 'change_feed' else _images_sql(spec, _feed_sql(spec.source, range.after, range.to), _grouping(spec.source, spec.version))}) -%}
+        {%- do followed.update({spec.text: _all_rows(range, spec.source) if strategy == 'change_feed' else _images_sql(spec, _feed_of_range(spec.source, range), _grouping(spec.source, spec.version))}) -%}
     {%- endfor -%}
     {%- set sides = [] -%}
     {%- for replacements, balance in [(followed, 1), (dict(followed, **_without_rows(lookups)), -1)] -%}
@@ -137,7 +137,7 @@
     {%- set key = (spec.key or {}) | list | sort -%}
     {%- set compared = [] -%}
     {%- for column in columns if not key or column.name | lower in key | map('lower') or not modules.re.search('\\b(double|float)\\b', column.dtype) -%}
-        {%- do compared.append(adapter.quote(column.name)) -%}
+        {%- do compared.append(_quote(column.name)) -%}
     {%- endfor -%}
     {%- set sides = [] -%}
     {%- for rows, balance in [('true', 1), ('_in_half', -1), ('not _in_half', -1)] -%}
@@ -158,18 +158,19 @@
 {#- One row: for each measure whether it is no sum of weighed rows, and `_empty`, whether there are groups without a row, other than those that
     are there always. -#}
 {% macro _weighed_differences_sql(sql, inputs, spec, settings, columns, sample) %}
+    {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set sides = [] -%}
     {%- for weight in [1, -3] -%}
-        {%- do sides.append('(select *, true as _here from (\n' ~ _with_inputs(sql, {spec.text: '(select * except (_in_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')'}) ~ '\n))') -%}
+        {%- set side = _with_inputs(sql, {spec.text: '(select * except (_in_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')'}) -%}
+        {%- do sides.append('(select *, true as _here from (\n' ~ _one_sum_a_key_sql(side, keys, settings, columns) ~ '\n))') -%}
     {%- endfor -%}
     {%- set expressions = [] -%}
     {%- for measure in _signed_columns(columns, settings) -%}
-        {%- set name = adapter.quote(measure.name) -%}
+        {%- set name = _quote(measure.name) -%}
         {%- do expressions.append('count_if(coalesce(_thrice.' ~ name ~ ', 0) <> -3 * coalesce(_once.' ~ name ~ ', 0)) as ' ~ name) -%}
     {%- endfor -%}
-    {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set lasting = _lasting_groups_sql(sql, inputs, keys) -%}
-    {%- do expressions.append('count_if(_once._here and _lasting._stays is null and coalesce(_once.' ~ adapter.quote(_weight_column(sql)) ~ ', 0) = 0) + (select count(*) from '
+    {%- do expressions.append('count_if(_once._here and _lasting._stays is null and coalesce(_once.' ~ _quote(_weight_column(sql)) ~ ', 0) = 0) + (select count(*) from '
         ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on ' ~ equals(keys, '_lasting', '_once') ~ ') as _empty') -%}
     {{ return('select ' ~ expressions | join(', ') ~ '\nfrom ' ~ sides[0] ~ ' as _once full outer join ' ~ sides[1] ~ ' as _thrice on ' ~ equals(keys, '_once', '_thrice')
         ~ '\nleft join ' ~ lasting ~ ' as _lasting on ' ~ equals(keys, '_once', '_lasting')) }}

@@ -49,10 +49,14 @@
         {%- set reading = adapter.read_changes('select count(*) from ' ~ feed, {spec.source: feed}) -%}
         {%- set range = range.with_gap(reading.gap) if reading.gap else range.with_rows(reading.rows[0][0] | int) -%}
     {%- endif -%}
-    {%- if range.needs_grouping and spec.kind == 'changes' -%}
-        {%- set range = range.with_grouping(_grouping(spec.source, spec.version)) -%}
+    {%- if range.gap or range.rows == 0 -%}
+        {{ return(range) }}
     {%- endif -%}
-    {{ return(range) }}
+    {%- set columns = adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of ' ~ spec.version) -%}
+    {%- set texts = [] -%}
+    {%- for name in adapter.texts_of(columns) if not spec.read or name | lower in spec.read -%}{%- do texts.append(name) -%}{%- endfor -%}
+    {%- set range = range.with_texts(texts) -%}
+    {{ return(range.with_grouping(adapter.grouping_of(columns)) if range.needs_grouping and spec.kind == 'changes' else range) }}
 {% endmacro %}
 
 

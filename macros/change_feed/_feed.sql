@@ -5,12 +5,28 @@
 {% endmacro %}
 
 
+{#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has in place of bytes that
+    are not UTF-8: see `_read_changes`. -#}
+{% macro _feed_of_range(source, range) %}
+    {%- set guard = _text_guard(range.texts) -%}
+    {%- set feed = _feed_sql(source, range.after, range.to) -%}
+    {{ return('(select * from ' ~ feed ~ ' where ' ~ guard ~ ')' if guard else feed) }}
+{% endmacro %}
+
+
+{% macro _text_guard(texts) %}
+    {%- set conditions = [] -%}
+    {%- for name in texts -%}{%- do conditions.append('contains(cast(' ~ _quote(name) ~ " as string), '\ufffd')") -%}{%- endfor -%}
+    {{ return('if(' ~ conditions | join(' or ') ~ ", raise_error('HW_NOT_UTF8'), true)" if conditions else '') }}
+{% endmacro %}
+
+
 {#- The rows that appeared in an input (`sign` 1) or disappeared from it (-1) between two of its versions, as a subquery with the
     input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
     see recovery.py. Where one commit changed rows there is nothing to sum, and where all only inserted nothing disappeared. -#}
 {% macro _net_rows(range, source, sign) %}
-    {%- set feed = _feed_sql(source, range.after, range.to) -%}
+    {%- set feed = _feed_of_range(source, range) -%}
     {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
     {%- if range.inserts_only -%}
         {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ')') }}
@@ -45,9 +61,26 @@
 {% macro _read_changes(sql, plan) %}
     {%- set feeds = {} -%}
     {%- for source, range in plan.ranges.items() if range.rows > 0 -%}
-        {%- do feeds.update({source: _feed_sql(source, range.after, range.to)}) -%}
+        {%- do feeds.update({source: _feed_of_range(source, range)}) -%}
     {%- endfor -%}
-    {{ return(adapter.read_changes(sql, feeds)) }}
+    {%- set reading = adapter.read_changes(sql, feeds) -%}
+    {%- if not reading.garbled or _has_other_bytes(reading.garbled, plan.ranges[reading.garbled]) -%}
+        {{ return(reading) }}
+    {%- endif -%}
+    {#- the input has U+FFFD itself, and no other bytes -#}
+    {%- set guarded = feeds[reading.garbled] -%}
+    {%- do plan.ranges.update({reading.garbled: plan.ranges[reading.garbled].with_texts([])}) -%}
+    {{ return(_read_changes(sql | replace(guarded, _feed_of_range(reading.garbled, plan.ranges[reading.garbled])), plan)) }}
+{% endmacro %}
+
+
+{#- Whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
+{% macro _has_other_bytes(source, range) %}
+    {%- set valid = [] -%}
+    {%- for name in range.texts -%}{%- do valid.append('coalesce(is_valid_utf8(cast(' ~ _quote(name) ~ ' as string)), true)') -%}{%- endfor -%}
+    {%- set rows = [] -%}
+    {%- for version in [range.after, range.to] -%}{%- do rows.append('select ' ~ _quoted(range.texts) | join(', ') ~ ' from ' ~ source ~ ' version as of ' ~ version) -%}{%- endfor -%}
+    {{ return(run_query('select 1 from (' ~ rows | join(' union all ') ~ ') where not (' ~ valid | join(' and ') ~ ') limit 1').rows | length > 0) }}
 {% endmacro %}
 
 
@@ -55,7 +88,7 @@
 {% macro _weighed_rows(range, source) %}
     {{ return(
         '(select * except (_change_type, _commit_version, _commit_timestamp), ' ~ _image_weight() ~ ' as _weight from '
-        ~ _feed_sql(source, range.after, range.to) ~ ')'
+        ~ _feed_of_range(source, range) ~ ')'
     ) }}
 {% endmacro %}
 
@@ -67,5 +100,5 @@
 
 {#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
 {% macro _all_rows(range, source) %}
-    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from ' ~ _feed_sql(source, range.after, range.to) ~ ')') }}
+    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from ' ~ _feed_of_range(source, range) ~ ')') }}
 {% endmacro %}

@@ -3,7 +3,7 @@
     shows every row as gone and come. A before image says nothing that its after image does not, unless the key moved: `_periods_sql`
     drops those that have one. Images that stand for periods of the target have version -1, and `until` where a deletion ended them. -#}
 {% macro _images_sql(spec, feed, grouping) %}
-    {%- set happened = 'coalesce(' ~ adapter.quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
+    {%- set happened = 'coalesce(' ~ _quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
     {{ return(
         '(select * except (_commit_version, _commit_timestamp, _net), named_struct('
         ~ "'at', cast(if(_net < 0, _commit_timestamp, " ~ happened ~ ") as timestamp), 'version', _commit_version, 'deleted', _net < 0, 'until', cast(null as timestamp)) as _image"
@@ -22,7 +22,7 @@
     {%- set given = adapter.get_column_schema_from_query('select * from ' ~ newest) -%}
     {%- set grouping = adapter.grouping_of(given) -%}
     {%- for column in given -%}
-        {%- set name = adapter.quote(column.name) -%}
+        {%- set name = _quote(column.name) -%}
         {%- do columns.append(name if column.name | lower in known else '(select any_value(' ~ name ~ ') from ' ~ newest ~ ' where false) as ' ~ name) -%}
     {%- endfor -%}
     {%- set snapshot = '(select ' ~ columns | join(', ') ~ ", 'insert' as _change_type, cast(" ~ first.version ~ ' as bigint) as _commit_version, timestamp_millis(' ~ first.at
@@ -86,7 +86,7 @@
     {%- set keys = _as_list(settings.get('unique_key')) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'images') | list)[0] -%}
     {%- set range = plan.ranges[spec.source] -%}
-    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_sql(spec.source, range.after, range.to), _grouping(spec.source, spec.version))}) -%}
+    {%- set images = _with_inputs(sql, {spec.text: _images_sql(spec, _feed_of_range(spec.source, range), _grouping(spec.source, spec.version))}) -%}
     {%- set columns = '* except (valid_from, valid_to, is_current, _next)' -%}
     {%- set known = 'select ' ~ columns ~ ", named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> valid_to, null, valid_to)) as _image from _periods" -%}
     {{ return(

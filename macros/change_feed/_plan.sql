@@ -4,7 +4,9 @@
     it), interrupted (the name of a run that did not finish), and seen (the newest commit of the target, which the plan is made from). -#}
 {% macro _plan(strategy, relation, exists, sql, settings, full_refresh=false) %}
     {%- set inputs = _inputs_of(sql) -%}
-    {%- for spec in inputs if spec.kind == 'affected' -%}{%- do spec.update({'stored': _partitions_among(spec.key, settings)}) -%}{%- endfor -%}
+    {%- for spec in inputs if spec.kind == 'affected' -%}
+        {%- do spec.update({'stored': _partitions_among(spec.key, settings), 'read': _columns_read(spec.source, inputs)}) -%}
+    {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'interrupted': none, 'seen': none, 'same_sql': false} -%}
     {%- if not exists -%}
         {{ return(dict(plan, reason='first run')) }}
@@ -76,6 +78,16 @@
         {%- endif -%}
     {%- endif -%}
     {{ return(dict(plan, choice='incremental', reason=changed_rows.total ~ ' rows changed')) }}
+{% endmacro %}
+
+
+{#- The columns of an affected() input that its changes are read for: keys, and what leads to them. The rest is read at its pinned version. -#}
+{% macro _columns_read(source, inputs) %}
+    {%- set columns = [] -%}
+    {%- for spec in inputs if spec.source == source and spec.kind == 'affected' -%}
+        {%- do columns.extend(spec.on if spec.via else spec.key.values()) -%}
+    {%- endfor -%}
+    {{ return(columns | map('lower') | list) }}
 {% endmacro %}
 
 

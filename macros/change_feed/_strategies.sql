@@ -161,7 +161,7 @@
         {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
         {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 -%}
             {%- set range = plan.ranges[spec.source] -%}
-            {%- set feed = _feed_sql(spec.source, range.after, range.to) -%}
+            {%- set feed = _feed_of_range(spec.source, range) -%}
             {%- if spec.via -%}
                 {%- do touched.append('select ' ~ _key_columns(spec, '_via') ~ ' from ' ~ _via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on ' ~ equals(spec.on, '_via', '_feed')) -%}
             {%- else -%}
@@ -312,7 +312,7 @@
 {#- The sums of the changed rows, added to the table's. A group without rows is deleted, unless the SQL gives it over no rows as well: without
     `group by` there is one group, always. -#}
 {% macro _signed_sql(target, sql, plan, settings, columns) %}
-    {%- set keys = _as_list(settings.get('unique_key')) -%}
+    {%- set keys = _spelled(settings.get('unique_key'), columns) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'signed') | list)[0] -%}
     {%- set delta = _with_inputs(sql, {spec.text: _weighed_rows(plan.ranges[spec.source], spec.source)}) -%}
     {%- set sums = _quoted(keys, '_delta') -%}
@@ -323,6 +323,7 @@
         {%- do moved.append('coalesce(_delta.' ~ name ~ ', 0) <> 0') -%}
     {%- endfor -%}
     {%- set weight = _quote(_weight_column(sql)) -%}
+    {%- set delta = _one_sum_a_key_sql(delta, keys, settings, columns) -%}
     {{ return(_with_derived_sql(
         'select ' ~ sums | join(', ') ~ _before_sql(settings, '_target') ~ ", if(_target._here is null, 'insert', if(coalesce(_target." ~ weight
         ~ ', 0) + coalesce(_delta.' ~ weight ~ ", 0) = 0 and _lasting._stays is null, 'delete', 'update')) as _operation\n"
@@ -331,6 +332,17 @@
         ~ 'where ' ~ moved | join(' or '),
         settings
     )) }}
+{% endmacro %}
+
+
+{#- Sums of two groups that are one key once stored, the empty text's and NULL's, as one: they change one row. -#}
+{% macro _one_sum_a_key_sql(sql, keys, settings, columns) %}
+    {%- if not _partitions_among(keys, settings) -%}{{ return(sql) }}{%- endif -%}
+    {%- set expressions = _quoted(keys) -%}
+    {%- for measure in _signed_columns(columns, settings) -%}
+        {%- do expressions.append('sum(' ~ _quote(measure.name) ~ ') as ' ~ _quote(measure.name)) -%}
+    {%- endfor -%}
+    {{ return('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by ' ~ _quoted(keys) | join(', ')) }}
 {% endmacro %}
 
 

@@ -220,7 +220,8 @@ class Range:
     replaced the whole table; `uncounted`: the feed has to be asked, how many rows changed and
     whether it has them; `doubt`: why its timestamps need not be right; `gap`: why the feed cannot
     tell the range; both None where there is no reason; `grouping`: how its rows are grouped, None
-    where Spark can compare all of their columns.
+    where Spark can compare all of their columns; `texts`: the columns in which the feed may have
+    U+FFFD for bytes that are not UTF-8.
     """
 
     source: str
@@ -236,6 +237,7 @@ class Range:
     doubt: str | None = None
     gap: str | None = None
     grouping: Grouping | None = None
+    texts: tuple[str, ...] = ()
 
     @property
     def versions(self) -> int:
@@ -272,6 +274,10 @@ class Range:
     def with_grouping(self, grouping: Grouping | None) -> Range:
         """The range once it is known how its rows are grouped."""
         return replace(self, grouping=grouping)
+
+    def with_texts(self, texts: Iterable[str]) -> Range:
+        """The range once its columns of text are known, or known to be UTF-8 throughout."""
+        return replace(self, texts=tuple(texts))
 
     def with_rows(self, rows: int) -> Range:
         """The range once its rows are counted."""

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 
+# What the guard of the macro `_text_guard` found: Delta puts it in place of bytes that are not UTF-8, and other bytes
+# than the table's make other keys. It may also be what the table has.
+NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
+
 # Each cause with the errors of Delta, Spark and file systems that mean it.
 _CAUSES = (
+    ("HW_NOT_UTF8", NOT_UTF8),
     (r"DELTA_MISSING_CHANGE_DATA", "it was off in between"),
     (r"DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_\w+", "columns changed in between"),
     (

@@ -49,6 +49,11 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
     return Grouping(tuple(selected), tuple(keys))
 
 
+def texts_of(columns: Iterable[tuple[str, str]]) -> list[str]:
+    """The columns that are text, or have text in them."""
+    return [name for name, dtype in columns if re.search(r"\b(?:string|varchar|char)\b", dtype)]
+
+
 def _has_variant(dtype: str) -> bool:
     """Whether a type has a variant in it; a field of that name counts as well."""
     return re.search(r"\bvariant\b", dtype) is not None

@@ -307,11 +307,14 @@ def weight_column(sql: str) -> str | None:
     """
     code = [t for t in tokens(sql) if t.kind not in ("blank", "comment", "marker")]
     text = " ".join(token.text for token in code)
-    text = re.sub(r"(?i)\bsum \( (?:(?:\w+|`[^`]+`) \. )?`?_weight`? \)", _COUNT, text)
+    text = re.sub(r"(?i)\bsum \( (?:(?:\w+|`(?:[^`]|``)+`) \. )?`?_weight`? \)", _COUNT, text)
     before = ""
     while text != before:
         before, text = text, _CAST_COUNT.sub(_COUNT, text)
     found = re.search(
-        rf"(?i)(?:,|\bselect|\ball|\* /) {_COUNT} (?:as )?(?!from\b)(`[^`]+`|\w+)", text
+        rf"(?i)(?:,|\bselect|\ball|\* /) {_COUNT} (?:as )?(?!from\b)(`(?:[^`]|``)+`|\w+)", text
     )
-    return found[1].strip("`") if found else None
+    if not found:
+        return None
+    name = found[1]
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name

@@ -270,6 +270,7 @@ def test_keys_of_any_bytes_and_moment_follow_their_inputs(
         },
         {"texts": text("${x}"), "hashes": "x''", "moments": "timestamp_micros(1793511000000000)"},
         {"texts": text("\U0001f600"), "hashes": "null", "moments": "timestamp_micros(-1)"},
+        {"texts": text("\ufffdA"), "hashes": "x'00'", "moments": "timestamp_micros(0)"},
     ):
         for source, key in changed.items():
             # Delta would not find all of them by their values
@@ -279,7 +280,13 @@ def test_keys_of_any_bytes_and_moment_follow_their_inputs(
                 f" where val % 100 = {place}"
             )
         said = world.run()
-        assert [name for name, message in said.items() if not message.startswith("merge")] == []
+        wrong = {name: m for name, m in said.items() if not m.startswith("merge")}
+        if changed["texts"] in (text(b"\xffA"), text("\ufffdA")):
+            # Delta's feed has U+FFFD in place of such bytes, so that the two are one
+            lost = {name for name, m in wrong.items() if "in place of bytes" in m}
+            assert lost == {"texts_copy", "texts_newest", "texts_sums", "texts_totals"}
+            wrong = {name: m for name, m in wrong.items() if name not in lost}
+        assert wrong == {}, changed
         for source in changed:
             world.check(source)
         assert world.differences("texts_by_day", "select * from {inputs}.moments") == 0
@@ -304,6 +311,8 @@ def test_an_empty_text_in_a_partition_column_is_the_null_that_delta_keeps(
         }
     )
     partitioned = ["''", "'b'", text("${x}"), "'it\\'s'", "'a/b%20 c'", "'a\\nb'", "'\u00e9'"]
+    # a text like any other where the input has no bytes that are not UTF-8
+    partitioned.append("'\ufffd'")
     world.make("parts", "string", partitioned)
     world.run()
     for change in (
@@ -325,7 +334,8 @@ def test_an_empty_text_in_a_partition_column_is_the_null_that_delta_keeps(
     chosen = ["parts_copy", "parts_totals", "parts_sums"]
     for arguments in ((), ("--full-refresh",)):
         said = world.run("--select", *chosen, *arguments, expect=False)
-        assert [name for name in chosen if "more than one row for None" not in said[name]] == []
+        wrong = {name: m for name, m in said.items() if "more than one row for None" not in m}
+        assert wrong == {}, arguments
         assert world.spark.table(f"{world.schema}.parts_totals").where("k is null").count() == 1
     world.run("--select", "parts_newest")
     world.sql("delete from {inputs}.parts where k is null")
@@ -384,6 +394,9 @@ def test_settings_name_columns_in_any_case_and_of_any_name(keys: Callable[..., K
                 "affected(source('inputs', 'batches'), key={'the`key': 'k'})",
                 " group by k",
             ),
+            "named_sums": "{{ config(incremental_strategy='signed_sum', unique_key='the`key') }}\n"
+            "select k as `the``key`, sum(_weight) as `all``rows`, sum(val * _weight) as `the.total`"
+            " from {{ signed(source('inputs', 'batches')) }} group by k",
             "batches_history": config % ("history", ", partition_by=['VAL'], cluster_by=none")
             + "select k, val, _image from {{ images(source('inputs', 'batches')) }}",
         }
@@ -408,5 +421,6 @@ def test_settings_name_columns_in_any_case_and_of_any_name(keys: Callable[..., K
             "other": totals,
         }.items():
             assert world.differences(f"batches_{name}", plain) == 0, name
+        assert world.differences("named_sums", totals) == 0
         for name in ("named_copy", "named_totals"):
             assert world.differences(name, "select k, val, n from {inputs}.batches") == 0, name

@@ -27,7 +27,7 @@ select * from final
 ) limit 1)) as given from (
 select distinct * from (select `id` from (
 with events as (
-    select * from (select * except (_change_type, _commit_version, _commit_timestamp) from table_changes('world_inputs.events', 2, 2)) as `events`
+    select * from (select * except (_change_type, _commit_version, _commit_timestamp) from (select * from table_changes('world_inputs.events', 2, 2) where if(contains(cast(`note` as string), '�'), raise_error('HW_NOT_UTF8'), true))) as `events`
 ),
 final as (
     select
@@ -48,7 +48,7 @@ create table world.latest__stage using parquet as
 with _winners as (select struct(*) as _row, * from (
 select inline(array(_latest._row)) from (select max(struct(`moment`, struct(*) as _row)) as _latest from (
 with events as (
-    select * from (select * except (_change_type, _commit_version, _commit_timestamp) from table_changes('world_inputs.events', 2, 2)) as `events`
+    select * from (select * except (_change_type, _commit_version, _commit_timestamp) from (select * from table_changes('world_inputs.events', 2, 2) where if(contains(cast(`note` as string), '�'), raise_error('HW_NOT_UTF8'), true))) as `events`
 ),
 final as (
     select

@@ -38,7 +38,7 @@ final as (
 select * from final
 ) limit 1)) as given from (
 select distinct * from (select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
-union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join table_changes('world_inputs.people', 2, 2) as _feed on _via.`grp` <=> _feed.`grp`)
+union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`)
 );
 
 alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}}');
@@ -46,7 +46,7 @@ alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>
 create table world.named__stage using parquet as
 with _touched as (
 select distinct * from (select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
-union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join table_changes('world_inputs.people', 2, 2) as _feed on _via.`grp` <=> _feed.`grp`)
+union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`)
 ),
 _recomputed as (select struct(*) as _row, `id` from (
 select _model.* from (

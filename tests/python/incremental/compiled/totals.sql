@@ -28,14 +28,14 @@ final as (
 )
 select * from final
 ) limit 1)) as given from (
-select distinct * from (select _feed.`grp` as `grp` from table_changes('world_inputs.items', 2, 4) as _feed)
+select distinct * from (select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed)
 );
 
 alter table world.totals set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}}}');
 
 create table world.totals__stage using parquet as
 with _touched as (
-select distinct * from (select _feed.`grp` as `grp` from table_changes('world_inputs.items', 2, 4) as _feed)
+select distinct * from (select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed)
 ),
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
 select _model.* from (
