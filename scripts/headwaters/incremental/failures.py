@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# What the guard of the macro `_text_guard` found: Delta puts it in place of bytes that are not UTF-8, and other bytes
-# than the table's make other keys. It may also be what the table has.
+# What the guard of the macro `_text_guard` found: Delta puts it in place of bytes that are not
+# UTF-8, and other bytes than the table's make other keys. It may also be what the table has.
 NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
 
 # Each cause with the errors of Delta, Spark and file systems that mean it.
