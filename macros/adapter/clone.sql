@@ -10,23 +10,16 @@
     {%- set existing = adapter.get_relation(none, this_relation.schema, this_relation.identifier) -%}
     {%- if existing is not none and existing.is_delta -%}
         {#- Delta replaces only an empty table by a clone; without its watermark an empty one is computed anew, should the clone not come to be -#}
-        {%- do run_query(_set_properties_sql(_named(existing), {'headwaters.inputs': 'null', 'headwaters.pending': 'null'})) -%}
-        {%- do run_query('delete from ' ~ _named(existing)) -%}
+        {%- do run_query(hw_set_properties_sql(hw_named(existing), {'headwaters.inputs': 'null', 'headwaters.pending': 'null'})) -%}
+        {%- do run_query('delete from ' ~ hw_named(existing)) -%}
     {%- elif existing is not none -%}
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
     {%- set source = adapter.get_relation(none, defer_relation.schema, defer_relation.identifier) -%}
     {%- if source is not none and source.is_delta -%}
-        {%- set version = _newest_commit(source).version -%}
-        create or replace table {{ this_relation }} shallow clone {{ _named(source) }} version as of {{ version }} tblproperties ({{ _assignments(_clone_note(source, version)) }})
+        {%- set version = hw_newest_commit(source).version -%}
+        create or replace table {{ this_relation }} shallow clone {{ hw_named(source) }} version as of {{ version }} tblproperties ({{ hw_assignments(hw_clone_note(source, version)) }})
     {%- else -%}
         create or replace table {{ this_relation }} shallow clone {{ defer_relation }}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- The note of what a clone was made from: the files of a clone's clone are the first table's. -#}
-{% macro _clone_note(source, version) %}
-    {%- set before = _as_mapping(run_query('describe detail ' ~ _named(source)).rows[0]['properties']).get('headwaters.clone') -%}
-    {{ return({'headwaters.clone': source.schema ~ '.' ~ source.identifier ~ ',' ~ version ~ (';' ~ before if before else '')}) }}
 {% endmacro %}

@@ -4,9 +4,9 @@
 {% macro generate_schema_name(custom_schema_name, node) %}
     {%- if node and node.resource_type in ['model', 'seed', 'snapshot'] -%}
         {%- set where = node.original_file_path ~ ': ' ~ node.name -%}
-        {%- do _check_properties(where, node.config) -%}
-        {%- do _check_expectations(where, node.config) -%}
-        {%- do _check_policy(where, node.config) -%}
+        {%- do hw_check_properties(where, node.config) -%}
+        {%- do hw_check_expectations(where, node.config) -%}
+        {%- do hw_check_policy(where, node.config) -%}
     {%- endif -%}
     {%- if custom_schema_name is none -%}
         {{ target.schema }}

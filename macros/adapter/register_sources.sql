@@ -8,8 +8,8 @@
             {%- do run_query('create schema if not exists ' ~ schema) -%}
             {%- set registered = run_query('show tables in ' ~ schema).columns['tableName'].values() | list -%}
             {%- for source in sources -%}
-                {%- for table in _stream_tables(source) if table.name not in registered -%}
-                    {%- do _register_table(schema, table) -%}
+                {%- for table in hw_stream_tables(source) if table.name not in registered -%}
+                    {%- do hw_register_table(schema, table) -%}
                 {%- endfor -%}
             {%- endfor -%}
         {%- endfor -%}
@@ -20,7 +20,7 @@
 {#- `create … location` without columns adopts whatever is there, also a table that has drifted from its contract; on
     an empty folder it makes a table without columns, which then get theirs. Never `create or replace`: ingestion may be
     writing its first batch at this moment. -#}
-{% macro _register_table(schema, table) %}
+{% macro hw_register_table(schema, table) %}
     {%- set name = schema ~ '.' ~ table.name -%}
     {%- set described = run_query('describe schema ' ~ schema) -%}
     {%- set ns = namespace(location=none) -%}
@@ -34,7 +34,7 @@
 
 
 {#- The bronze table and the quarantine of a streamed source: name, columns and properties as SQL. -#}
-{% macro _stream_tables(source) %}
+{% macro hw_stream_tables(source) %}
     {%- set stream = source.config.meta.stream -%}
     {%- set origin = {
         'files': ['`_source_file` string'],
@@ -60,7 +60,7 @@
     {%- if stream.get('schema', 'rescue') != 'fail' and format not in ['csv', 'raw'] -%}
         {%- do columns.append('`_rescued` string') -%}
     {%- endif -%}
-    {%- set declared = _declared_properties(source.config) -%}
+    {%- set declared = hw_declared_properties(source.config) -%}
     {%- set bronze = dict({'delta.enableChangeDataFeed': 'true'}, **declared) -%}
     {#- a declared property may name bronze's columns; who answers for a table holds for both -#}
     {%- set quarantine = {'delta.enableChangeDataFeed': 'true'} -%}
@@ -69,7 +69,7 @@
         {
             'name': source.identifier,
             'columns': columns + lineage,
-            'properties': _assignments(dict(bronze, **{'headwaters.declared': bronze | sort | join(', ')})),
+            'properties': hw_assignments(dict(bronze, **{'headwaters.declared': bronze | sort | join(', ')})),
         },
         {
             'name': source.identifier ~ '_quarantine',
@@ -80,7 +80,7 @@
                 '`record` binary',
                 '`contract` string',
             ] + lineage,
-            'properties': _assignments(quarantine),
+            'properties': hw_assignments(quarantine),
         },
     ]) }}
 {% endmacro %}

@@ -23,20 +23,20 @@
 
     {%- set table = load_agate_table() -%}
     {%- do store_result('agate_table', response='OK', agate_table=table) -%}
-    {%- set batches = _seed_batches(table, _seed_types(table)) -%}
+    {%- set batches = hw_seed_batches(table, hw_seed_types(table)) -%}
     {%- set checksum = local_md5(
-        _seed_create(target_relation, batches | join('\n'), none) ~ tojson(model.columns, sort_keys=true)
+        hw_seed_create(target_relation, batches | join('\n'), none) ~ tojson(model.columns, sort_keys=true)
     ) -%}
     {%- set detail = none -%}
     {%- if old_relation is not none and old_relation.is_delta -%}
         {%- set detail = run_query('describe detail ' ~ old_relation).rows[0] -%}
     {%- endif -%}
-    {%- set current = not should_full_refresh() and detail is not none and _seed_is_current(old_relation, detail, checksum) -%}
+    {%- set current = not should_full_refresh() and detail is not none and hw_seed_is_current(old_relation, detail, checksum) -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- if current -%}
-        {%- do _mend_drift(old_relation, detail) -%}
+        {%- do hw_reconcile_table(old_relation, detail) -%}
         {%- call noop_statement('main', 'no changes', 'SKIP', 0) %}-- {{ target_relation }} is up to date{% endcall -%}
     {%- else -%}
         {%- if old_relation is not none and not old_relation.is_delta -%}
@@ -55,7 +55,7 @@
                 {%- endcall -%}
             {%- endfor -%}
         {%- endif -%}
-        {%- set create = _seed_create(target_relation, source, checksum) -%}
+        {%- set create = hw_seed_create(target_relation, source, checksum) -%}
         {%- call statement('replace') -%}{{ create }}{%- endcall -%}
         {%- if stage is not none -%}
             {%- do adapter.drop_relation(stage) -%}
@@ -75,7 +75,7 @@
 
 
 {#- The type of each column, in the file's order. -#}
-{% macro _seed_types(table) %}
+{% macro hw_seed_types(table) %}
     {%- set declared = config.get('column_types', {}) -%}
     {%- for column in declared if column not in table.column_names -%}
         {{ exceptions.raise_compiler_error(
@@ -93,10 +93,10 @@
 
 {#- SELECT statements that together give the seed's rows; at least one, and more where Spark's parser would choke on
     one: each holds at most as many rows as dbt puts into a batch. -#}
-{% macro _seed_batches(table, types) %}
+{% macro hw_seed_batches(table, types) %}
     {%- set columns = [] -%}
     {%- for column in table.column_names -%}
-        {%- do columns.append(_seed_cast(column, types[loop.index0])) -%}
+        {%- do columns.append(hw_seed_cast(column, types[loop.index0])) -%}
     {%- endfor -%}
     {%- set selected = 'select ' ~ columns | join(', ') -%}
     {%- set names = [] -%}
@@ -115,7 +115,7 @@
         {%- for row in batch -%}
             {%- set values = [] -%}
             {%- for value in row -%}
-                {%- do values.append('null' if value is none else string_literal(value | string)) -%}
+                {%- do values.append('null' if value is none else hw_literal(value | string)) -%}
             {%- endfor -%}
             {%- do lines.append('(' ~ values | join(', ') ~ ')') -%}
         {%- endfor -%}
@@ -126,7 +126,7 @@
 
 
 {#- A column's text as its type. dbt-spark switches ANSI off, so a plain cast would turn what does not fit into NULL. -#}
-{% macro _seed_cast(column, type) %}
+{% macro hw_seed_cast(column, type) %}
     {%- set name = adapter.quote(column) -%}
     {%- if type == 'string' -%}
         {{ return('cast(' ~ name ~ ' as string) as ' ~ name) }}
@@ -134,18 +134,18 @@
     {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
     {{ return(
         'if(' ~ name ~ ' is null or ' ~ cast ~ ' is not null, ' ~ cast ~ ', raise_error(concat('
-        ~ string_literal('the seed ' ~ model.name ~ " has '") ~ ', ' ~ name ~ ', '
-        ~ string_literal("' in the column " ~ column ~ ', which is no ' ~ type) ~ '))) as ' ~ name
+        ~ hw_literal('the seed ' ~ model.name ~ " has '") ~ ', ' ~ name ~ ', '
+        ~ hw_literal("' in the column " ~ column ~ ', which is no ' ~ type) ~ '))) as ' ~ name
     ) }}
 {% endmacro %}
 
 
 {#- The statement that replaces the table by the rows of `source`. -#}
-{% macro _seed_create(relation, source, checksum) %}
-    {%- set properties = dict(_created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
+{% macro hw_seed_create(relation, source, checksum) %}
+    {%- set properties = dict(hw_created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
     create or replace table {{ relation }}
     using delta
-    tblproperties ({{ _assignments(properties) }})
+    tblproperties ({{ hw_assignments(properties) }})
     {{ partition_cols(label="partitioned by") }}
     {{ location_clause() }}
     {{ comment_clause() }}
@@ -155,8 +155,8 @@
 
 
 {#- Whether the relation holds the seed of this checksum: it was written by it, and nothing was written since. -#}
-{% macro _seed_is_current(relation, detail, checksum) %}
-    {%- if _as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
+{% macro hw_seed_is_current(relation, detail, checksum) %}
+    {%- if hw_as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set harmless = [

@@ -1,9 +1,4 @@
-{#- A text as a literal of Spark SQL: `string_literal("it's")` → 'it\'s'. Besides the quote, Spark reads escapes after a
-    backslash, and before it parses a statement it replaces ${names} in it, those inside literals too. -#}
-{% macro string_literal(text) %}
-    {{- return(
-        "'"
-        ~ (text | string | replace("\\", "\\\\") | replace("'", "\\'") | replace("${", "\\u0024{"))
-        ~ "'"
-    ) -}}
+{#- dbt's own literals, in its unit tests for one. -#}
+{% macro spark__string_literal(value) %}
+    {{- return(hw_literal(value)) -}}
 {% endmacro %}

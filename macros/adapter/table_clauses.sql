@@ -1,23 +1,14 @@
 {#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
 {% macro spark__tblproperties_clause() %}
-    {%- if _declared_properties(model.config) -%}
-        tblproperties ({{ _assignments(_created_properties(model.config)) }})
+    {%- if hw_declared_properties(model.config) -%}
+        tblproperties ({{ hw_assignments(hw_created_properties(model.config)) }})
     {%- endif -%}
-{% endmacro %}
-
-
-{% macro _assignments(properties) %}
-    {%- set assignments = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do assignments.append(string_literal(name) ~ ' = ' ~ string_literal(value)) -%}
-    {%- endfor -%}
-    {{ return(assignments | join(', ')) }}
 {% endmacro %}
 
 
 {% macro spark__comment_clause() %}
     {%- if config.persist_relation_docs() and model.description -%}
-        comment {{ string_literal(model.description) }}
+        comment {{ hw_literal(model.description) }}
     {%- endif -%}
 {% endmacro %}
 
@@ -25,7 +16,7 @@
 {#- dbt-spark does not quote the columns; those that a project has quoted itself stay as they are. -#}
 {% macro spark__partition_cols(label, required=false) %}
     {%- set columns = [] -%}
-    {%- for column in _as_list(config.get('partition_by')) -%}{%- do columns.append(column if column.startswith('`') else _quote(column)) -%}{%- endfor -%}
+    {%- for column in hw_as_list(config.get('partition_by')) -%}{%- do columns.append(column if column.startswith('`') else hw_quote(column)) -%}{%- endfor -%}
     {%- if columns %}
 {{ label }} ({{ columns | join(', ') }})
     {%- endif -%}
@@ -35,6 +26,6 @@
 {#- `cluster_by` is Delta's liquid clustering; dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which Delta does not have. -#}
 {% macro spark__clustered_cols(label, required=false) %}
     {%- if config.get('cluster_by') %}
-cluster by ({{ _quoted(config.get('cluster_by')) | join(', ') }})
+cluster by ({{ hw_quoted(config.get('cluster_by')) | join(', ') }})
     {%- endif -%}
 {% endmacro %}

@@ -1,12 +1,12 @@
 {#- Looks at every table and does what pays, and nothing else: a second run finds nothing to do. `dry_run` shows the plan. -#}
 {% macro maintain(select=none, dry_run=true, reason=none) %}
-    {%- if not dry_run -%}{%- do _need_reason('maintain', reason) -%}{%- endif -%}
+    {%- if not dry_run -%}{%- do hw_require_reason('maintain', reason) -%}{%- endif -%}
     {%- do check_tables() -%}
     {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
-    {%- set plans = _maintenance_plans(select, now) -%}
+    {%- set plans = hw_maintenance_plans(select, now) -%}
     {%- set lines = [] -%}
     {%- for plan in plans if plan.steps -%}
-        {%- do lines.append(_state_line(plan.state, plan.policy)) -%}
+        {%- do lines.append(hw_state_line(plan.state, plan.policy)) -%}
         {%- for step in plan.steps -%}{%- do lines.append('  ' ~ step.what ~ ': ' ~ step.why ~ (('\n    ' ~ step.sql) if dry_run else '')) -%}{%- endfor -%}
     {%- endfor -%}
     {%- for plan in plans if plan.kept -%}{%- do lines.append(plan.state.name ~ ': ' ~ plan.kept) -%}{%- endfor -%}
@@ -17,7 +17,7 @@
         {%- set failed = [] -%}
         {%- for plan in due -%}
             {{ print('maintain: ' ~ loop.index ~ ' of ' ~ due | length ~ ', ' ~ plan.state.name) }}
-            {%- if not _maintain_table(plan, reason) -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
+            {%- if not hw_maintain_table(plan, reason) -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
         {%- endfor -%}
         {%- set vacuumed = due | selectattr('vacuums') | map(attribute='state.name') | list -%}
         {{ print('undo: there is none, and none is needed: no row was changed.' ~ (' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' if vacuumed else '')) }}
@@ -29,13 +29,13 @@
 
 
 {#- For each table: state, policy, and the steps that pay: what, why, sql, settings. -#}
-{% macro _maintenance_plans(select, now) %}
+{% macro hw_maintenance_plans(select, now) %}
     {%- set states = {} -%}
     {%- set nodes = {} -%}
-    {%- for name, node in _table_nodes(select).items() -%}
+    {%- for name, node in hw_table_nodes(select).items() -%}
         {%- set relation = adapter.get_relation(none, node.schema, node.identifier or node.alias) -%}
         {%- if relation is not none and relation.is_delta -%}
-            {%- do states.update({name: _table_state(name, _named(relation))}) -%}
+            {%- do states.update({name: hw_table_state(name, hw_named(relation))}) -%}
             {%- do nodes.update({name: node}) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -43,18 +43,18 @@
     {%- set others = namespace(states=none) -%}
     {%- for name, node in nodes.items() -%}
         {%- set state = states[name] -%}
-        {%- set policy = _policy(node.config) -%}
+        {%- set policy = hw_policy(node.config) -%}
         {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none, 'vacuums': false} -%}
         {%- if policy.enabled -%}
-            {%- do plan.steps.extend(_rewrite_steps(state, policy)) -%}
+            {%- do plan.steps.extend(hw_rewrite_steps(state, policy)) -%}
             {#- only a table that has something to vacuum asks all others whether they need it -#}
-            {%- if policy.vacuum and _removed_before(state, now - state.retention) -%}
-                {%- if others.states is none -%}{%- set others.states = _states_of_all(states) -%}{%- endif -%}
-                {%- set needed = _who_needs_vacuumed(state, others.states, now) -%}
+            {%- if policy.vacuum and hw_removed_before(state, now - state.retention) -%}
+                {%- if others.states is none -%}{%- set others.states = hw_states_of_all(states) -%}{%- endif -%}
+                {%- set needed = hw_vacuum_needs(state, others.states, now) -%}
                 {%- if needed -%}
                     {%- do plan.update({'kept': 'not vacuumed: ' ~ needed}) -%}
                 {%- else -%}
-                    {%- do plan.steps.append(_vacuum_step(state, now, state.log_is_whole)) -%}
+                    {%- do plan.steps.append(hw_vacuum_step(state, now, state.log_is_whole)) -%}
                     {%- do plan.update({'vacuums': true}) -%}
                 {%- endif -%}
             {%- endif -%}
@@ -66,7 +66,7 @@
 
 
 {#- Whether files that left the table before a moment are still there. -#}
-{% macro _removed_before(state, moment) %}
+{% macro hw_removed_before(state, moment) %}
     {%- for at in state.removals if at < moment and (state.vacuumed_before is none or at >= state.vacuumed_before) -%}
         {{ return(true) }}
     {%- endfor -%}
@@ -75,18 +75,18 @@
 
 
 {#- OPTIMIZE where enough files came since the last one and enough are small; REORG where many rows are only marked as deleted. -#}
-{% macro _rewrite_steps(state, policy) %}
+{% macro hw_rewrite_steps(state, policy) %}
     {%- set steps = [] -%}
     {%- set share = state.deleted_rows / ([state.rows + state.deleted_rows, 1] | max) -%}
     {%- if state.deleted_rows and share > policy.purge_above -%}
         {%- do steps.append({'what': 'purge', 'why': '%.0f %% of its rows are only marked as deleted' | format(share * 100), 'sql': 'reorg table ' ~ state.relation ~ ' apply (purge)', 'settings': {}}) -%}
     {%- endif -%}
-    {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
+    {%- set small = hw_small_files(state, hw_bytes_of(policy.small_file)) -%}
     {%- if small.files >= policy.compact_above and state.added >= policy.compact_above -%}
         {%- set settings = {} -%}
-        {%- if not (_as_names(state.detail['clusteringColumns']) or policy.zorder_by) -%}
-            {%- set target = _bytes_of(policy.target_file) -%}
-            {%- do settings.update({'minFileSize': _bytes_of(policy.small_file), 'maxFileSize': target}) -%}
+        {%- if not (hw_as_names(state.detail['clusteringColumns']) or policy.zorder_by) -%}
+            {%- set target = hw_bytes_of(policy.target_file) -%}
+            {%- do settings.update({'minFileSize': hw_bytes_of(policy.small_file), 'maxFileSize': target}) -%}
             {#- a commit for every so many bytes: a writer comes in the way of the part in hand, and not of all of it -#}
             {%- do settings.update({'batchSize': 16 * target}) -%}
             {#- rows that are only marked as deleted make a read a third to a half dearer, however few they are; to write one file's worth of table anew is cheap -#}
@@ -95,7 +95,7 @@
         {%- do steps.append({
             'what': 'compact', 'why': small.files ~ ' files are smaller than ' ~ policy.small_file ~ ', ' ~ state.added ~ ' came since the last time',
             'sql': 'optimize ' ~ state.relation ~ (' where ' ~ policy.where if policy.where else '')
-                ~ (' zorder by (' ~ _quoted(policy.zorder_by) | join(', ') ~ ')' if policy.zorder_by else ''),
+                ~ (' zorder by (' ~ hw_quoted(policy.zorder_by) | join(', ') ~ ')' if policy.zorder_by else ''),
             'settings': settings,
         }) -%}
     {%- endif -%}
@@ -104,19 +104,19 @@
 
 
 {#- LITE reads what to remove from the log instead of listing the folder. It needs the log from the table's first commit on. -#}
-{% macro _vacuum_step(state, now, lite) %}
+{% macro hw_vacuum_step(state, now, lite) %}
     {{ return({
-        'what': 'vacuum', 'why': 'files that left the table before ' ~ _utc(now - state.retention) ~ ' are needed by nobody',
+        'what': 'vacuum', 'why': 'files that left the table before ' ~ hw_utc(now - state.retention) ~ ' are needed by nobody',
         'sql': 'vacuum ' ~ state.relation ~ (' lite' if lite else ''), 'settings': {},
     }) }}
 {% endmacro %}
 
 
 {#- Returns whether all steps were done: a table that fails does not keep the others from their maintenance. -#}
-{% macro _maintain_table(plan, reason) %}
+{% macro hw_maintain_table(plan, reason) %}
     {%- set state = plan.state -%}
-    {%- set operation = _begin('maintain', state.name, reason, plan.steps | map(attribute='what') | list, state.version, state.detail, none) -%}
-    {%- do _record_state(state, plan.policy) -%}
+    {%- set operation = hw_begin_operation('maintain', state.name, reason, plan.steps | map(attribute='what') | list, state.version, state.detail, none) -%}
+    {%- do hw_record_state(state, plan.policy) -%}
     {%- set done = [] -%}
     {%- set failure = namespace(line=none) -%}
     {%- for step in plan.steps -%}
@@ -127,40 +127,34 @@
         {%- do done.append(step.what if failure.line is none else step.what ~ ' FAILED: ' ~ failure.line) -%}
     {%- endif -%}
     {%- endfor -%}
-    {%- set after = _table_state(state.name, state.relation) -%}
-    {%- do _record_state(after, plan.policy) -%}
-    {%- do _end(operation, after.version, 'done' if failure.line is none else 'failed') -%}
-    {{ print(state.name ~ ': ' ~ done | join(', ') ~ '\n  before: ' ~ _state_text(state, plan.policy) ~ '\n  after:  ' ~ _state_text(after, plan.policy)) }}
+    {%- set after = hw_table_state(state.name, state.relation) -%}
+    {%- do hw_record_state(after, plan.policy) -%}
+    {%- do hw_finish_operation(operation, after.version, 'done' if failure.line is none else 'failed') -%}
+    {{ print(state.name ~ ': ' ~ done | join(', ') ~ '\n  before: ' ~ hw_state_text(state, plan.policy) ~ '\n  after:  ' ~ hw_state_text(after, plan.policy)) }}
     {{ return(failure.line is none) }}
 {% endmacro %}
 
 
-{% macro _state_line(state, policy) %}
-    {{ return(state.name ~ ' (version ' ~ state.version ~ ': ' ~ _state_text(state, policy) ~ ')') }}
+{% macro hw_state_line(state, policy) %}
+    {{ return(state.name ~ ' (version ' ~ state.version ~ ': ' ~ hw_state_text(state, policy) ~ ')') }}
 {% endmacro %}
 
 
-{% macro _state_text(state, policy) %}
-    {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
-    {{ return(state.files ~ ' files, ' ~ small.files ~ ' of them small, ' ~ _size(state.bytes) ~ ', ' ~ state.rows ~ ' rows, ' ~ state.deleted_rows ~ ' marked as deleted') }}
-{% endmacro %}
-
-
-{#- Milliseconds since 1970 as a time. -#}
-{% macro _utc(milliseconds) %}
-    {{ return(modules.datetime.datetime.fromtimestamp(milliseconds / 1000, modules.pytz.utc).strftime('%Y-%m-%d %H:%M UTC')) }}
+{% macro hw_state_text(state, policy) %}
+    {%- set small = hw_small_files(state, hw_bytes_of(policy.small_file)) -%}
+    {{ return(state.files ~ ' files, ' ~ small.files ~ ' of them small, ' ~ hw_size(state.bytes) ~ ', ' ~ state.rows ~ ' rows, ' ~ state.deleted_rows ~ ' marked as deleted') }}
 {% endmacro %}
 
 
 {#- A line of ops.table_state: what maintenance found, before and after. -#}
-{% macro _record_state(state, policy) %}
-    {%- set small = _small_files(state, _bytes_of(policy.small_file)) -%}
-    {%- set name = _quoted_name(generate_schema_name('ops', none) | trim, 'table_state') -%}
+{% macro hw_record_state(state, policy) %}
+    {%- set small = hw_small_files(state, hw_bytes_of(policy.small_file)) -%}
+    {%- set name = hw_quoted_name(hw_ops_schema() | trim, 'table_state') -%}
     {%- do run_query('create table if not exists ' ~ name ~ " (at timestamp comment 'When the table was looked at, UTC.', table_name string, version bigint, files bigint, small_files bigint comment 'Smaller than the policy says.', "
         ~ "bytes bigint, row_count bigint, deleted_rows bigint comment 'Only marked as deleted.', versions bigint comment 'Commits in the log.', files_added bigint comment 'Since the last OPTIMIZE.', optimized_at timestamp, "
         ~ "vacuumed_before timestamp comment 'Files removed before are gone.', invocation_id string) using delta comment 'One row per table and look of maintenance.'") -%}
     {%- set values = [] -%}
     {%- for number in [state.version, state.files, small.files, state.bytes, state.rows, state.deleted_rows, state.versions, state.added] -%}{%- do values.append(number | string) -%}{%- endfor -%}
     {%- for moment in [state.optimized_at, state.vacuumed_before] -%}{%- do values.append('null' if moment is none else 'timestamp_millis(' ~ moment ~ ')') -%}{%- endfor -%}
-    {%- do run_query('insert into ' ~ name ~ ' select current_timestamp(), ' ~ string_literal(state.name) ~ ', ' ~ values | join(', ') ~ ', ' ~ string_literal(invocation_id)) -%}
+    {%- do run_query('insert into ' ~ name ~ ' select current_timestamp(), ' ~ hw_literal(state.name) ~ ', ' ~ values | join(', ') ~ ', ' ~ hw_literal(invocation_id)) -%}
 {% endmacro %}

@@ -3,5 +3,5 @@
     {%- if not execute or relation.is_cte -%}
         {{ return(relation) }}
     {%- endif -%}
-    {{ return(relation ~ ' version as of ' ~ _version_of('as_of', relation, version, timestamp)) }}
+    {{ return(relation ~ ' version as of ' ~ hw_version_of('as_of', relation, version, timestamp)) }}
 {% endmacro %}

@@ -1,31 +1,31 @@
 {#- A copy of a version as `<table>_version_<n>` beside the table, with the day on which it may go. `shallow` copies no files but
     keeps VACUUM from removing those of the table. -#}
 {% macro backup(table, version=none, reason=none, expires='30 days', shallow=false, dry_run=true) %}
-    {%- if not dry_run -%}{%- do _need_reason('backup', reason) -%}{%- endif -%}
-    {%- set target = _target('backup', table) -%}
-    {%- set wanted = target.version if version is none else _version_of('backup', target.relation, version, none) -%}
-    {%- set lasts = _milliseconds_of(expires) -%}
+    {%- if not dry_run -%}{%- do hw_require_reason('backup', reason) -%}{%- endif -%}
+    {%- set target = hw_target('backup', table) -%}
+    {%- set wanted = target.version if version is none else hw_version_of('backup', target.relation, version, none) -%}
+    {%- set lasts = hw_milliseconds_of(expires) -%}
     {%- if lasts is none -%}
         {{ exceptions.raise_compiler_error("backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
     {%- endif -%}
     {%- set identifier = target.identifier ~ '_version_' ~ wanted -%}
-    {%- set copy = _quoted_name(target.schema, identifier) -%}
+    {%- set copy = hw_quoted_name(target.schema, identifier) -%}
     {%- if adapter.get_relation(none, target.schema, identifier) is not none -%}
         {{ exceptions.raise_compiler_error('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' exists already. Nothing was changed.') }}
     {%- endif -%}
     {%- set until = (run_started_at + modules.datetime.timedelta(milliseconds=lasts)).strftime('%Y-%m-%dT%H:%M:%SZ') -%}
     {%- set properties = {'headwaters.backup.of': target.name, 'headwaters.backup.version': wanted, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason} -%}
     {%- set source = target.relation ~ ' version as of ' ~ wanted -%}
-    {%- set partitioned = _as_names(target.detail['partitionColumns']) -%}
-    {%- set clustered = _as_names(target.detail['clusteringColumns']) -%}
-    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties (' ~ _assignments(dict(properties, **dict(_clone_note(target.found, wanted), **{'headwaters.inputs': 'null', 'headwaters.pending': 'null'}))) ~ ')') if shallow else (
-        'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ _quoted(partitioned) | join(', ') ~ ')' if partitioned else '') ~ (' cluster by (' ~ _quoted(clustered) | join(', ') ~ ')' if clustered else '')
-        ~ ' tblproperties (' ~ _assignments(properties) ~ ') as select * from ' ~ source) -%}
+    {%- set partitioned = hw_as_names(target.detail['partitionColumns']) -%}
+    {%- set clustered = hw_as_names(target.detail['clusteringColumns']) -%}
+    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties (' ~ hw_assignments(dict(properties, **dict(hw_clone_note(target.found, wanted), **{'headwaters.inputs': 'null', 'headwaters.pending': 'null'}))) ~ ')') if shallow else (
+        'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ hw_quoted(partitioned) | join(', ') ~ ')' if partitioned else '') ~ (' cluster by (' ~ hw_quoted(clustered) | join(', ') ~ ')' if clustered else '')
+        ~ ' tblproperties (' ~ hw_assignments(properties) ~ ') as select * from ' ~ source) -%}
     {%- set rows = run_query('select count(*) as rows from ' ~ source).rows[0]['rows'] -%}
-    {%- set plan = [_target_line(target, rows), '  + ' ~ target.schema ~ '.' ~ identifier ~ ': version ' ~ wanted ~ ' until ' ~ until ~ (', over the same files' if shallow else '')] -%}
-    {%- if not _go_on('backup', plan, dry_run) -%}{{ return(none) }}{%- endif -%}
-    {%- set record = _begin('backup', target.name, reason, {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table ' ~ copy) -%}
+    {%- set plan = [hw_target_line(target, rows), '  + ' ~ target.schema ~ '.' ~ identifier ~ ': version ' ~ wanted ~ ' until ' ~ until ~ (', over the same files' if shallow else '')] -%}
+    {%- if not hw_proceed('backup', plan, dry_run) -%}{{ return(none) }}{%- endif -%}
+    {%- set record = hw_begin_operation('backup', target.name, reason, {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table ' ~ copy) -%}
     {%- do run_query(statement) -%}
-    {%- do _end(record, target.version) -%}
+    {%- do hw_finish_operation(record, target.version) -%}
     {{ print('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' has version ' ~ wanted ~ ' of ' ~ target.name ~ ' until ' ~ until ~ '; undo:\n  drop table ' ~ copy ~ ';') }}
 {% endmacro %}

@@ -1,46 +1,46 @@
 {#- Sets a table aside under another name, for `expires`, and so out of everybody's way; expire_backups drops it for good. Refused while a model, an
     exposure, a test of another table or a shallow clone depends on it. -#}
 {% macro drop(table, reason=none, dry_run=true, expires='30 days') %}
-    {%- if not dry_run -%}{%- do _need_reason('drop', reason) -%}{%- endif -%}
-    {%- set target = _target('drop', table) -%}
-    {%- set lasts = _milliseconds_of(expires) -%}
+    {%- if not dry_run -%}{%- do hw_require_reason('drop', reason) -%}{%- endif -%}
+    {%- set target = hw_target('drop', table) -%}
+    {%- set lasts = hw_milliseconds_of(expires) -%}
     {%- if lasts is none -%}
         {{ exceptions.raise_compiler_error("drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
     {%- endif -%}
-    {%- set dependents = _dependents(target) -%}
+    {%- set dependents = hw_dependents(target) -%}
     {%- if dependents -%}
         {{ exceptions.raise_compiler_error('drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ') ~ '. Remove what depends on it first. Nothing was changed.') }}
     {%- endif -%}
     {%- set aside = target.identifier ~ '__dropped_' ~ run_started_at.strftime('%Y%m%d%H%M%S') -%}
-    {%- set moved = _quoted_name(target.schema, aside) -%}
+    {%- set moved = hw_quoted_name(target.schema, aside) -%}
     {%- set until = (run_started_at + modules.datetime.timedelta(milliseconds=lasts)).strftime('%Y-%m-%dT%H:%M:%SZ') -%}
     {%- set rows = run_query('select count(*) as rows from ' ~ target.relation).rows[0]['rows'] -%}
-    {%- set lines = [_target_line(target, rows), '  - set aside as ' ~ target.schema ~ '.' ~ aside ~ ' until ' ~ until] -%}
-    {%- if _go_on('drop', lines, dry_run) -%}
+    {%- set lines = [hw_target_line(target, rows), '  - set aside as ' ~ target.schema ~ '.' ~ aside ~ ' until ' ~ until] -%}
+    {%- if hw_proceed('drop', lines, dry_run) -%}
         {%- set notes = ['headwaters.backup.of', 'headwaters.backup.version', 'headwaters.backup.expires', 'headwaters.backup.reason'] -%}
         {%- set undo = 'alter table ' ~ moved ~ ' rename to ' ~ target.relation ~ ';\n  alter table ' ~ target.relation ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')" -%}
-        {%- set record = _begin('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail, undo) -%}
-        {%- do run_query(_set_properties_sql(target.relation, {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason})) -%}
+        {%- set record = hw_begin_operation('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail, undo) -%}
+        {%- do run_query(hw_set_properties_sql(target.relation, {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason})) -%}
         {%- do run_query('alter table ' ~ target.relation ~ ' rename to ' ~ moved) -%}
-        {%- do _end(record, target.version + 1) -%}
+        {%- do hw_finish_operation(record, target.version + 1) -%}
         {{ print('drop: done; undo:\n  ' ~ undo ~ ';') }}
     {%- endif -%}
 {% endmacro %}
 
 
 {#- What needs a table: of this project what is built from it, and the streams that read or write it; of all schemas its shallow clones, and the tables that follow it. -#}
-{% macro _dependents(target) %}
+{% macro hw_dependents(target) %}
     {%- set dependents = [] -%}
     {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
         {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
     {%- endfor -%}
-    {%- for source in graph.sources.values() if _setting(source.config, 'stream') and source.schema == target.schema and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
+    {%- for source in graph.sources.values() if hw_setting(source.config, 'stream') and source.schema == target.schema and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
         {%- do dependents.append('the stream ' ~ source.name ~ ', which writes it') -%}
     {%- endfor -%}
-    {%- for source in _streams_from(target.detail['location']) -%}{%- do dependents.append('the stream ' ~ source.name ~ ', which reads it') -%}{%- endfor -%}
-    {%- set states = _states_of_all({}) -%}
-    {%- for clone in _clones_of(target, states) -%}{%- do dependents.append('shallow clone ' ~ clone.name) -%}{%- endfor -%}
-    {%- set ours = _followers(target) -%}
-    {%- for other in _readers_of(target, states) if other not in ours -%}{%- do dependents.append(other ~ ', which follows it') -%}{%- endfor -%}
+    {%- for source in hw_streams_from(target.detail['location']) -%}{%- do dependents.append('the stream ' ~ source.name ~ ', which reads it') -%}{%- endfor -%}
+    {%- set states = hw_states_of_all({}) -%}
+    {%- for clone in hw_clones_of(target, states) -%}{%- do dependents.append('shallow clone ' ~ clone.name) -%}{%- endfor -%}
+    {%- set ours = hw_followers(target) -%}
+    {%- for other in hw_readers_of(target, states) if other not in ours -%}{%- do dependents.append(other ~ ', which follows it') -%}{%- endfor -%}
     {{ return(dependents) }}
 {% endmacro %}

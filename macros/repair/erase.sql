@@ -4,42 +4,42 @@
     3. rewrite and vacuum the files that still hold them, and search all that is left: the proof.
     The value itself is in no statement and no record: see scripts/headwaters/erasing.py. -#}
 {% macro erase(subject, reason=none, dry_run=true, keep=[]) %}
-    {%- if not dry_run -%}{%- do _need_reason('erase', reason) -%}{%- endif -%}
-    {%- set wanted = _subject(subject) -%}
+    {%- if not dry_run -%}{%- do hw_require_reason('erase', reason) -%}{%- endif -%}
+    {%- set wanted = hw_subject_of_erasure(subject) -%}
     {%- if reason and wanted.erasure.is_told(reason) -%}
         {{ exceptions.raise_compiler_error('erase: the reason names the person, and it is kept: name the request instead. Nothing was changed.') }}
     {%- endif -%}
     {%- for mark in keep if not modules.re.fullmatch('[0-9a-f]{12,64}', mark) -%}
         {{ exceptions.raise_compiler_error('erase: keep has ' ~ tojson(mark) ~ ', which is no SHA-256 of a record: write 12 to 64 of its digits, as the plan shows them. Nothing was changed.') }}
     {%- endfor -%}
-    {%- set places = _places_of(wanted) -%}
-    {%- do _refuse_interrupted_streams(places, wanted) -%}
-    {%- do _look_at_rows(places, wanted, keep) -%}
+    {%- set places = hw_places_of(wanted) -%}
+    {%- do hw_refuse_interrupted_streams(places, wanted) -%}
+    {%- do hw_count_rows_of_subject(places, wanted, keep) -%}
     {%- set direct = places | selectattr('rows') | rejectattr('follows') | list -%}
     {%- set waiting = places | selectattr('rows') | selectattr('follows') | list -%}
-    {%- set beside = _beside_tables(places, wanted, wanted.columns) -%}
-    {{ print((_rows_report(places, wanted) + beside.lines) | join('\n')) }}
+    {%- set beside = hw_files_beside_tables(places, wanted, wanted.columns) -%}
+    {{ print((hw_rows_report(places, wanted) + beside.lines) | join('\n')) }}
     {%- if direct and dry_run -%}
         {{ print('erase: a dry run, nothing was changed; dry_run: false and a reason delete the rows of ' ~ direct | map(attribute='name') | join(', ')) }}
     {%- elif direct -%}
-        {%- do _erase_rows(direct, wanted, reason) -%}
+        {%- do hw_erase_rows(direct, wanted, reason) -%}
     {%- elif waiting -%}
         {{ print('erase: nothing was changed; `dbt run` propagates the deletion to ' ~ waiting | map(attribute='name') | join(', ') ~ ', then run erase again') }}
     {%- else -%}
-        {%- if not _was_erased(wanted) -%}{%- do _refuse_unknown(places, wanted, keep) -%}{%- endif -%}
-        {%- do _prove_erasure(places, wanted, reason, dry_run, keep, beside) -%}
+        {%- if not hw_was_erased(wanted) -%}{%- do hw_refuse_unknown(places, wanted, keep) -%}{%- endif -%}
+        {%- do hw_prove_erasure(places, wanted, reason, dry_run, keep, beside) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#- What each place has: sets detail, rows (that hold the person), hashes (of those that only decoding told) and undecided (texts that nobody can parse). -#}
-{% macro _look_at_rows(places, wanted, keep) %}
+{% macro hw_count_rows_of_subject(places, wanted, keep) %}
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
-        {%- if _as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
+        {%- if hw_as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
             {{ exceptions.raise_compiler_error('erase: ' ~ place.name ~ ' has column mapping: the columns of its files have other names, so that they cannot be searched here. Nothing was changed.') }}
         {%- endif -%}
-        {%- set condition = _has_value(place.columns, '(select _headwaters_value from headwaters_erased)') -%}
+        {%- set condition = hw_has_value(place.columns, '(select _headwaters_value from headwaters_erased)') -%}
         {%- set told = run_query('select count(*) as rows from ' ~ place.relation ~ ' where ' ~ condition).rows[0]['rows'] | int if place.columns else 0 -%}
         {%- set decided = wanted.erasure.rows(place.relation, condition, place.texts, keep) -%}
         {%- do place.update({'told': told, 'rows': told + decided.rows, 'hashes': decided.hashes, 'undecided': decided.undecided}) -%}
@@ -47,7 +47,7 @@
 {% endmacro %}
 
 
-{% macro _rows_report(places, wanted) %}
+{% macro hw_rows_report(places, wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
     {%- set lines = ['erase: ' ~ wanted.kind ~ (' with keyed hash ' ~ digest[:12] ~ '…' if digest else '') ~ ', in ' ~ places | length ~ ' tables'] -%}
     {%- for place in places -%}
@@ -64,15 +64,15 @@
 
 
 {#- Whether an erasure of this value was begun before: then it is no surprise that no row has it. -#}
-{% macro _was_erased(wanted) %}
+{% macro hw_was_erased(wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
-    {%- if not digest or adapter.get_relation(none, generate_schema_name('ops', none) | trim, 'operations') is none -%}{{ return(false) }}{%- endif -%}
-    {{ return(run_query('select 1 from ' ~ _operations_name() ~ " where operation = 'erase' and arguments like '%" ~ digest ~ "%' limit 1").rows | length > 0) }}
+    {%- if not digest or adapter.get_relation(none, hw_ops_schema() | trim, 'operations') is none -%}{{ return(false) }}{%- endif -%}
+    {{ return(run_query('select 1 from ' ~ hw_operations_name() ~ " where operation = 'erase' and arguments like '%" ~ digest ~ "%' limit 1").rows | length > 0) }}
 {% endmacro %}
 
 
 {#- A typing error must not end in a proof. -#}
-{% macro _refuse_unknown(places, wanted, keep) %}
+{% macro hw_refuse_unknown(places, wanted, keep) %}
     {%- set found = namespace(any=false) -%}
     {%- for place in places if not found.any -%}
         {%- set found.any = place.undecided | length > 0 or wanted.erasure.data_files(place.detail['location'], place.columns, place.texts, keep).found > 0 -%}
@@ -83,24 +83,24 @@
 {% endmacro %}
 
 
-{% macro _erase_rows(places, wanted, reason) %}
+{% macro hw_erase_rows(places, wanted, reason) %}
     {%- set undo = [] -%}
     {#- a row that is only marked as deleted leaves its value in the statistics of a new commit -#}
     {%- do run_query('set `spark.databricks.delta.merge.deletionVectors.persistent` = false') -%}
     {%- for place in places -%}
-        {%- do _refuse_pending('erase', place.name, place.detail['properties']) -%}
-        {%- set version = _newest_commit(place.relation).version -%}
-        {%- set record = _begin('erase', place.name, reason, {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'rows': place.rows}, version, place.detail, _restore_sql(place.relation, version)) -%}
+        {%- do hw_refuse_pending('erase', place.name, place.detail['properties']) -%}
+        {%- set version = hw_newest_commit(place.relation).version -%}
+        {%- set record = hw_begin_operation('erase', place.name, reason, {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'rows': place.rows}, version, place.detail, hw_restore_sql(place.relation, version)) -%}
         {#- joined, since a DELETE writes its condition, with the value in it, into the commit, and knows no subqueries -#}
         {%- if place.told -%}
-            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased as s on ' ~ _has_value(place.columns, 's._headwaters_value') ~ ' when matched then delete') -%}
+            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased as s on ' ~ hw_has_value(place.columns, 's._headwaters_value') ~ ' when matched then delete') -%}
         {%- endif -%}
         {%- if place.hashes -%}
             {%- do wanted.erasure.stage(place.hashes) -%}
             {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased_rows as s on ' ~ wanted.erasure.hash_of(place.texts) ~ ' = s._headwaters_hash when matched then delete') -%}
         {%- endif -%}
-        {%- do record.update({'undo': _undo_of(record, place.relation)}) -%}
-        {%- do _end(record, _newest_commit(place.relation).version) -%}
+        {%- do record.update({'undo': hw_undo_of(record, place.relation)}) -%}
+        {%- do hw_finish_operation(record, hw_newest_commit(place.relation).version) -%}
         {%- do undo.append(record.undo) -%}
     {%- endfor -%}
     {%- do run_query('reset `spark.databricks.delta.merge.deletionVectors.persistent`') -%}

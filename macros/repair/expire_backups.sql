@@ -1,11 +1,11 @@
 {#- Drops the backups, and the tables that `drop` set aside, whose day has come. This cannot be undone, so it says so. -#}
 {% macro expire_backups(reason=none, dry_run=true) %}
-    {%- if not dry_run -%}{%- do _need_reason('expire_backups', reason) -%}{%- endif -%}
-    {%- set due = _backups() | selectattr('expired') | list -%}
-    {%- set states = _states_of_all({}) if due else {} -%}
+    {%- if not dry_run -%}{%- do hw_require_reason('expire_backups', reason) -%}{%- endif -%}
+    {%- set due = hw_backups() | selectattr('expired') | list -%}
+    {%- set states = hw_states_of_all({}) if due else {} -%}
     {%- set expired = [] -%}
     {%- for backup in due -%}
-        {%- set clones = _clones_of(states[backup.name], states) | map(attribute='name') | list -%}
+        {%- set clones = hw_clones_of(states[backup.name], states) | map(attribute='name') | list -%}
         {%- if clones -%}{{ print('  ' ~ backup.name ~ ' is kept: ' ~ clones | join(', ') ~ ' is a shallow clone of it') }}
         {%- else -%}{%- do expired.append(backup) -%}{%- endif -%}
     {%- endfor -%}
@@ -18,9 +18,9 @@
         {{ print('expire_backups: a dry run, nothing was changed; dry_run: false and a reason drop ' ~ expired | length ~ ' tables for good') }}
     {%- else -%}
         {%- for backup in expired -%}
-            {%- set record = _begin('expire_backups', backup.name, reason, {'of': backup.of}, none, none, none) -%}
+            {%- set record = hw_begin_operation('expire_backups', backup.name, reason, {'of': backup.of}, none, none, none) -%}
             {%- do run_query('drop table ' ~ backup.relation) -%}
-            {%- do _end(record, none) -%}
+            {%- do hw_finish_operation(record, none) -%}
         {%- endfor -%}
         {{ print('expire_backups: dropped ' ~ expired | length ~ ' tables; undo: there is none, their day had come') }}
     {%- endif -%}

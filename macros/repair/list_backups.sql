@@ -1,6 +1,6 @@
 {#- Every backup and dropped table with what it is of, why, and until when; returns them. -#}
 {% macro list_backups() %}
-    {%- set backups = _backups() -%}
+    {%- set backups = hw_backups() -%}
     {%- for backup in backups -%}
         {{ print(backup.name ~ ': version ' ~ backup.version ~ ' of ' ~ backup.of ~ ', until ' ~ backup.expires ~ (' (expired)' if backup.expired else '') ~ ', ' ~ backup.reason) }}
     {%- endfor -%}
@@ -9,15 +9,15 @@
 {% endmacro %}
 
 
-{% macro _backups() %}
+{% macro hw_backups() %}
     {%- set schemas = [] -%}
     {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type in ['model', 'seed', 'source'] and node.schema not in schemas -%}{%- do schemas.append(node.schema) -%}{%- endfor -%}
     {%- set known = run_query('show schemas').columns[0].values() -%}
     {%- set backups = [] -%}
     {%- for schema in schemas | sort if schema in known -%}
-        {%- for identifier in _tables_in(schema) if modules.re.search('_version_\\d+$|__dropped_\\d+$', identifier) -%}
-            {%- set relation = _quoted_name(schema, identifier) -%}
-            {%- set properties = _as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
+        {%- for identifier in hw_tables_in(schema) if modules.re.search('_version_\\d+$|__dropped_\\d+$', identifier) -%}
+            {%- set relation = hw_quoted_name(schema, identifier) -%}
+            {%- set properties = hw_as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
             {#- a clone of a backup has its properties as well, and is somebody's table: by its name it is no backup of that table -#}
             {%- set original = (properties.get('headwaters.backup.of') or '').split('.', 1) -%}
             {%- set names = modules.re.escape(original[-1]) ~ '(_version_' ~ properties.get('headwaters.backup.version') ~ '|__dropped_\\d+)' -%}

@@ -1,29 +1,29 @@
 {#- What apply_tables would do, in the style of a plan; changes nothing. One statement for each table, and one more where the comments of its columns are declared. -#}
 {% macro plan_tables(select=none) %}
     {%- do check_tables() -%}
-    {%- set found = _tables_that_differ(select) -%}
-    {{ print(_plan_lines(found) | join('\n')) }}
+    {%- set found = hw_tables_that_differ(select) -%}
+    {{ print(hw_plan_lines(found) | join('\n')) }}
     {{ return(found.differing) }}
 {% endmacro %}
 
 
 {#- For each table of the selection how it differs. Returns differing (name → relation, version, changes), same (a count), and absent and
     foreign (names of what is not built, and of what is no Delta table). -#}
-{% macro _tables_that_differ(select) %}
+{% macro hw_tables_that_differ(select) %}
     {%- set found = {'differing': {}, 'same': [], 'absent': [], 'foreign': []} -%}
-    {%- for name, node in _table_nodes(select).items() -%}
-        {%- set declared = _declared_table(node) -%}
+    {%- for name, node in hw_table_nodes(select).items() -%}
+        {%- set declared = hw_declared_table(node) -%}
         {%- set relation = adapter.get_relation(none, declared.relation.schema, declared.relation.identifier) -%}
         {%- if relation is none -%}
             {%- do found.absent.append(name) -%}
         {%- elif not relation.is_delta -%}
             {%- do found.foreign.append(name) -%}
         {%- else -%}
-            {%- set detail = run_query('describe detail ' ~ _named(relation)).rows[0] -%}
-            {%- set changes = _drift(declared, detail) -%}
-            {%- if (node.config.get('persist_docs') or {}).get('columns') -%}{%- do changes.extend(_comment_drift(_named(relation), node.columns)) -%}{%- endif -%}
+            {%- set detail = run_query('describe detail ' ~ hw_named(relation)).rows[0] -%}
+            {%- set changes = hw_drift(declared, detail) -%}
+            {%- if (node.config.get('persist_docs') or {}).get('columns') -%}{%- do changes.extend(hw_comment_drift(hw_named(relation), node.columns)) -%}{%- endif -%}
             {%- if changes -%}
-                {%- do found.differing.update({name: {'relation': _named(relation), 'changes': changes, 'detail': detail, 'declared': declared}}) -%}
+                {%- do found.differing.update({name: {'relation': hw_named(relation), 'changes': changes, 'detail': detail, 'declared': declared}}) -%}
             {%- else -%}
                 {%- do found.same.append(name) -%}
             {%- endif -%}
@@ -33,28 +33,11 @@
 {% endmacro %}
 
 
-{#- A table's name for a statement, quoted: dbt-spark leaves names as they are, so one with a semicolon in it would end the statement. -#}
-{% macro _named(relation) %}
-    {{ return(_quoted_name(relation.schema, relation.identifier)) }}
-{% endmacro %}
-
-
-{% macro _quoted_name(schema, identifier) %}
-    {{ return(_quote(schema) ~ '.' ~ _quote(identifier)) }}
-{% endmacro %}
-
-
-{#- adapter.quote does not double a backtick. -#}
-{% macro _quote(name) %}
-    {{ return('`' ~ name | replace('`', '``') ~ '`') }}
-{% endmacro %}
-
-
-{% macro _plan_lines(found) %}
+{% macro hw_plan_lines(found) %}
     {%- set lines = [] -%}
     {%- set shown = [] -%}
     {%- for name, table in found.differing.items() -%}
-        {%- set changes = _drift_lines(table.changes) -%}
+        {%- set changes = hw_drift_lines(table.changes) -%}
         {%- if changes -%}
             {%- do lines.append(name) -%}
             {%- do lines.extend(changes) -%}

@@ -58,7 +58,7 @@ RESERVED = frozenset(
     | {name for name, _ in (*BATCH, RESCUED)}
     | set(_INTERNAL)
 )
-# What answers otherwise when it is asked again: the list of macros/change_feed/_check_model.sql.
+# What answers otherwise when it is asked again: the list of macros/incremental/check_model.sql.
 NONDETERMINISTIC = (
     "now|current_timestamp|current_date|curdate|localtimestamp|current_time"
     r"|unix_timestamp(?=\s*\(\s*\))|rand|randn|random|randstr|uniform|uuid|shuffle"

@@ -54,7 +54,7 @@ class Manifest:
     def public_macros(self) -> Iterator[Node]:
         """Macros that people call: not the private ones, nor those that dbt asks an adapter for."""
         for macro in self.macros:
-            if not macro["name"].startswith(("_", "materialization_", "spark__")):
+            if not macro["name"].startswith(("hw_", "materialization_", "spark__")):
                 yield macro
 
 
@@ -219,14 +219,12 @@ def ends_with_final(manifest: Manifest) -> Iterator[str]:
 
 
 def keeps_one_macro_a_file(manifest: Manifest) -> Iterator[str]:
-    """One public macro a file, and the file has its name."""
+    """One public macro a file, and the file has its name; private ones have the prefix hw_."""
     for macro in manifest.public_macros:
         name = macro["name"].removeprefix("test_")
         stem = PurePosixPath(macro["original_file_path"]).stem
-        if stem.startswith("_"):
-            yield f"{macro['name']} is public in a private file, {stem}.sql"
-        elif name != stem:
-            yield f"{macro['name']} is in {stem}.sql: give it a file of its own, or begin it with _"
+        if name != stem:
+            yield f"{name} is in {stem}.sql: give it a file of its own, or begin it with hw_"
 
 
 def documents_its_macros(manifest: Manifest) -> Iterator[str]:
@@ -389,7 +387,7 @@ drop table x;
 select * from final
 """,
     "macros/two.sql": "{% macro two(a) %}{% endmacro %}{% macro three() %}{% endmacro %}",
-    "macros/_hidden.sql": "{% macro shown() %}{% endmacro %}{% macro _hidden() %}{% endmacro %}",
+    "macros/hidden.sql": "{% macro shown() %}{% endmacro %}{% macro hw_hidden() %}{% endmacro %}",
     "macros/macros.yml": """
 macros:
   - name: two
@@ -446,7 +444,7 @@ NO_YAML = "is described in nowhere: put it into models"
         (is_select_only, ["silver_good has a post-hook", "hasty has a statement besides"]),
         (names_its_columns, ["plain selects *", "hasty selects *"]),
         (ends_with_final, ["silver_good does not end", "hasty does not end"]),
-        (keeps_one_macro_a_file, ["three is in two.sql", "shown is public in a private file"]),
+        (keeps_one_macro_a_file, ["three is in two.sql", "shown is in hidden.sql"]),
         (documents_its_macros, ["two(a) has no type", "shown has no description"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

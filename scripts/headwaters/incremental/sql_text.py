@@ -2,7 +2,7 @@
 
 The tokens are Spark's: nested comments, hints, strings in single and double quotes and raw
 strings, names in backquotes. An input macro leaves a comment, its marker, in front of its relation
-(macros/change_feed/_input.sql); in a comment of somebody else it marks nothing.
+(macros/incremental/inputs.sql); in a comment of somebody else it marks nothing.
 """
 
 from __future__ import annotations

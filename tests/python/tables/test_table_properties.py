@@ -109,7 +109,7 @@ def test_properties_of_layer_and_model_add_up(folder: Path) -> None:
 
 
 def test_delta_knows_every_property_that_we_know(spark: Any, schema: str) -> None:
-    text = (ROOT / "macros/table_properties/_known.sql").read_text()
+    text = (ROOT / "macros/table_properties/known.sql").read_text()
     kinds = dict(re.findall(r"'(delta\.[\w.]+)': '(\w+)',", text))
     kinds |= dict(re.findall(r"'(delta\.[\w.]+)': \['([\w.]+)'", text))
     values = {"boolean": "false", "interval": "interval 2 days", "integer": "3", "columns": "id"}

@@ -1,3 +1,0 @@
-{% macro changes(relation) %}
-    {{ return(_input('changes', relation)) }}
-{% endmacro %}

@@ -1,3 +1,0 @@
-{% macro lookup(relation) %}
-    {{ return(_input('lookup', relation)) }}
-{% endmacro %}

@@ -1,3 +1,0 @@
-{% macro signed(relation) %}
-    {{ return(_input('signed', relation)) }}
-{% endmacro %}

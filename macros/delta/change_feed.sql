@@ -1,0 +1,81 @@
+{#- The change data feed of a table after version `after` up to version `to`: its rows with _change_type, _commit_version and
+    _commit_timestamp. -#}
+{% macro hw_feed_sql(source, after, to) %}
+    {{- return('table_changes(' ~ hw_literal(source) ~ ', ' ~ (after + 1) ~ ', ' ~ to ~ ')') -}}
+{% endmacro %}
+
+
+{#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has in place of bytes that
+    are not UTF-8: see `hw_read_changes`. -#}
+{% macro hw_feed_of_range(source, range) %}
+    {%- set guard = hw_text_guard(range.texts) -%}
+    {%- set feed = hw_feed_sql(source, range.after, range.to) -%}
+    {{ return('(select * from ' ~ feed ~ ' where ' ~ guard ~ ')' if guard else feed) }}
+{% endmacro %}
+
+
+{% macro hw_text_guard(texts) %}
+    {%- set conditions = [] -%}
+    {%- for name in texts -%}{%- do conditions.append('contains(cast(' ~ hw_quote(name) ~ " as string), '\ufffd')") -%}{%- endfor -%}
+    {{ return('if(' ~ conditions | join(' or ') ~ ", raise_error('HW_NOT_UTF8'), true)" if conditions else '') }}
+{% endmacro %}
+
+
+{#- Runs a statement over the change feeds of a plan. Returns `rows`, and `gap`: why a feed cannot be read any more, or none. -#}
+{% macro hw_read_changes(sql, plan) %}
+    {%- set feeds = {} -%}
+    {%- for source, range in plan.ranges.items() if range.rows > 0 -%}
+        {%- do feeds.update({source: hw_feed_of_range(source, range)}) -%}
+    {%- endfor -%}
+    {%- set reading = adapter.read_changes(sql, feeds) -%}
+    {%- if not reading.garbled or hw_has_other_bytes(reading.garbled, plan.ranges[reading.garbled]) -%}
+        {{ return(reading) }}
+    {%- endif -%}
+    {#- the input has U+FFFD itself, and no other bytes -#}
+    {%- set guarded = feeds[reading.garbled] -%}
+    {%- do plan.ranges.update({reading.garbled: plan.ranges[reading.garbled].with_texts([])}) -%}
+    {{ return(hw_read_changes(sql | replace(guarded, hw_feed_of_range(reading.garbled, plan.ranges[reading.garbled])), plan)) }}
+{% endmacro %}
+
+
+{#- Whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
+{% macro hw_has_other_bytes(source, range) %}
+    {%- set valid = [] -%}
+    {%- for name in range.texts -%}{%- do valid.append('coalesce(is_valid_utf8(cast(' ~ hw_quote(name) ~ ' as string)), true)') -%}{%- endfor -%}
+    {%- set rows = [] -%}
+    {%- for version in [range.after, range.to] -%}{%- do rows.append('select ' ~ hw_quoted(range.texts) | join(', ') ~ ' from ' ~ source ~ ' version as of ' ~ version) -%}{%- endfor -%}
+    {{ return(run_query('select 1 from (' ~ rows | join(' union all ') ~ ') where not (' ~ valid | join(' and ') ~ ') limit 1').rows | length > 0) }}
+{% endmacro %}
+
+
+{#- What an input's table went through after the commit `applied` up to its pinned version, and whether its change feed can tell it: a `Range`. -#}
+{% macro hw_range(spec, applied) %}
+    {#- commits may have come since the version was pinned: ask for some more than the range -#}
+    {%- set commits = hw_describe_history(spec.source, spec.version - applied.version + 20) if applied.version <= spec.version else [] -%}
+    {%- set range = adapter.range_of(spec.source, applied, spec.version, commits) -%}
+    {%- if range.needs_columns and (spec.kind != 'lookup' or range.doubt) -%}
+        {%- set range = range.with_columns(hw_columns_around(spec.source, range.replaced, [range.after, range.to])) -%}
+    {%- endif -%}
+    {%- if spec.kind == 'lookup' or range.gap -%}
+        {{ return(range) }}
+    {%- endif -%}
+    {%- if range.uncounted -%}
+        {%- set feed = hw_feed_sql(spec.source, range.after, range.to) -%}
+        {%- set reading = adapter.read_changes('select count(*) from ' ~ feed, {spec.source: feed}) -%}
+        {%- set range = range.with_gap(reading.gap) if reading.gap else range.with_rows(reading.rows[0][0] | int) -%}
+    {%- endif -%}
+    {%- if range.gap or range.rows == 0 -%}
+        {{ return(range) }}
+    {%- endif -%}
+    {%- set columns = adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of ' ~ spec.version) -%}
+    {%- set texts = [] -%}
+    {%- for name in adapter.texts_of(columns) if not spec.read or name | lower in spec.read -%}{%- do texts.append(name) -%}{%- endfor -%}
+    {%- set range = range.with_texts(texts) -%}
+    {{ return(range.with_grouping(adapter.grouping_of(columns)) if range.needs_grouping and spec.kind == 'changes' else range) }}
+{% endmacro %}
+
+
+{#- How the rows of an input are grouped: a `Grouping` of scripts/headwaters/incremental/grouping.py, or none where Spark can compare all columns. -#}
+{% macro hw_grouping(source, version) %}
+    {{ return(adapter.grouping_of(adapter.get_column_schema_from_query('select * from ' ~ source ~ ' version as of ' ~ version))) }}
+{% endmacro %}

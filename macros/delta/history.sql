@@ -1,0 +1,48 @@
+{#- The last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/incremental/commits.py, where the rules about them are. -#}
+{% macro hw_describe_history(relation, limit) %}
+    {{ return(adapter.commits_of(run_query('describe history ' ~ relation ~ ' limit ' ~ limit).rows)) }}
+{% endmacro %}
+
+
+{#- The newest commit of a Delta table: `version`, and `at`, its time in milliseconds since 1970. The two together name a state of
+    one table: a table dropped and made anew at the same version has another time. -#}
+{% macro hw_newest_commit(relation) %}
+    {{ return(hw_describe_history(relation, 1)[0]) }}
+{% endmacro %}
+
+
+{#- Whether a commit is the one that was noted as `version` and `at`. -#}
+{% macro hw_is_same_commit(commit, noted) %}
+    {{ return(commit.is_same(noted)) }}
+{% endmacro %}
+
+
+{#- What a commit does to the rows of its table: rows (changed, an upper bound) and inserts_only. -#}
+{% macro hw_commit_effect(commit) %}
+    {{ return(commit.effect) }}
+{% endmacro %}
+
+
+{#- When a version was committed; none where the history does not say it any more. -#}
+{% macro hw_time_of_version(relation, version) %}
+    {%- for commit in hw_describe_history(relation, 100000) if commit.version == version -%}
+        {{ return(commit.at) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- The columns of a table before and after each of some commits, and at further versions: a mapping of versions to types of structs. -#}
+{% macro hw_columns_around(source, commits, further=[]) %}
+    {%- set versions = further | list -%}
+    {%- for version in commits -%}{%- do versions.extend([version - 1, version]) -%}{%- endfor -%}
+    {%- set columns = {} -%}
+    {%- for some in versions | unique | batch(100) -%}
+        {%- set types = [] -%}
+        {%- for version in some -%}
+            {%- do types.append('typeof((select struct(*) from ' ~ source ~ ' version as of ' ~ version ~ ' limit 1)) as columns_' ~ loop.index) -%}
+        {%- endfor -%}
+        {%- do columns.update(zip(some, run_query('select ' ~ types | join(', ')).rows[0].values())) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{% endmacro %}

@@ -1,0 +1,43 @@
+{#- A stage holds what a run is about to write, in a table of its own beside the target: computed once, looked at, written in one
+    commit, dropped. What a killed run leaves is dropped by drop_forgotten_stages. -#}
+
+{#- The name of this run of dbt, `<minute>_<invocation>`, by which its staging tables, its notes and its commits are known. -#}
+{% macro hw_run_id() %}
+    {{ return(run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) }}
+{% endmacro %}
+
+
+{#- `identifier__stage_<minute>_<run>`: a name that no other model or run has. -#}
+{% macro hw_staging_name(identifier, run=none) %}
+    {{ return(identifier ~ '__stage_' ~ (run or hw_run_id())) }}
+{% endmacro %}
+
+
+{#- The stage of the model that runs, or of one batch of it (microbatch); or that of another run. -#}
+{% macro hw_staging_relation(target, run=none) %}
+    {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
+    {{ return(target.incorporate(path={'identifier': hw_staging_name(target.identifier, run) ~ batch})) }}
+{% endmacro %}
+
+
+{% macro hw_create_staging_table(stage, sql) %}
+    {%- do run_query(hw_create_staging_table_sql(stage, sql)) -%}
+{% endmacro %}
+
+
+{% macro hw_create_staging_table_sql(stage, sql) %}
+    {{ return('create table ' ~ stage ~ ' using parquet as\n' ~ sql) }}
+{% endmacro %}
+
+
+{#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none; then there is no staging table. -#}
+{% macro hw_stage_changes(stage, sql, plan) %}
+    {%- set reading = hw_read_changes(hw_create_staging_table_sql(stage, sql), plan) -%}
+    {%- if reading.gap -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
+    {{ return(reading.gap) }}
+{% endmacro %}
+
+
+{% macro hw_drop_staging_table(stage) %}
+    {%- do run_query('drop table if exists ' ~ stage) -%}
+{% endmacro %}

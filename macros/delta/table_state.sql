@@ -1,0 +1,92 @@
+{#- What a table's files look like, in two statements: DESCRIBE DETAIL, and one read of its log: the commits, and the checksum file of
+    the newest, which has the number, sizes and deleted rows of the files (Delta protocol, Version Checksum File). -#}
+{% macro hw_table_state(name, relation) %}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- set properties = hw_as_mapping(detail['properties']) -%}
+    {%- set retention = hw_milliseconds_of(properties.get('delta.deletedFileRetentionDuration', 'interval 1 week')) -%}
+    {%- set log = run_query(hw_log_sql(relation, detail)).rows[0] -%}
+    {%- set checksum = fromjson(log['checksum'], {}) if log['checksum'] else {} -%}
+    {%- set schema = fromjson(checksum.get('metadata', {}).get('schemaString') or '{}') -%}
+    {#- of another version, since somebody is writing: then what it says of files is not of this state -#}
+    {%- if checksum.get('numFiles') != detail['numFiles'] -%}{%- set checksum = {} -%}{%- endif -%}
+    {{ return({
+        'name': name, 'relation': relation, 'detail': detail, 'properties': properties,
+        'version': log['newest'] | int, 'versions': log['commits'] | int,
+        'files': detail['numFiles'] | int, 'bytes': detail['sizeInBytes'] | int, 'rows': log['rows'] | int,
+        'sizes': checksum.get('fileSizeHistogram'),
+        'deleted_rows': (checksum.get('numDeletedRecordsOpt') or 0) | int,
+        'added': log['added'] | int, 'removals': hw_removals(log['removals']),
+        'optimized_at': log['optimized_at'] | int if log['optimized_at'] is not none else none,
+        'vacuumed_before': log['vacuumed_before'] | int if log['vacuumed_before'] is not none else none,
+        'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0, 'fields': schema.get('fields') or [],
+        'clone_of': hw_clone_of(log, properties),
+        'inputs': fromjson(properties.get('headwaters.inputs', 'null')) or {},
+    }) }}
+{% endmacro %}
+
+
+{#- What a table was cloned from: a list of source, a table's name or its path, and version. Its log forgets it after a time, its properties do not. -#}
+{% macro hw_clone_of(log, properties) %}
+    {%- set sources = [] -%}
+    {%- if log['cloned_from'] -%}
+        {%- set path = modules.re.fullmatch('delta[.]`(.*)`', log['cloned_from']) -%}
+        {%- do sources.append({'source': path.group(1) if path else log['cloned_from'].split('.')[-2:] | join('.'), 'version': log['cloned_version'] | int}) -%}
+    {%- endif -%}
+    {%- for note in (properties.get('headwaters.clone') or '').split(';') if note -%}
+        {%- set source, version = note.rsplit(',', 1) -%}
+        {%- if {'source': source, 'version': version | int} not in sources -%}{%- do sources.append({'source': source, 'version': version | int}) -%}{%- endif -%}
+    {%- endfor -%}
+    {{ return(sources) }}
+{% endmacro %}
+
+
+{#- Moments, in milliseconds, at which commits took files out of the table: what a VACUUM could remove one retention later. -#}
+{% macro hw_removals(text) %}
+    {{ return(fromjson(text, []) if text else []) }}
+{% endmacro %}
+
+
+{#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum; files added since the last
+    OPTIMIZE; when files went out of the table; up to when they were vacuumed; and what the table was cloned from last. A VACUUM
+    that was killed has no end. RETAIN is ignored unless it is 0 (spark.databricks.delta.vacuum.retentionWindowIgnore.enabled, Delta 4.4). -#}
+{% macro hw_log_sql(relation, detail) %}
+    {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
+    {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
+    {%- set changed = hw_milliseconds(detail['lastModified']) -%}
+    {{ return("with log as (\n"
+        ~ "select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum, cast(substr(_metadata.file_name, 1, 20) as bigint) as version,\n"
+        ~ "get_json_object(value, '$.commitInfo.operation') as operation, cast(get_json_object(value, '$.commitInfo.timestamp') as bigint) as at\n"
+        ~ "from text.`" ~ (detail['location'] | replace('`', '``')) ~ "/_delta_log/*.{json,crc}`\n"
+        ~ "where _metadata.file_name rlike '^\\\\d{20}[.](json|crc)$' and (value like '{\"commitInfo\":%' or (_metadata.file_name like '%.crc' and _metadata.file_modification_time >= timestamp_millis(" ~ (changed - 60000) ~ ")))\n"
+        ~ "),\ncommits as (\nselect *, coalesce(" ~ metric % 'numTargetFilesAdded' ~ ', ' ~ metric % 'numAddedFiles' ~ ', ' ~ metric % 'numFiles' ~ ", 0) as added,\n"
+        ~ "coalesce(" ~ metric % 'numTargetFilesRemoved' ~ ', ' ~ metric % 'numRemovedFiles' ~ ', 0) + coalesce(' ~ metric % 'numDeletionVectorsRemoved' ~ ", 0) as removed,\n"
+        ~ "lead(" ~ parameter % 'status' ~ ") over (partition by operation like 'VACUUM%' order by version) as outcome\n"
+        ~ "from log where not is_checksum\n),\n"
+        ~ "optimized as (select coalesce(max(version), -1) as version, max(at) as at from commits where operation = 'OPTIMIZE')\n"
+        ~ "select max(commits.version) as newest, min(commits.version) as oldest, count(*) as commits, (select count(*) from " ~ relation ~ ") as rows,\n"
+        ~ "(select max_by(value, version) from log where is_checksum) as checksum, (select at from optimized) as optimized_at,\n"
+        ~ "coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,\n"
+        ~ "to_json(array_sort(collect_set(case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' then at end))) as removals,\n"
+        ~ "max(case when operation = 'VACUUM START' and outcome = 'COMPLETED' then at - if(" ~ parameter % 'specifiedRetentionMillis' ~ " = '0', 0, cast(" ~ parameter % 'defaultRetentionMillis' ~ " as bigint)) end) as vacuumed_before,\n"
+        ~ "max_by(" ~ parameter % 'source' ~ ", version) filter (where operation = 'CLONE') as cloned_from,\n"
+        ~ "max_by(cast(" ~ parameter % 'sourceVersion' ~ " as bigint), version) filter (where operation = 'CLONE') as cloned_version\n"
+        ~ "from commits") }}
+{% endmacro %}
+
+
+{#- How many files are smaller than `bytes`, and how large they are together, from the histogram of the checksum; where there is none, all files are as
+    large as their mean. -#}
+{% macro hw_small_files(state, bytes) %}
+    {%- if not state.sizes -%}
+        {{ return({'files': state.files, 'bytes': state.bytes} if state.files and state.bytes / state.files < bytes else {'files': 0, 'bytes': 0}) }}
+    {%- endif -%}
+    {%- set boundaries = state.sizes.sortedBinBoundaries -%}
+    {%- set small = namespace(files=0, bytes=0) -%}
+    {%- for count in state.sizes.fileCounts -%}
+        {%- if loop.index < boundaries | length and boundaries[loop.index] <= bytes -%}
+            {%- set small.files = small.files + count -%}
+            {%- set small.bytes = small.bytes + state.sizes.totalBytes[loop.index0] -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({'files': small.files, 'bytes': small.bytes}) }}
+{% endmacro %}

@@ -1,0 +1,118 @@
+{#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the applied version of each input,
+    each none where the table does not say; `properties`; `detail`, the statement's row. -#}
+{% macro hw_applied_state(relation) %}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- set properties = hw_as_mapping(detail['properties']) -%}
+    {{ return({
+        'sql': properties.get('headwaters.sql'),
+        'inputs': fromjson(properties.get('headwaters.inputs', 'null')),
+        'properties': properties,
+        'detail': detail,
+    }) }}
+{% endmacro %}
+
+
+{#- What built a table, to tell whether the model is still the one: its SQL without versions, and whatever else says what rows it gives: settings of
+    the model and of the session, and SQL functions that it calls. -#}
+{% macro hw_built_by(strategy, sql, settings) %}
+    {{ return('/* built by ' ~ tojson([strategy, hw_as_list(settings.get('unique_key')), hw_as_list(settings.get('latest_by')), settings.get('derived', {}), adapter.surroundings(hw_without_versions(sql))]) ~ ' */\n' ~ hw_without_versions(sql)) }}
+{% endmacro %}
+
+
+{#- What a table that is built anew says of itself: what built it, which versions of its inputs it holds, and of a history the commit that it
+    begins with. A sample holds no version. -#}
+{% macro hw_state_properties(strategy, sql, inputs, settings) %}
+    {%- set properties = {'headwaters.sql': hw_built_by(strategy, sql, settings)} -%}
+    {%- if not inputs | selectattr('version', 'none') | list -%}
+        {%- do properties.update({'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id()})}) -%}
+        {%- if strategy == 'history' -%}
+            {%- set first = hw_first_known_commit((inputs | selectattr('kind', 'equalto', 'images') | list)[0]) -%}
+            {%- do properties.update({'headwaters.begins': tojson({'version': first.version, 'at': first.at})}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(properties) }}
+{% endmacro %}
+
+
+{#- The versions of a model's inputs, as the table's properties keep them. -#}
+{% macro hw_versions_json(inputs) %}
+    {%- set watermark = {} -%}
+    {%- for spec in inputs -%}
+        {%- do watermark.update({spec.source: {'version': spec.version, 'at': spec.at}}) -%}
+    {%- endfor -%}
+    {{ return(watermark) }}
+{% endmacro %}
+
+
+{#- Records in the target that its inputs are applied at these versions, by this run, which planned from the commit `seen`. -#}
+{% macro hw_set_applied_versions(target, inputs, seen) %}
+    {%- do run_query(hw_set_properties_sql(target, {
+        'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': seen}), 'headwaters.pending': 'null',
+    })) -%}
+{% endmacro %}
+
+
+{#- Notes in the target what this run is about to apply, before it does: see scripts/headwaters/incremental/recovery.py. Another run of the model that is
+    still writing fails on this commit, which changes the table's metadata; one that has not begun to write finds its staging table dropped. -#}
+{% macro hw_note_run(target, plan, others) %}
+    {%- for run in others -%}{%- do hw_drop_staging_table(hw_staging_relation(target, run)) -%}{%- endfor -%}
+    {%- set properties = {'headwaters.pending': tojson({'id': hw_run_id(), 'seen': plan.seen, 'inputs': hw_versions_json(plan.inputs)})} -%}
+    {%- if plan.interrupted -%}
+        {#- what that run applied is known by its commit, which its own note, now replaced, named -#}
+        {%- do properties.update({'headwaters.inputs': tojson(plan.holds), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen})}) -%}
+    {%- endif -%}
+    {%- do run_query(hw_set_properties_sql(target, properties)) -%}
+{% endmacro %}
+
+
+{#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns none, or why only a replacement would be right.
+    Fails where another run of the model has made this one's work void. -#}
+{% macro hw_commits_since_plan(target, plan, settings) %}
+    {%- set taken_over = [] -%}
+    {%- for attempt in range(5) -%}
+        {%- set meanwhile = adapter.since(hw_describe_history(target, 20), plan.seen, hw_run_id()) -%}
+        {%- if meanwhile.superseded -%}
+            {%- do hw_drop_staging_table(hw_staging_relation(target)) -%}
+            {{ exceptions.raise_compiler_error(
+                target ~ ': ' ~ meanwhile.superseded ~ ' came in between, so this run wrote nothing. Run one dbt at a time for a model, and run this one again.'
+            ) }}
+        {%- elif meanwhile.foreign and hw_on_foreign_write(target, meanwhile.foreign, settings) == 'rebuild' -%}
+            {{ return(meanwhile.foreign ~ ' changed the table while this run read it') }}
+        {%- endif -%}
+        {%- set others = meanwhile.others | reject('in', taken_over) | list -%}
+        {%- if not others -%}{{ return(none) }}{%- endif -%}
+        {%- do hw_note_run(target, plan, others) -%}
+        {%- do taken_over.extend(others) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- What to do about rows of a model's table that something else than a run of the model changed: `rebuild`, or `warn`, which was said. -#}
+{% macro hw_on_foreign_write(relation, change, settings) %}
+    {%- set choice = settings.get('on_foreign_write') or hw_on_gap(settings.incremental_strategy, settings) -%}
+    {%- set what = relation ~ ' was changed by ' ~ change ~ ', which is no run of its model' -%}
+    {%- if choice == 'fail' -%}
+        {{ exceptions.raise_compiler_error(
+            what ~ '. on_foreign_write is fail, so the table was left as it is; `dbt run --full-refresh --select ' ~ relation.identifier ~ '` replaces it by what its SQL gives.'
+        ) }}
+    {%- elif choice == 'warn' -%}
+        {%- do exceptions.warn(what ~ ': its rows may differ from what a full refresh gives (on_foreign_write is warn)') -%}
+    {%- endif -%}
+    {{ return(choice) }}
+{% endmacro %}
+
+
+{#- What the target has applied, by its properties and its own history, whatever was interrupted and whoever else wrote: `inputs`, none where the history
+    does not tell; `foreign`; `interrupted`; `seen`, the newest commit that was looked at; and `commits`, how many had to be. -#}
+{% macro hw_applied_versions(relation, state) %}
+    {%- for limit in [20, 1000, 1000000] -%}
+        {%- set commits = hw_describe_history(relation, limit) -%}
+        {%- set applied = adapter.applied_versions(state.properties, commits, commits | length < limit) -%}
+        {%- if applied -%}
+            {{ return({
+                'inputs': applied.inputs, 'foreign': applied.foreign, 'interrupted': applied.interrupted,
+                'seen': {'version': commits[0].version, 'at': commits[0].at}, 'commits': commits | length,
+            }) }}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}

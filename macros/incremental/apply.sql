@@ -1,0 +1,78 @@
+{#- From a staged change, which `look` knows, to the target, in one commit. Returns the counts; `refused` says why only a replacement
+    would be right. `check_target`: the stage was not compared with the target, so make sure that keys which are new to the input are new
+    to the target too. -#}
+{% macro hw_apply_staged(target, stage, keys, settings, look, check_target) %}
+    {%- if look.target_type != look.stage_type -%}
+        {{ return(dict(look, refused='the columns changed')) }}
+    {%- endif -%}
+    {%- set present = namespace(rows=look.updated + look.deleted) -%}
+    {%- if look.rows > look.distinct -%}
+        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1') -%}
+    {%- elif look.inserted and check_target -%}
+        {%- if look.has_keys -%}
+            {%- set present.rows = run_query('select count(*) from ' ~ target ~ ' where ' ~ look.has_keys).rows[0][0] | int -%}
+        {%- endif -%}
+        {%- if not look.has_keys or present.rows != look.updated + look.deleted -%}
+            {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys, 't') | join(', ') ~ ' from ' ~ target ~ ' as t left semi join ' ~ stage
+                ~ " as s on s._operation = 'insert' and "  ~ hw_equals(keys, 't', 's') ~ ' where ' ~ look.within_keys) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if look.rows > 0 and look.rows == look.inserted -%}
+        {%- do run_query(hw_insert_sql(target, stage, settings)) -%}
+    {%- elif look.rows > 0 and look.has_keys -%}
+        {%- do run_query(hw_insert_sql(target, stage, settings, look.has_keys ~ look.lies_there)) -%}
+        {%- if check_target and not look.inserted -%}
+            {%- set present.rows = hw_rows_replaced(target, look.has_keys ~ look.lies_there) -%}
+        {%- endif -%}
+    {%- elif look.rows > 0 -%}
+        {%- set present.rows = (run_query(hw_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int) - look.inserted -%}
+    {%- endif -%}
+    {%- if present.rows != look.updated + look.deleted -%}
+        {{ return(dict(look, refused='the table did not have all the rows that changed')) }}
+    {%- endif -%}
+    {{ return(look) }}
+{% endmacro %}
+
+
+{#- The staged rows as new rows; in place of those of the target that `replaced_where` describes, if it is given. A merge reads all columns
+    of every file in which a changed row may lie; what a condition describes is found in the key's column, and marked as deleted. -#}
+{% macro hw_insert_sql(target, stage, settings, replaced_where=none) %}
+    {{ return(
+        'insert into ' ~ target ~ " with ('userMetadata' = " ~ hw_literal(adapter.signature(hw_run_id())) ~ ')' ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
+        ~ 'select * except (' ~ (['_operation'] + hw_before_names(settings)) | join(', ') ~ ') from ' ~ stage
+        ~ (" where _operation <> 'delete'" if replaced_where else '')
+    ) }}
+{% endmacro %}
+
+
+{#- How many rows the replacement by a condition deleted that this run just made, after its note. Delta does not say it where nothing was inserted and
+    only whole files went, and makes no commit where there was nothing to do. -#}
+{% macro hw_rows_replaced(relation, condition) %}
+    {%- set made = namespace(commit=none, noted=false) -%}
+    {%- for commit in hw_describe_history(relation, 10) if not made.noted -%}
+        {%- set made.noted = commit.operation == 'SET TBLPROPERTIES' -%}
+        {%- if commit.operation == 'WRITE' and commit.parameters.get('predicate') -%}{%- set made.commit = commit -%}{%- endif -%}
+    {%- endfor -%}
+    {%- if made.commit is none -%}
+        {{ return(0) }}
+    {%- elif 'numDeletedRows' in made.commit.metrics or made.commit.metrics.get('numRemovedFiles', 0) | int == 0 -%}
+        {{ return(made.commit.metrics.get('numDeletedRows', 0) | int) }}
+    {%- endif -%}
+    {{ return(run_query('select count(*) from ' ~ relation ~ ' version as of ' ~ (made.commit.version - 1) ~ ' where ' ~ condition).rows[0][0] | int) }}
+{% endmacro %}
+
+
+{#- The keys are compared with `=` where the stage holds no null in them: a null-safe comparison costs a fifth more. MERGE takes no options, so its condition
+    carries the run's name, as a comparison that is always true and that Spark cannot know to be. -#}
+{% macro hw_merge_sql(target, stage, keys, look) %}
+    {%- set conditions = [] -%}
+    {%- for key in keys -%}
+        {%- do conditions.append('t.' ~ hw_quote(key) ~ (' <=> ' if look.nulls[loop.index0] else ' = ') ~ 's.' ~ hw_quote(key)) -%}
+    {%- endfor -%}
+    {%- set clauses = [] -%}
+    {%- if look.deleted -%}{%- do clauses.append("when matched and s._operation = 'delete' then delete") -%}{%- endif -%}
+    {%- if look.updated -%}{%- do clauses.append('when matched then update set *') -%}{%- endif -%}
+    {%- if look.inserted -%}{%- do clauses.append("when not matched and s._operation = 'insert' then insert *") -%}{%- endif -%}
+    {{ return('merge into ' ~ target ~ ' as t using ' ~ stage ~ ' as s\non ' ~ conditions | join(' and ') ~ ' and ' ~ look.within
+        ~ ' and s._operation <> ' ~ hw_literal(adapter.signature(hw_run_id())) ~ '\n' ~ clauses | join('\n')) }}
+{% endmacro %}

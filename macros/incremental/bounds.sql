@@ -1,0 +1,72 @@
+{#- Where in a table the changed rows can be, as literals that Delta's file statistics and Parquet's row groups understand. The rules are in
+    scripts/headwaters/incremental/bounds.py; these macros ask for what they need, in a form that survives the way through Python. -#}
+
+{#- The question: for each of `columns` of a query its least and greatest value, its type, whether it is null somewhere, and its values
+    where `list_values` says that they are few. -#}
+{% macro hw_bounds_expressions(columns, list_values=false) %}
+    {%- set expressions = [] -%}
+    {%- for column in columns -%}
+        {%- set name = hw_quote(column) -%}
+        {%- do expressions.append(hw_harmless('min(' ~ name ~ ')') ~ ' as least_' ~ loop.index) -%}
+        {%- do expressions.append(hw_harmless('max(' ~ name ~ ')') ~ ' as greatest_' ~ loop.index) -%}
+        {%- do expressions.append(hw_is_harmless('max(' ~ name ~ ')') ~ ' as whole_' ~ loop.index) -%}
+        {%- do expressions.append('count_if(' ~ name ~ ' is null) as nulls_' ~ loop.index) -%}
+        {%- do expressions.append('typeof(any_value(' ~ name ~ ')) as type_' ~ loop.index) -%}
+        {%- if list_values -%}
+            {%- do expressions.append(hw_values_as_json(name) ~ ' as values_' ~ loop.index) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(expressions) }}
+{% endmacro %}
+
+
+{#- A value as text: moments in UTC, whatever the session's time zone, in which an hour may come twice. -#}
+{% macro hw_as_text(value) %}
+    {{ return("if(typeof(" ~ value ~ ") like 'timestamp%', " ~ hw_moment_as_text(value) ~ ', cast(' ~ value ~ ' as string))') }}
+{% endmacro %}
+
+
+{#- The beginning of a value's text that any parser takes for itself: printable ASCII without the `${` of a variable, 100 characters at most. Bytes that
+    are no text never leave Spark. -#}
+{% macro hw_harmless(value) %}
+    {{ return('regexp_extract(left(' ~ hw_as_text(value) ~ ", 100), '^(?:[ -#%-~]|[$](?![{]))*', 0)") }}
+{% endmacro %}
+
+
+{% macro hw_is_harmless(value) %}
+    {{ return(hw_harmless(value) ~ ' = ' ~ hw_as_text(value)) }}
+{% endmacro %}
+
+
+{#- The values of a column as one JSON array, an aggregate; null where one of them is not harmless. -#}
+{% macro hw_values_as_json(value) %}
+    {{ return('if(coalesce(bool_and(' ~ hw_is_harmless(value) ~ '), true), to_json(collect_set(' ~ hw_harmless(value) ~ ')), null)') }}
+{% endmacro %}
+
+
+{#- The answer: a list of `Bound`s. -#}
+{% macro hw_bounds_of(row, columns, list_values=false) %}
+    {{ return(adapter.bounds_of(row, columns, list_values)) }}
+{% endmacro %}
+
+
+{#- The bounds as a condition on a table's columns: `names` maps a bound's column to the table's, `alias` is the table's, if it has one.
+    `is_parsed_again`: it goes into a REPLACE WHERE. -#}
+{% macro hw_within_bounds(bounds, alias=none, names=none, is_parsed_again=false) %}
+    {{ return(adapter.within_bounds(bounds, alias, names, is_parsed_again)) }}
+{% endmacro %}
+
+
+{#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more` expressions. '9' and '10' lie
+    otherwise than 9 and 10, so it asks as well whether the columns have the same types in the target and in `others`. -#}
+{% macro hw_affected_bounds_sql(target, touched, columns, list_values, others=[], more=[]) %}
+    {%- set types = [] -%}
+    {%- for rows in ['select ' ~ hw_quoted(columns) | join(', ') ~ ' from ' ~ target] + others -%}{%- do types.append(hw_type_of(rows)) -%}{%- endfor -%}
+    {{ return('select ' ~ (hw_bounds_expressions(columns, list_values) + ['size(array_distinct(array(' ~ types | join(', ') ~ ', typeof(any_value(struct(' ~ hw_quoted(columns) | join(', ') ~ ')))))) as types'] + more) | join(', ') ~ ' from (\n' ~ touched ~ '\n)') }}
+{% endmacro %}
+
+
+{#- Its answer as bounds; none where the types differ. -#}
+{% macro hw_affected_bounds(row, columns, list_values) %}
+    {{ return(hw_bounds_of(row, columns, list_values) if row['types'] | int == 1 else []) }}
+{% endmacro %}

@@ -1,0 +1,3 @@
+{% macro changes(relation) %}
+    {{ return(hw_input('changes', relation)) }}
+{% endmacro %}

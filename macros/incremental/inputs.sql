@@ -1,0 +1,136 @@
+{#- What every input macro does: pin the input to its newest version and leave a marker in the compiled SQL that says what was
+    pinned and how. `/* changes {"source": "silver.x", "version": 17, …} */ silver.x version as of 17` is both the full
+    refresh's SQL and what the materialization needs to know; there is no other state between compile and run.
+    Only commands that build or show data pin; parse, docs and lint see the plain relation, and so does a unit test's fixture. -#}
+{% macro hw_input(kind, relation, options={}) %}
+    {%- if execute and relation.is_cte and model is defined and model.resource_type == 'model' -%}
+        {{ exceptions.raise_compiler_error(kind ~ "(ref('" ~ (relation.identifier | replace('__dbt__cte__', '', 1)) ~ "')): an ephemeral model is no table, so it has no changes. Write " ~ kind
+            ~ '() in it, around what it reads, and here the ref() alone.') }}
+    {%- elif execute and not relation.is_cte and flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation'] and relation.limit is none and relation.event_time_filter is none -%}
+        {{ return(hw_pinned(kind, relation | string, options)) }}
+    {%- endif -%}
+    {%- set spec = dict(options, kind=kind, source=relation | string, version=none, at=none) -%}
+    {{ return(hw_marked(spec) if execute and not relation.is_cte else hw_input_sql(spec)) }}
+{% endmacro %}
+
+
+{#- The input at its newest version. -#}
+{% macro hw_pinned(kind, source, options={}) %}
+    {%- set answer = adapter.answer_of('describe history ' ~ source ~ ' limit 1', ['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION', 'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
+    {%- if not answer.failure -%}
+        {%- set newest = adapter.commits_of(answer.rows)[0] -%}
+        {{ return(hw_marked(dict(options, kind=kind, source=source, version=newest.version, at=newest.at))) }}
+    {%- elif 'EXPECT_TABLE_NOT_VIEW' in answer.failure -%}
+        {{ return(hw_through_view(kind, source)) }}
+    {%- endif -%}
+    {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. Make it one (file_format: delta, or `convert to delta`), or read a Delta table that has its rows.') }}
+{% endmacro %}
+
+
+{#- A view has no versions and no changes; the tables under it have. Its query is put in its place, with them marked: one in changes(), any number
+    in lookup(). The other macros name columns of their input, or add some, which a view may rename or leave out. -#}
+{% macro hw_through_view(kind, source) %}
+    {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
+    {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
+    {%- if obstacle or kind not in ['changes', 'lookup'] -%}
+        {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '') ~ ', which has no changes of its own. Make it an ephemeral model with '
+            ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
+    {%- endif -%}
+    {%- set replacements = {} -%}
+    {%- for name in view.relations if name not in replacements -%}{%- do replacements.update({name: hw_pinned(kind, name)}) -%}{%- endfor -%}
+    {{ return('/* view ' ~ tojson({'source': source}) ~ ' */ ' ~ adapter.with_relations(view.text, replacements)) }}
+{% endmacro %}
+
+
+{% macro hw_marked(spec) %}
+    {#- no star in the content, or it could end the comment -#}
+    {{ return('/* ' ~ spec.kind ~ ' ' ~ tojson(spec, sort_keys=true) | replace('*', '\\u002a') ~ ' */ ' ~ hw_input_sql(spec)) }}
+{% endmacro %}
+
+
+{#- The rows of an input as a full refresh reads them. -#}
+{% macro hw_input_sql(spec) %}
+    {%- set snapshot = spec.source ~ ((' version as of ' ~ spec.version) if spec.version is not none else '') -%}
+    {%- if spec.kind == 'signed' -%}
+        {{ return('(select *, 1 as _weight from ' ~ snapshot ~ ')') }}
+    {%- elif spec.kind == 'images' -%}
+        {#- the columns only: the images themselves are in the feed, see _history.sql -#}
+        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, 'until', cast(null as timestamp)) as _image from " ~ snapshot ~ ')') }}
+    {%- endif -%}
+    {{ return(snapshot) }}
+{% endmacro %}
+
+
+{#- A compiled model as the engine reads it: comments and semicolons left out, every input with an alias and at one version, partition columns as they
+    are stored; if `kept`, without the rows that its expectations drop. -#}
+{% macro hw_followed_sql(code, config, kept=true) %}
+    {%- set sql = hw_as_stored(adapter.prepared_sql(code), config) -%}
+    {{ return(hw_with_one_version_each(hw_kept_sql(sql, config) if kept else sql)) }}
+{% endmacro %}
+
+
+{#- The marked inputs of a model's SQL, in the order of the text: a list of their markers' contents, each with `text`, the
+    exact piece of SQL that stands for the input. -#}
+{% macro hw_inputs_of(sql) %}
+    {%- set inputs = [] -%}
+    {%- for match in modules.re.finditer('/\\* (changes|affected|signed|images|lookup) (\\{.*?\\}) \\*/ ', sql) -%}
+        {%- set spec = fromjson(match.group(2)) -%}
+        {%- do spec.update({'text': match.group(0) ~ hw_input_sql(spec)}) -%}
+        {%- do inputs.append(spec) -%}
+    {%- endfor -%}
+    {{ return(inputs) }}
+{% endmacro %}
+
+
+{#- The compiled SQL with every input's text replaced: `replacements` maps a marker's text to other SQL. -#}
+{% macro hw_with_inputs(sql, replacements) %}
+    {%- set rewritten = namespace(sql=sql) -%}
+    {%- for text, replacement in replacements.items() -%}
+        {%- set rewritten.sql = rewritten.sql | replace(text, replacement) -%}
+    {%- endfor -%}
+    {{ return(rewritten.sql) }}
+{% endmacro %}
+
+
+{#- One source is read at one version, however often a model names it: two markers may have been pinned around a commit. -#}
+{% macro hw_with_one_version_each(sql) %}
+    {%- set first = {} -%}
+    {%- set replacements = {} -%}
+    {%- for spec in hw_inputs_of(sql) -%}
+        {%- if spec.source in first and first[spec.source].version != spec.version -%}
+            {%- set pinned = dict(spec, version=first[spec.source].version, at=first[spec.source].at) -%}
+            {%- do pinned.pop('text') -%}
+            {%- do replacements.update({spec.text: hw_marked(pinned)}) -%}
+        {%- else -%}
+            {%- do first.update({spec.source: spec}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(hw_with_inputs(sql, replacements)) }}
+{% endmacro %}
+
+
+{#- The model's SQL without its versions: what a model is, to tell whether it is still the one that built the table. -#}
+{% macro hw_without_versions(sql) %}
+    {{ return(hw_at_versions(sql, {})) }}
+{% endmacro %}
+
+
+{#- The SQL with its inputs pinned to the versions of a watermark: `{source: {version, at}}`. -#}
+{% macro hw_at_versions(sql, watermark) %}
+    {%- set replacements = {} -%}
+    {%- for spec in hw_inputs_of(sql) -%}
+        {%- set pinned = dict(spec, version=none, at=none) -%}
+        {%- do pinned.pop('text') -%}
+        {%- do pinned.update(watermark.get(spec.source, {})) -%}
+        {%- do replacements.update({spec.text: hw_marked(pinned)}) -%}
+    {%- endfor -%}
+    {{ return(hw_with_inputs(sql, replacements) | trim) }}
+{% endmacro %}
+
+
+{#- Replacements for inputs that have no rows. -#}
+{% macro hw_without_rows(inputs) %}
+    {%- set replacements = {} -%}
+    {%- for spec in inputs -%}{%- do replacements.update({spec.text: '(select * from ' ~ hw_input_sql(spec) ~ ' where false)'}) -%}{%- endfor -%}
+    {{ return(replacements) }}
+{% endmacro %}

@@ -1,0 +1,123 @@
+{#- Everything that the rest of the run needs to know of a stage: counts, where its rows are in the target, and whether its columns are
+    still the target's. `bounds` are those that the stage was compared within, keys first: `misplaced` counts the keys that look new there
+    and lie in the target beyond, where `prune_by` promised that they would not. `detail` is the target's. -#}
+{% macro hw_inspect_staged(target, stage, keys, settings, detail, bounds=[]) %}
+    {%- set before = hw_before_names(settings) -%}
+    {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ hw_equals(keys, 't', 's')
+        ~ ' where ' ~ hw_within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ hw_within_bounds(bounds[keys | length:], 't') ~ ') is not true)' -%}
+    {#- distinct keys beside other aggregates would make Spark keep all of those for each key: they are counted apart -#}
+    {%- set expressions = [
+        'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
+        "count_if(_operation = 'delete') as deleted",
+        '(select count(distinct struct(' ~ hw_quoted(keys) | join(', ') ~ ')) from ' ~ stage ~ ') as distinct_keys',
+        'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes',
+        'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
+        'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',
+        (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
+    ] -%}
+    {%- set columns = keys + before -%}
+    {%- set is_replaceable = hw_is_replaceable(keys, settings, detail) -%}
+    {%- if is_replaceable -%}
+        {%- set columns = columns + hw_prune_columns(settings) -%}
+        {%- set key = hw_quote(keys[0]) -%}
+        {%- do expressions.append('(select ' ~ hw_values_as_json(key) ~ ' from (select ' ~ key ~ ' from ' ~ stage ~ ' limit 1001)) as some_keys') -%}
+    {%- endif -%}
+    {%- set row = run_query('select ' ~ (expressions + hw_bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
+    {%- set names = dict(zip(before, hw_prune_columns(settings))) -%}
+    {%- set bounds = hw_bounds_of(row, columns) -%}
+    {%- set distinct = row['distinct_keys'] | int -%}
+    {#- where a row lay before, or lies now -#}
+    {%- set lies_there = ' and (' ~ hw_within_bounds(bounds[1:1 + before | length], names=names, is_parsed_again=true) ~ ' or '
+        ~ hw_within_bounds(bounds[1 + before | length:], is_parsed_again=true) ~ ')' -%}
+    {{ return({
+        'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
+        'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
+        'within': hw_within_bounds(bounds[:(keys + before) | length], 't', names), 'within_keys': hw_within_bounds(bounds[:keys | length], 't'),
+        'stage_type': row['stage_type'], 'target_type': row['target_type'],
+        'has_keys': adapter.has_keys(bounds[0], distinct, row['some_keys']) if is_replaceable else none,
+        'lies_there': lies_there if before and is_replaceable else '',
+    }) }}
+{% endmacro %}
+
+
+{% macro hw_before_names(settings) %}
+    {%- set names = [] -%}
+    {%- for column in hw_prune_columns(settings) -%}{%- do names.append('_before_' ~ loop.index) -%}{%- endfor -%}
+    {{ return(names) }}
+{% endmacro %}
+
+
+{#- Whether rows of the target can be replaced by a condition on their key: where they are marked as deleted beside their files (deletion
+    vectors), and the key is one column, within those files. Delta parses the condition again with its columns unquoted, and would
+    take some words for something else. -#}
+{% macro hw_is_replaceable(keys, settings, detail) %}
+    {%- set words = ['current_path', 'false', 'from', 'not', 'null', 'select', 'true', 'values'] -%}
+    {{ return(
+        (hw_as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true'
+        and keys | length == 1 and keys[0] | lower not in hw_as_names(detail['partitionColumns']) | map('lower')
+        and not (keys + hw_prune_columns(settings)) | map('lower') | select('in', words) | list
+    ) }}
+{% endmacro %}
+
+
+{#- Keys as a message shows them: in one line, as text that is text. -#}
+{% macro hw_keys_as_text(keys) %}
+    {%- set shown = [] -%}
+    {%- for key in hw_quoted(keys) -%}
+        {%- set text = 'cast(' ~ key ~ ' as string)' -%}
+        {%- do shown.append("coalesce(if(typeof(" ~ key ~ ") = 'binary', concat('0x', hex(" ~ text ~ ')), regexp_replace(make_valid_utf8(left(' ~ text ~ ", 100)), '[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]', ' ')), 'None')") -%}
+    {%- endfor -%}
+    {{ return(shown) }}
+{% endmacro %}
+
+
+{#- Whether it is worth asking for keys that come twice. Where one of the key columns is an integer, 64 of its values are one group with a bit
+    for each, and a group that counts more rows than bits has a key twice: keys that lie close, as most do, make few groups, which is
+    asked in a fraction of the time. -#}
+{% macro hw_may_repeat_keys(keys, columns, sql) %}
+    {%- set names = keys | map('lower') | list -%}
+    {%- set integers = [] -%}
+    {%- for column in columns if column.name | lower in names and hw_is_integer(column.dtype) -%}
+        {%- do integers.append(column.name) -%}
+    {%- endfor -%}
+    {%- if not integers -%}{{ return(true) }}{%- endif -%}
+    {%- set number = 'cast(' ~ hw_quote(integers[-1]) ~ ' as bigint)' -%}
+    {%- set others = [] -%}
+    {%- for key in keys if key | lower != integers[-1] | lower -%}{%- do others.append(hw_quote(key)) -%}{%- endfor -%}
+    {{ return(run_query(
+        'select 1 from (\n' ~ sql ~ '\n) group by ' ~ (others + ['shiftright(' ~ number ~ ', 6)']) | join(', ')
+        ~ ' having count(*) > coalesce(bit_count(bit_or(shiftleft(1L, cast(' ~ number ~ ' & 63 as int)))), 1) limit 1'
+    ).rows | length > 0) }}
+{% endmacro %}
+
+
+{#- What is said of keys that come twice; `%s` stands for examples. -#}
+{% macro hw_repeated_keys_text(target, keys) %}
+    {{ return(
+        "unique_key " ~ keys | join(', ') ~ " of " ~ target ~ " is not unique: the model's SQL gives more than one row for %s"
+        ~ ". The table was left as it is. Make the SQL give one row a key, or add the columns that tell the rows apart to unique_key."
+    ) }}
+{% endmacro %}
+
+
+{#- Fails if the query finds a key, before anything is written. -#}
+{% macro hw_refuse_repeated_keys(target, stage, keys, query) %}
+    {%- set found = run_query('select ' ~ hw_keys_as_text(keys) | join(', ') ~ ' from (\n' ~ query ~ '\n) limit 3').rows -%}
+    {%- if found | length -%}
+        {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
+        {%- set examples = [] -%}
+        {%- for row in found -%}{%- do examples.append(row.values() | join(', ')) -%}{%- endfor -%}
+        {{ exceptions.raise_compiler_error(hw_repeated_keys_text(target, keys) | replace('%s', examples | join('; '))) }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- SQL that computes its rows by key, which fails at a key that comes twice, in the statement that writes and before its commit. The rows
+    of a key lie together already, so that counting them costs a sort; asking first would compute everything a second time. -#}
+{% macro hw_one_row_a_key_sql(target, keys, sql) %}
+    {%- set text = hw_repeated_keys_text(target, keys).split('%s') -%}
+    {{ return(
+        'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ hw_quoted(keys) | join(', ') ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('
+        ~ hw_literal(text[0]) ~ ", concat_ws(', ', " ~ hw_keys_as_text(keys) | join(', ') ~ '), ' ~ hw_literal(text[1]) ~ ')), true)'
+    ) }}
+{% endmacro %}

@@ -1,0 +1,3 @@
+{% macro lookup(relation) %}
+    {{ return(hw_input('lookup', relation)) }}
+{% endmacro %}

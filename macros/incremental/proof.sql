@@ -1,0 +1,33 @@
+{#- The rows that only the table has (`_side` table) and those that only a full refresh has. -#}
+{% macro hw_differences_from_full_refresh_sql(relation, sample_keys) %}
+    {%- set node = hw_model_of(relation) -%}
+    {%- set settings = node.config -%}
+    {%- set state = hw_applied_state(relation) -%}
+    {%- if state.sql is none or state.inputs is none -%}
+        {{ exceptions.raise_compiler_error(relation ~ ' was not built by a strategy that follows change feeds: equals_full_refresh has nothing to compare it with') }}
+    {%- endif -%}
+    {%- set sql = hw_at_versions(state.sql, state.inputs) -%}
+    {%- set columns = adapter.get_columns_in_relation(relation) -%}
+    {%- set anew = hw_full_refresh_sql(settings.incremental_strategy, sql, settings, columns) -%}
+    {%- set key = 'xxhash64(' ~ hw_quoted(settings.unique_key) | join(', ') ~ ')' -%}
+    {%- set names = columns | map(attribute='quoted') | join(', ') -%}
+    {%- set sample = '' -%}
+    {%- if sample_keys is not none -%}
+        {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
+        {%- set sample = ' where pmod(' ~ key ~ ', ' ~ ([rows // sample_keys, 1] | max) ~ ') = 0' -%}
+    {%- endif -%}
+    {#- each side is computed once: `except all` both ways would do it twice -#}
+    {{ return(
+        "select if(sum(_balance) > 0, 'table', 'full refresh') as _side, " ~ names ~ ' from (\n'
+        ~ 'select 1 as _balance, ' ~ names ~ ' from ' ~ relation ~ sample ~ '\nunion all\n'
+        ~ 'select -1 as _balance, ' ~ names ~ ' from (\n' ~ anew ~ '\n)' ~ sample ~ '\n)\ngroup by ' ~ names ~ ' having sum(_balance) <> 0'
+    ) }}
+{% endmacro %}
+
+
+{% macro hw_model_of(relation) %}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.schema == relation.schema and node.alias == relation.identifier -%}
+        {{ return(node) }}
+    {%- endfor -%}
+    {{ exceptions.raise_compiler_error(relation ~ ' is not a model of this project') }}
+{% endmacro %}

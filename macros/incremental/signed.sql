@@ -1,0 +1,3 @@
+{% macro signed(relation) %}
+    {{ return(hw_input('signed', relation)) }}
+{% endmacro %}

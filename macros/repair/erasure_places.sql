@@ -1,0 +1,213 @@
+{#- Where a person may be: tables with columns of the kind, and every place where a table keeps text. -#}
+
+{#- Of `{account_id: {env: SUBJECT}}`: the kind of personal data that columns declare (`meta.pii`), the columns that do, and the erasure, which has the value. -#}
+{% macro hw_subject_of_erasure(subject) %}
+    {%- set kinds = {} -%}
+    {%- for node in hw_nodes_of_tables() -%}
+        {%- for column in node.columns.values() if hw_pii(column) and hw_pii(column) != 'none' -%}
+            {%- do kinds.update({hw_pii(column): (kinds.get(hw_pii(column), []) + [column.name]) | unique | list}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- if subject is not mapping or subject | length != 1 -%}
+        {{ exceptions.raise_compiler_error('erase: subject must name one column or kind, and where its value is, such as {account_id: {env: SUBJECT}}. Kinds of personal data: ' ~ kinds | sort | join(', ') ~ '.') }}
+    {%- endif -%}
+    {%- set given = subject | first -%}
+    {%- set found = [] -%}
+    {%- for kind, columns in kinds.items() if given == kind or given in columns -%}{%- do found.append(kind) -%}{%- endfor -%}
+    {%- if found | length != 1 -%}
+        {{ exceptions.raise_compiler_error('erase: ' ~ tojson(given) ~ ' ' ~ ('is the name of columns of ' ~ found | sort | join(' and of ') ~ ': name the kind' if found else 'is no kind of personal data and no column of one')
+            ~ '. Columns declare theirs in meta.pii: ' ~ kinds | sort | join(', ') ~ '. Nothing was changed.') }}
+    {%- endif -%}
+    {{ return({'kind': found[0], 'columns': kinds[found[0]], 'erasure': adapter.erasure(found[0], given, subject[given], kinds[found[0]])}) }}
+{% endmacro %}
+
+
+{% macro hw_nodes_of_tables() %}
+    {{ return(graph.nodes.values() | list + graph.sources.values() | list | selectattr('resource_type', 'in', ['model', 'seed', 'source']) | list) }}
+{% endmacro %}
+
+
+{% macro hw_pii(column) %}
+    {{ return((column.get('config') or {}).get('meta', {}).get('pii') or (column.get('meta') or {}).get('pii')) }}
+{% endmacro %}
+
+
+{#- Every table that may hold the person: see _place. Columns are those that tables have, and YAML says what is in them. -#}
+{% macro hw_places_of(wanted) %}
+    {%- set nodes = {} -%}
+    {%- set names = wanted.columns | map('lower') | list -%}
+    {%- for node in hw_nodes_of_tables() -%}
+        {%- set said = {} -%}
+        {%- for column in node.columns.values() -%}{%- do said.update({column.name | lower: hw_pii(column)}) -%}{%- endfor -%}
+        {%- do nodes.update({node.schema ~ '.' ~ (node.identifier or node.alias): {'node': node, 'said': said}}) -%}
+    {%- endfor -%}
+    {%- set places = [] -%}
+    {%- set undeclared = [] -%}
+    {%- set schemas = run_query('show schemas').columns[0].values() -%}
+    {%- for name, its in nodes.items() -%}
+        {%- set relation = hw_delta_table(its.node.schema, its.node.identifier or its.node.alias, its.node, schemas) -%}
+        {%- set held = hw_columns_of_table(relation) if relation else dict.fromkeys(its.said, '') -%}
+        {%- for column in held if column | lower in names and not its.said.get(column | lower) -%}{%- do undeclared.append(its.node.name ~ '.' ~ column) -%}{%- endfor -%}
+        {%- set place = hw_place(name, relation, held, its, wanted, names) if relation -%}
+        {%- if place and place.columns + place.structs -%}{%- do places.append(place) -%}{%- endif -%}
+        {#- of a stream, or of a model's expectations -#}
+        {%- if wanted.kind in its.said.values() -%}
+            {%- set quarantine = hw_delta_table(its.node.schema, (its.node.identifier or its.node.alias) ~ '_quarantine', its.node, schemas) -%}
+            {%- if quarantine -%}{%- do places.append(hw_place(name ~ '_quarantine', quarantine, hw_columns_of_table(quarantine), its, wanted, [])) -%}{%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if undeclared -%}
+        {{ exceptions.raise_compiler_error('erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data (' ~ wanted.kind ~ ') and does not say whether it holds any: declare meta.pii for it, or pii: none. Nothing was changed.') }}
+    {%- endif -%}
+    {%- do places.extend(hw_places_of_copies(nodes, wanted, names)) -%}
+    {{ return(places | sort(attribute='name')) }}
+{% endmacro %}
+
+
+{#- Copies, and tables that were set aside, whose original may be gone from the project. -#}
+{% macro hw_places_of_copies(nodes, wanted, names) %}
+    {%- set places = [] -%}
+    {%- for backup in hw_backups() -%}
+        {%- set its = nodes.get(backup.of) or nodes.get(backup.of.removesuffix('_quarantine')) or {'node': none, 'said': {}} -%}
+        {%- set held = hw_columns_of_table(backup.relation) -%}
+        {%- set place = hw_place(backup.name, backup.relation, held, its, wanted, names) -%}
+        {%- if place.columns + place.structs or 'record' in held -%}{%- do places.append(dict(place, follows=false)) -%}{%- endif -%}
+    {%- endfor -%}
+    {{ return(places) }}
+{% endmacro %}
+
+
+{#- A Delta table's name for a statement; of a stream that dbt has not registered yet, its path; none where there is none. `schemas`: all that there are. -#}
+{% macro hw_delta_table(schema, identifier, node, schemas) %}
+    {%- set table = adapter.get_relation(none, schema, identifier) if schema in schemas else none -%}
+    {%- if table is not none -%}
+        {{ return(hw_named(table) if table.is_delta else none) }}
+    {%- elif node.resource_type == 'source' and hw_setting(node.config, 'stream') -%}
+        {%- set warehouse = run_query('set spark.sql.warehouse.dir').rows[0]['value'] -%}
+        {%- set path = 'delta.' ~ hw_quote(warehouse ~ '/' ~ schema ~ '.db/' ~ identifier) -%}
+        {{ return(path if adapter.failure_of('describe detail ' ~ path) is none else none) }}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- The columns of a table with their types, in order. -#}
+{% macro hw_columns_of_table(relation) %}
+    {%- set held = {} -%}
+    {%- for row in run_query('describe table ' ~ relation).rows if row['col_name'] and not row['col_name'].startswith('#') and row['col_name'] not in held and row['data_type'] -%}
+        {%- do held.update({row['col_name']: row['data_type']}) -%}
+    {%- endfor -%}
+    {{ return(held) }}
+{% endmacro %}
+
+
+{#- name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (all that only decoding tells; see Form in
+    scripts/headwaters/erasure.py), follows (whether a run propagates the deletion). `names`: of all columns of the kind, for copies that declare nothing. -#}
+{% macro hw_place(name, relation, held, its, wanted, names) %}
+    {%- set columns = [] -%}
+    {%- set structs = [] -%}
+    {%- for column, type in held.items() if (its.said.get(column | lower) or (wanted.kind if not its.node and column | lower in names)) == wanted.kind -%}
+        {%- do (structs if modules.re.match('struct|array|map|variant', type) else columns).append(column) -%}
+    {%- endfor -%}
+    {%- set node = its.node -%}
+    {{ return({
+        'name': name, 'relation': relation, 'node': node, 'said': its.said, 'columns': columns, 'structs': structs, 'texts': hw_texts(held, structs, its, wanted),
+        'follows': node is not none and node.resource_type == 'model' and not name.endswith('_quarantine')
+            and (node.config.materialized == 'table' or node.config.get('incremental_strategy') in ['change_feed', 'affected_keys', 'signed_sum']),
+    }) }}
+{% endmacro %}
+
+
+{#- The texts of a table: what came in as it was (record), fields that no column has (_rescued), Kafka's keys and headers, names of files. Each with
+    column, sql (as binary), form, others (fields that are declared to hold something else), columns and options (of CSV). -#}
+{% macro hw_texts(held, structs, its, wanted) %}
+    {%- set stream = (hw_setting(its.node.config, 'stream') or {}) if its.node else {} -%}
+    {%- set others = [] -%}
+    {%- for column, pii in its.said.items() if pii != wanted.kind -%}{%- do others.append(column) -%}{%- endfor -%}
+    {%- set csv = stream.get('format') == 'csv' -%}
+    {%- set read = [] -%}
+    {%- for column in (its.node.columns.values() if csv else []) if not ((column.get('config') or {}).get('meta') or {}).get('expression') -%}{%- do read.append(column.name) -%}{%- endfor -%}
+    {%- set forms = {
+        'record': {'form': 'csv' if csv else 'any', 'others': others, 'columns': read, 'options': stream.get('options') or {}},
+        '_rescued': {'form': 'json', 'others': others}, '_key': {'form': 'key'}, '_source_file': {'form': 'path'},
+    } -%}
+    {%- set texts = [] -%}
+    {%- for column, form in forms.items() if column in held -%}
+        {%- do texts.append(dict(form, column=column, sql='cast(' ~ hw_quote(column) ~ ' as binary)')) -%}
+    {%- endfor -%}
+    {%- if '_headers' in held -%}
+        {%- do texts.append({'column': '_headers', 'form': 'json', 'sql': 'cast(to_json(transform(`_headers`, h -> struct(h.key as k, cast(h.value as string) as v))) as binary)'}) -%}
+    {%- endif -%}
+    {%- for column in structs -%}{%- do texts.append({'column': column, 'form': 'json', 'sql': 'cast(to_json(' ~ hw_quote(column) ~ ') as binary)'}) -%}{%- endfor -%}
+    {{ return(texts) }}
+{% endmacro %}
+
+
+{#- Whether a row has the value in one of its columns; `value` is SQL. -#}
+{% macro hw_has_value(columns, value) %}
+    {%- set conditions = [] -%}
+    {%- for column in columns -%}{%- do conditions.append('cast(' ~ hw_quote(column) ~ ' as string) = ' ~ value) -%}{%- endfor -%}
+    {{ return(conditions | join(' or ') or 'false') }}
+{% endmacro %}
+
+
+{#- A batch or a replay that was interrupted would write its records after they were erased. -#}
+{% macro hw_refuse_interrupted_streams(places, wanted) %}
+    {%- set streams = [] -%}
+    {%- for place in places if place.node and place.node.resource_type == 'source' and hw_setting(place.node.config, 'stream') -%}{%- do streams.append(place.node.name) -%}{%- endfor -%}
+    {%- set problem = wanted.erasure.interrupted(streams | unique | list) -%}
+    {%- if problem -%}{{ exceptions.raise_compiler_error('erase: ' ~ problem ~ '. Nothing was changed.') }}{%- endif -%}
+{% endmacro %}
+
+
+{#- What is no table of the project, or not of Delta, and may hold the person; for each plan and proof. Returns found (lines: what somebody has to clean) and lines (what was
+    searched, and what was not). -#}
+{% macro hw_files_beside_tables(places, wanted, names) %}
+    {%- set landings = {} -%}
+    {%- set unread = [] -%}
+    {%- for source in graph.sources.values() if hw_setting(source.config, 'stream') -%}
+        {%- set stream = hw_setting(source.config, 'stream') -%}
+        {%- set its = places | selectattr('node', 'equalto', source) | list -%}
+        {%- if not its -%}{%- do unread.append('the stream ' ~ source.name ~ ', which declares no ' ~ wanted.kind) -%}
+        {%- elif stream.get('from') == 'kafka' -%}{%- do unread.append('the Kafka topic ' ~ hw_as_list(stream.get('topics')) | join(', ')) -%}
+        {%- elif stream.get('from') == 'files' -%}
+            {%- do landings.update({stream.get('path') | string: hw_texts({'record': 'binary'}, [], {'node': source, 'said': its[0].said}, wanted)[0]}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set beside = wanted.erasure.beside(landings) -%}
+    {%- set found = beside.found + hw_mentions_in_ops(wanted) -%}
+    {%- set lines = [] -%}
+    {%- for one in found -%}{%- do lines.append('  ! ' ~ one) -%}{%- endfor -%}
+    {%- for stage in hw_staged(places, names) -%}
+        {%- do found.append(stage.name) -%}
+        {%- do lines.append('  ! ' ~ stage.name ~ ': ' ~ stage.rows ~ ' rows that a run staged, which was interrupted or is still running; a `dbt run` on a later day drops it') -%}
+    {%- endfor -%}
+    {%- do unread.extend(beside.unread) -%}
+    {%- do unread.append('tables that the project does not declare, schemas of other targets, copies outside the lake') -%}
+    {%- do lines.extend(['  also searched: ' ~ beside.searched ~ ' files of landing folders, checkpoints, logs and artifacts', '  not searched: ' ~ unread | join('; ')]) -%}
+    {{ return({'found': found, 'lines': lines}) }}
+{% endmacro %}
+
+
+{#- Rows of the ledger of operations that name the person: a predicate of delete_where, for example. -#}
+{% macro hw_mentions_in_ops(wanted) %}
+    {%- if adapter.get_relation(none, hw_ops_schema() | trim, 'operations') is none -%}{{ return([]) }}{%- endif -%}
+    {%- set rows = wanted.erasure.spoken_of_in(hw_operations_name(), ['reason', 'arguments', 'undo'], 'operation_id') -%}
+    {{ return(["ops.operations: " ~ rows | length ~ " operations name it: delete_where with operation_id in ('" ~ rows | join("', '") ~ "')"] if rows else []) }}
+{% endmacro %}
+
+
+{#- Staging tables of killed runs, or of runs that are still running, that have the person: name and rows. -#}
+{% macro hw_staged(places, names) %}
+    {%- set found = [] -%}
+    {%- set known = run_query('show schemas').columns[0].values() -%}
+    {%- for schema in hw_nodes_of_tables() | map(attribute='schema') | unique | sort if schema in known -%}
+        {%- for identifier in hw_tables_in(schema) if modules.re.search('__stage_\\d{12}_', identifier) -%}
+            {%- set relation = hw_quoted_name(schema, identifier) -%}
+            {%- set columns = hw_columns_of_table(relation) | select('in', names) | list -%}
+            {%- set rows = run_query('select count(*) as rows from ' ~ relation ~ ' where ' ~ hw_has_value(columns, '(select _headwaters_value from headwaters_erased)')).rows[0]['rows'] | int -%}
+            {%- if rows -%}{%- do found.append({'name': schema ~ '.' ~ identifier, 'rows': rows}) -%}{%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{% endmacro %}

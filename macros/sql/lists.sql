@@ -1,0 +1,28 @@
+{% macro hw_as_list(value) %}
+    {{ return([] if value is none else [value] if value is string else value | list) }}
+{% endmacro %}
+
+
+{#- A list of names as Spark gives it: a list, an array, or their text. -#}
+{% macro hw_as_names(value) %}
+    {{ return([] if value is none else fromjson(value, []) if value is string else value | list) }}
+{% endmacro %}
+
+
+{% macro hw_as_mapping(value) %}
+    {{ return(adapter.as_mapping(value)) }}
+{% endmacro %}
+
+
+{% macro hw_column_names(columns) %}
+    {{ return(columns | map(attribute='name') | map('lower') | list) }}
+{% endmacro %}
+
+
+{% macro hw_assignments(properties) %}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(hw_literal(name) ~ ' = ' ~ hw_literal(value)) -%}
+    {%- endfor -%}
+    {{ return(assignments | join(', ')) }}
+{% endmacro %}
