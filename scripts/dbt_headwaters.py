@@ -41,7 +41,15 @@ from headwaters.arguments import check_arguments
 from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError
-from headwaters.incremental import bounds, commits, recovery, sql_text, surroundings
+from headwaters.incremental import (
+    bounds,
+    commits,
+    plan,
+    recovery,
+    sql_text,
+    strategies,
+    surroundings,
+)
 from headwaters.incremental.failures import NOT_UTF8, lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
 
@@ -77,6 +85,14 @@ class Headwaters(dbtPlugin):
             bounds_of=staticmethod(bounds.bounds_of),
             within_bounds=staticmethod(bounds.within_bounds),
             has_keys=staticmethod(bounds.has_keys),
+            strategy_of=staticmethod(strategies.strategy_of),
+            strategy_names=staticmethod(strategies.strategy_names),
+            plan_of_request=staticmethod(plan.of_request),
+            plan_of_state=staticmethod(plan.of_state),
+            plan_of_changes=staticmethod(plan.of_changes),
+            plan_of_share=staticmethod(plan.of_share),
+            is_worth_asking=staticmethod(plan.is_worth_asking),
+            columns_read=staticmethod(plan.columns_read),
             prepared_sql=staticmethod(sql_text.prepared),
             names_in=staticmethod(sql_text.names),
             without_texts=staticmethod(sql_text.without_texts),

@@ -5,8 +5,8 @@
 {% endmacro %}
 
 
-{#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has in place of bytes that
-    are not UTF-8: see `hw_read_changes`. -#}
+{#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
+    in place of bytes that are not UTF-8: see `hw_read_changes`. -#}
 {% macro hw_feed_of_range(source, range) %}
     {%- set guard = hw_text_guard(range.texts) -%}
     {%- set feed = hw_feed_sql(source, range.after, range.to) -%}
@@ -48,7 +48,8 @@
 {% endmacro %}
 
 
-{#- What an input's table went through after the commit `applied` up to its pinned version, and whether its change feed can tell it: a `Range`. -#}
+{#- What an input's table went through after the commit `applied` up to its pinned version, and whether its change feed
+    can tell it: a `Range`. -#}
 {% macro hw_range(spec, applied) %}
     {#- commits may have come since the version was pinned: ask for some more than the range -#}
     {%- set commits = hw_describe_history(spec.source, spec.version - applied.version + 20) if applied.version <= spec.version else [] -%}
@@ -75,7 +76,8 @@
 {% endmacro %}
 
 
-{#- How the rows of an input are grouped: a `Grouping` of scripts/headwaters/incremental/grouping.py, or none where Spark can compare all columns. -#}
+{#- How the rows of an input are grouped: a `Grouping` of scripts/headwaters/incremental/grouping.py, or none where Spark
+    can compare all columns. -#}
 {% macro hw_grouping(source, version) %}
     {{ return(adapter.grouping_of(adapter.get_column_schema_from_query('select * from ' ~ source ~ ' version as of ' ~ version))) }}
 {% endmacro %}

@@ -30,7 +30,8 @@
 {% endmacro %}
 
 
-{#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none; then there is no staging table. -#}
+{#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none;
+    then there is no staging table. -#}
 {% macro hw_stage_changes(stage, sql, plan) %}
     {%- set reading = hw_read_changes(hw_create_staging_table_sql(stage, sql), plan) -%}
     {%- if reading.gap -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}

@@ -25,7 +25,8 @@
 {% endmacro %}
 
 
-{#- What a table was cloned from: a list of source, a table's name or its path, and version. Its log forgets it after a time, its properties do not. -#}
+{#- What a table was cloned from: a list of source, a table's name or its path, and version. Its log forgets it after a
+    time, its properties do not. -#}
 {% macro hw_clone_of(log, properties) %}
     {%- set sources = [] -%}
     {%- if log['cloned_from'] -%}
@@ -46,9 +47,10 @@
 {% endmacro %}
 
 
-{#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum; files added since the last
-    OPTIMIZE; when files went out of the table; up to when they were vacuumed; and what the table was cloned from last. A VACUUM
-    that was killed has no end. RETAIN is ignored unless it is 0 (spark.databricks.delta.vacuum.retentionWindowIgnore.enabled, Delta 4.4). -#}
+{#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum;
+    files added since the last OPTIMIZE; when files went out of the table; up to when they were vacuumed; and what the
+    table was cloned from last. A VACUUM that was killed has no end. RETAIN is ignored unless it is 0
+    (spark.databricks.delta.vacuum.retentionWindowIgnore.enabled, Delta 4.4). -#}
 {% macro hw_log_sql(relation, detail) %}
     {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
     {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
@@ -74,8 +76,8 @@
 {% endmacro %}
 
 
-{#- How many files are smaller than `bytes`, and how large they are together, from the histogram of the checksum; where there is none, all files are as
-    large as their mean. -#}
+{#- How many files are smaller than `bytes`, and how large they are together, from the histogram of the checksum; where
+    there is none, all files are as large as their mean. -#}
 {% macro hw_small_files(state, bytes) %}
     {%- if not state.sizes -%}
         {{ return({'files': state.files, 'bytes': state.bytes} if state.files and state.bytes / state.files < bytes else {'files': 0, 'bytes': 0}) }}

@@ -12,8 +12,9 @@
 {% endmacro %}
 
 
-{#- What a table holds its rows to, as properties of the one that replaces it in the same commit: its checks, whoever declared them, and NOT NULL as checks, since
-    CREATE OR REPLACE TABLE … AS SELECT makes every column nullable, and Delta does not add NOT NULL to a column. -#}
+{#- What a table holds its rows to, as properties of the one that replaces it in the same commit: its checks, whoever
+    declared them, and NOT NULL as checks, since CREATE OR REPLACE TABLE … AS SELECT makes every column nullable, and
+    Delta does not add NOT NULL to a column. -#}
 {% macro hw_constraints_kept(relation, detail) %}
     {%- set checks = {} -%}
     {%- for name, expression in hw_as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}{%- do checks.update({name: expression}) -%}{%- endfor -%}
@@ -24,7 +25,8 @@
 {% endmacro %}
 
 
-{#- A table's rows replaced by those of another one, or of itself, under the partitioning and clustering that it is declared with. `checks`: of _kept_checks. -#}
+{#- A table's rows replaced by those of another one, or of itself, under the partitioning and clustering that it is
+    declared with. `checks`: of _kept_checks. -#}
 {% macro hw_replace_table_sql(relation, declared, comment, properties, rows_of, checks) %}
     {{ return('create or replace table ' ~ relation ~ ' using delta'
         ~ (' partitioned by (' ~ hw_quoted(declared.partition_by) | join(', ') ~ ')' if declared.partition_by else '')

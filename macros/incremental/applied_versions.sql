@@ -12,23 +12,23 @@
 {% endmacro %}
 
 
-{#- What built a table, to tell whether the model is still the one: its SQL without versions, and whatever else says what rows it gives: settings of
-    the model and of the session, and SQL functions that it calls. -#}
-{% macro hw_built_by(strategy, sql, settings) %}
-    {{ return('/* built by ' ~ tojson([strategy, hw_as_list(settings.get('unique_key')), hw_as_list(settings.get('latest_by')), settings.get('derived', {}), adapter.surroundings(hw_without_versions(sql))]) ~ ' */\n' ~ hw_without_versions(sql)) }}
+{#- What built a table, to tell whether the model is still the one: its SQL without versions, and whatever else says what
+    rows it gives: settings of the model and of the session, and SQL functions that it calls. -#}
+{% macro hw_built_by(sql, settings) %}
+    {%- set text = hw_without_versions(sql) -%}
+    {%- set strategy = adapter.strategy_of(settings).configured_as -%}
+    {%- set keys, order = hw_as_list(settings.get('unique_key')), hw_as_list(settings.get('latest_by')) -%}
+    {{ return('/* built by ' ~ tojson([strategy, keys, order, settings.get('derived', {}), adapter.surroundings(text)]) ~ ' */\n' ~ text) }}
 {% endmacro %}
 
 
-{#- What a table that is built anew says of itself: what built it, which versions of its inputs it holds, and of a history the commit that it
-    begins with. A sample holds no version. -#}
-{% macro hw_state_properties(strategy, sql, inputs, settings) %}
-    {%- set properties = {'headwaters.sql': hw_built_by(strategy, sql, settings)} -%}
+{#- What a table that is replaced says of itself: what built it, the applied versions of its inputs, and what its strategy
+    adds. A sample has applied no version. -#}
+{% macro hw_state_properties(sql, inputs, settings) %}
+    {%- set properties = {'headwaters.sql': hw_built_by(sql, settings)} -%}
     {%- if not inputs | selectattr('version', 'none') | list -%}
         {%- do properties.update({'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id()})}) -%}
-        {%- if strategy == 'history' -%}
-            {%- set first = hw_first_known_commit((inputs | selectattr('kind', 'equalto', 'images') | list)[0]) -%}
-            {%- do properties.update({'headwaters.begins': tojson({'version': first.version, 'at': first.at})}) -%}
-        {%- endif -%}
+        {%- do properties.update(hw_hook(adapter.strategy_of(settings), 'state_properties')(inputs)) -%}
     {%- endif -%}
     {{ return(properties) }}
 {% endmacro %}
@@ -36,11 +36,11 @@
 
 {#- The versions of a model's inputs, as the table's properties keep them. -#}
 {% macro hw_versions_json(inputs) %}
-    {%- set watermark = {} -%}
+    {%- set versions = {} -%}
     {%- for spec in inputs -%}
-        {%- do watermark.update({spec.source: {'version': spec.version, 'at': spec.at}}) -%}
+        {%- do versions.update({spec.source: {'version': spec.version, 'at': spec.at}}) -%}
     {%- endfor -%}
-    {{ return(watermark) }}
+    {{ return(versions) }}
 {% endmacro %}
 
 
@@ -52,8 +52,9 @@
 {% endmacro %}
 
 
-{#- Notes in the target what this run is about to apply, before it does: see scripts/headwaters/incremental/recovery.py. Another run of the model that is
-    still writing fails on this commit, which changes the table's metadata; one that has not begun to write finds its staging table dropped. -#}
+{#- Notes in the target what this run is about to apply, before it does: see scripts/headwaters/incremental/recovery.py.
+    Another run of the model that is still writing fails on this commit, which changes the table's metadata; one that has
+    not begun to write finds its staging table dropped. -#}
 {% macro hw_note_run(target, plan, others) %}
     {%- for run in others -%}{%- do hw_drop_staging_table(hw_staging_relation(target, run)) -%}{%- endfor -%}
     {%- set properties = {'headwaters.pending': tojson({'id': hw_run_id(), 'seen': plan.seen, 'inputs': hw_versions_json(plan.inputs)})} -%}
@@ -65,8 +66,8 @@
 {% endmacro %}
 
 
-{#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns none, or why only a replacement would be right.
-    Fails where another run of the model has made this one's work void. -#}
+{#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns none, or why
+    only a replacement would be right. Fails where another run of the model has made this one's work void. -#}
 {% macro hw_commits_since_plan(target, plan, settings) %}
     {%- set taken_over = [] -%}
     {%- for attempt in range(5) -%}
@@ -89,7 +90,7 @@
 
 {#- What to do about rows of a model's table that something else than a run of the model changed: `rebuild`, or `warn`, which was said. -#}
 {% macro hw_on_foreign_write(relation, change, settings) %}
-    {%- set choice = settings.get('on_foreign_write') or hw_on_gap(settings.incremental_strategy, settings) -%}
+    {%- set choice = settings.get('on_foreign_write') or hw_on_gap(settings) -%}
     {%- set what = relation ~ ' was changed by ' ~ change ~ ', which is no run of its model' -%}
     {%- if choice == 'fail' -%}
         {{ exceptions.raise_compiler_error(
@@ -102,8 +103,9 @@
 {% endmacro %}
 
 
-{#- What the target has applied, by its properties and its own history, whatever was interrupted and whoever else wrote: `inputs`, none where the history
-    does not tell; `foreign`; `interrupted`; `seen`, the newest commit that was looked at; and `commits`, how many had to be. -#}
+{#- What the target has applied, by its properties and its own history, whatever was interrupted and whoever else wrote:
+    `inputs`, none where the history does not tell; `foreign`; `interrupted`; `seen`, the newest commit that was looked
+    at; and `commits`, how many had to be. -#}
 {% macro hw_applied_versions(relation, state) %}
     {%- for limit in [20, 1000, 1000000] -%}
         {%- set commits = hw_describe_history(relation, limit) -%}

@@ -45,8 +45,8 @@
 {% endmacro %}
 
 
-{#- How many rows the replacement by a condition deleted that this run just made, after its note. Delta does not say it where nothing was inserted and
-    only whole files went, and makes no commit where there was nothing to do. -#}
+{#- How many rows the replacement by a condition deleted that this run just made, after its note. Delta does not say it
+    where nothing was inserted and only whole files went, and makes no commit where there was nothing to do. -#}
 {% macro hw_rows_replaced(relation, condition) %}
     {%- set made = namespace(commit=none, noted=false) -%}
     {%- for commit in hw_describe_history(relation, 10) if not made.noted -%}
@@ -62,8 +62,9 @@
 {% endmacro %}
 
 
-{#- The keys are compared with `=` where the stage holds no null in them: a null-safe comparison costs a fifth more. MERGE takes no options, so its condition
-    carries the run's name, as a comparison that is always true and that Spark cannot know to be. -#}
+{#- The keys are compared with `=` where the stage holds no null in them: a null-safe comparison costs a fifth more. MERGE
+    takes no options, so its condition carries the run's name, as a comparison that is always true and that Spark cannot
+    know to be. -#}
 {% macro hw_merge_sql(target, stage, keys, look) %}
     {%- set conditions = [] -%}
     {%- for key in keys -%}

@@ -26,8 +26,8 @@
 {% endmacro %}
 
 
-{#- The beginning of a value's text that any parser takes for itself: printable ASCII without the `${` of a variable, 100 characters at most. Bytes that
-    are no text never leave Spark. -#}
+{#- The beginning of a value's text that any parser takes for itself: printable ASCII without the `${` of a variable, 100
+    characters at most. Bytes that are no text never leave Spark. -#}
 {% macro hw_harmless(value) %}
     {{ return('regexp_extract(left(' ~ hw_as_text(value) ~ ", 100), '^(?:[ -#%-~]|[$](?![{]))*', 0)") }}
 {% endmacro %}
@@ -57,8 +57,9 @@
 {% endmacro %}
 
 
-{#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more` expressions. '9' and '10' lie
-    otherwise than 9 and 10, so it asks as well whether the columns have the same types in the target and in `others`. -#}
+{#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more`
+    expressions. '9' and '10' lie otherwise than 9 and 10, so it asks as well whether the columns have the same types in
+    the target and in `others`. -#}
 {% macro hw_affected_bounds_sql(target, touched, columns, list_values, others=[], more=[]) %}
     {%- set types = [] -%}
     {%- for rows in ['select ' ~ hw_quoted(columns) | join(', ') ~ ' from ' ~ target] + others -%}{%- do types.append(hw_type_of(rows)) -%}{%- endfor -%}

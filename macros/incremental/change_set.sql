@@ -1,21 +1,20 @@
-{#- `new` and `old` each have `_row` and the key columns; every key's change from old to new, without the rows that stay the same. Of a key
-    that comes more than once all rows are kept, or the one that is new would replace the one that stays: `hw_apply_staged` refuses them. -#}
-{% macro hw_classified_sql(new, old, keys, settings) %}
-    {{ return(
-        'select inline(array(coalesce(_new._row, _old._row)))' ~ hw_before_sql(settings, '_old._row') ~ ', '
-        ~ "case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation\n"
-        ~ 'from (select *, count(*) over (partition by ' ~ hw_quoted(keys) | join(', ') ~ ') as _copies from ' ~ new ~ ') as _new full outer join ' ~ old ~ ' as _old on ' ~ hw_equals(keys, '_new', '_old') ~ '\n'
-        ~ 'where not (_new._row <=> _old._row) or _new._copies > 1'
-    ) }}
-{% endmacro %}
+{#- `new` and `old` each have `_row` and the key columns; every key's change from old to new, without the rows that stay
+    the same. Of a key that comes more than once all rows are kept, or the one that is new would replace the one that
+    stays: `hw_apply_staged` refuses them. -#}
+{% macro hw_classified_sql(new, old, keys, settings) -%}
+    {%- set operation = "case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end" -%}
+    {%- set copies = 'count(*) over (partition by ' ~ hw_quoted(keys) | join(', ') ~ ')' -%}
+select inline(array(coalesce(_new._row, _old._row))){{ hw_before_sql(settings, '_old._row') }}, {{ operation }} as _operation
+from (select *, {{ copies }} as _copies from {{ new }}) as _new full outer join {{ old }} as _old on {{ hw_equals(keys, '_new', '_old') }}
+where not (_new._row <=> _old._row) or _new._copies > 1
+{%- endmacro %}
 
 
 {#- Columns that say where in the target a row lies, besides its key: what the table is partitioned or clustered by, and `prune_by`. None
     where the old rows are computed, not read, and may by the model's own leave be others than the target has. -#}
 {% macro hw_prune_columns(settings) %}
     {%- set columns = [] -%}
-    {%- if settings.incremental_strategy == 'change_feed' and not settings.get('latest_by')
-        and (settings.get('allow_nondeterministic') or settings.get('on_lookup_change') == 'ignore') -%}
+    {%- if adapter.strategy_of(settings).computes_old_rows and (settings.get('allow_nondeterministic') or settings.get('on_lookup_change') == 'ignore') -%}
         {{ return(columns) }}
     {%- endif -%}
     {%- for column in hw_as_list(settings.get('partition_by')) + hw_as_list(settings.get('cluster_by')) + hw_as_list(settings.get('prune_by'))
@@ -37,14 +36,16 @@
 {% endmacro %}
 
 
-{#- Everything of the touched keys computed anew, against the rows that the target has of them. `recomputed` may use `_touched`. -#}
-{% macro hw_recomputed_sql(target, touched, key, recomputed, settings, bounds) %}
+{#- The recomputed rows of the affected keys, against the rows that the target has of them. `recomputed` may use `_touched`, the keys. -#}
+{% macro hw_recomputed_sql(target, affected, key, recomputed, settings, bounds) -%}
     {%- set unique_key = hw_as_list(settings.get('unique_key')) -%}
-    {{ return(
-        'with _touched as (\n' ~ touched ~ '\n),\n'
-        ~ '_recomputed as (select struct(*) as _row, ' ~ hw_quoted(unique_key) | join(', ') ~ ' from (\n' ~ recomputed ~ '\n)),\n'
-        ~ '_present as (select struct(_target.*) as _row, ' ~ hw_quoted(unique_key, '_target') | join(', ') ~ ' from ' ~ target
-        ~ ' as _target left semi join _touched on ' ~ hw_equals(key, '_target', '_touched') ~ ' where ' ~ hw_within_bounds(bounds, '_target') ~ ')\n'
-        ~ hw_classified_sql('_recomputed', '_present', unique_key, settings)
-    ) }}
-{% endmacro %}
+with _touched as (
+{{ affected }}
+),
+_recomputed as (select struct(*) as _row, {{ hw_quoted(unique_key) | join(', ') }} from (
+{{ recomputed }}
+)),
+_present as (select struct(_target.*) as _row, {{ hw_quoted(unique_key, '_target') | join(', ') }} from {{ target }} as _target
+left semi join _touched on {{ hw_equals(key, '_target', '_touched') }} where {{ hw_within_bounds(bounds, '_target') }})
+{{ hw_classified_sql('_recomputed', '_present', unique_key, settings) }}
+{%- endmacro %}

@@ -5,12 +5,12 @@
     {%- endif -%}
     {%- set node = nodes[0] -%}
     {%- set strategy = node.config.get('incremental_strategy') -%}
-    {%- if node.config.materialized != 'incremental' or strategy not in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
+    {%- if node.config.materialized != 'incremental' or not adapter.strategy_of(node.config) -%}
         {{ exceptions.raise_compiler_error("explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model' ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
     {%- endif -%}
     {%- set relation = adapter.get_relation(node.database, node.schema, node.alias) -%}
     {%- set sql = hw_followed_sql(render(node.raw_code), node.config) -%}
-    {%- set plan = hw_plan_run(strategy, relation or node.relation_name, relation is not none and relation.is_delta, sql, node.config) -%}
+    {%- set plan = hw_plan_run(relation or node.relation_name, relation is not none and relation.is_delta, sql, node.config) -%}
     {%- set lines = [node.schema ~ '.' ~ node.alias ~ ' (' ~ strategy ~ ', unique_key ' ~ hw_as_list(node.config.unique_key) | join(', ') ~ ')'] -%}
     {%- for spec in plan.inputs -%}
         {%- set held = (plan.holds or {}).get(spec.source) -%}

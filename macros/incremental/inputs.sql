@@ -27,8 +27,9 @@
 {% endmacro %}
 
 
-{#- A view has no versions and no changes; the tables under it have. Its query is put in its place, with them marked: one in changes(), any number
-    in lookup(). The other macros name columns of their input, or add some, which a view may rename or leave out. -#}
+{#- A view has no versions and no changes; the tables under it have. Its query is put in its place, with them marked: one
+    in changes(), any number in lookup(). The other macros name columns of their input, or add some, which a view may
+    rename or leave out. -#}
 {% macro hw_through_view(kind, source) %}
     {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
     {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
@@ -54,15 +55,15 @@
     {%- if spec.kind == 'signed' -%}
         {{ return('(select *, 1 as _weight from ' ~ snapshot ~ ')') }}
     {%- elif spec.kind == 'images' -%}
-        {#- the columns only: the images themselves are in the feed, see _history.sql -#}
+        {#- the columns only: the images themselves are in the feed, see strategies/history.sql -#}
         {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, 'until', cast(null as timestamp)) as _image from " ~ snapshot ~ ')') }}
     {%- endif -%}
     {{ return(snapshot) }}
 {% endmacro %}
 
 
-{#- A compiled model as the engine reads it: comments and semicolons left out, every input with an alias and at one version, partition columns as they
-    are stored; if `kept`, without the rows that its expectations drop. -#}
+{#- A compiled model as the engine reads it: comments and semicolons left out, every input with an alias and at one
+    version, partition columns as they are stored; if `kept`, without the rows that its expectations drop. -#}
 {% macro hw_followed_sql(code, config, kept=true) %}
     {%- set sql = hw_as_stored(adapter.prepared_sql(code), config) -%}
     {{ return(hw_with_one_version_each(hw_kept_sql(sql, config) if kept else sql)) }}
@@ -73,7 +74,7 @@
     exact piece of SQL that stands for the input. -#}
 {% macro hw_inputs_of(sql) %}
     {%- set inputs = [] -%}
-    {%- for match in modules.re.finditer('/\\* (changes|affected|signed|images|lookup) (\\{.*?\\}) \\*/ ', sql) -%}
+    {%- for match in modules.re.finditer('/\\* (\\w+) (\\{[^\\n]*?"kind": "\\1"[^\\n]*?\\}) \\*/ ', sql) -%}
         {%- set spec = fromjson(match.group(2)) -%}
         {%- do spec.update({'text': match.group(0) ~ hw_input_sql(spec)}) -%}
         {%- do inputs.append(spec) -%}
@@ -115,13 +116,13 @@
 {% endmacro %}
 
 
-{#- The SQL with its inputs pinned to the versions of a watermark: `{source: {version, at}}`. -#}
-{% macro hw_at_versions(sql, watermark) %}
+{#- The SQL with its inputs pinned to other versions: `{source: {version, at}}`. -#}
+{% macro hw_at_versions(sql, versions) %}
     {%- set replacements = {} -%}
     {%- for spec in hw_inputs_of(sql) -%}
         {%- set pinned = dict(spec, version=none, at=none) -%}
         {%- do pinned.pop('text') -%}
-        {%- do pinned.update(watermark.get(spec.source, {})) -%}
+        {%- do pinned.update(versions.get(spec.source, {})) -%}
         {%- do replacements.update({spec.text: hw_marked(pinned)}) -%}
     {%- endfor -%}
     {{ return(hw_with_inputs(sql, replacements) | trim) }}

@@ -71,9 +71,9 @@
 {% endmacro %}
 
 
-{#- Whether it is worth asking for keys that come twice. Where one of the key columns is an integer, 64 of its values are one group with a bit
-    for each, and a group that counts more rows than bits has a key twice: keys that lie close, as most do, make few groups, which is
-    asked in a fraction of the time. -#}
+{#- Whether it is worth asking for keys that come twice. Where one of the key columns is an integer, 64 of its values are
+    one group with a bit for each, and a group that counts more rows than bits has a key twice: keys that lie close, as
+    most do, make few groups, which is asked in a fraction of the time. -#}
 {% macro hw_may_repeat_keys(keys, columns, sql) %}
     {%- set names = keys | map('lower') | list -%}
     {%- set integers = [] -%}

@@ -1,5 +1,5 @@
-{#- What a table has of a value that it is partitioned by: Delta writes such values as text, where an empty one is NULL. Whatever compares the model's
-    rows with the table's has to see them as the table has them, or it would not find them. -#}
+{#- What a table has of a value that it is partitioned by: Delta writes such values as text, where an empty one is NULL.
+    Whatever compares the model's rows with the table's has to see them as the table has them, or it would not find them. -#}
 
 {#- The SQL with its partition columns as they are stored. A value that a full refresh would read back as another one is refused. -#}
 {% macro hw_as_stored(sql, settings) %}
@@ -35,8 +35,8 @@
 {% endmacro %}
 
 
-{#- Refuses sums of groups that are one key once stored, the empty text's and NULL's: what changed of one would be added to the other. Only where
-    a run changes such a key; `sql` is the model's, as stored. -#}
+{#- Refuses sums of groups that are one key once stored, the empty text's and NULL's: what changed of one would be added
+    to the other. Only where a run changes such a key; `sql` is the model's, as stored. -#}
 {% macro hw_refuse_joined_groups(target, stage, keys, look, sql, settings) %}
     {%- set nulls = [] -%}
     {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}{%- do nulls.append(hw_quote(key) ~ ' is null') -%}{%- endfor -%}

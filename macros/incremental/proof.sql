@@ -1,5 +1,5 @@
 {#- The rows that only the table has (`_side` table) and those that only a full refresh has. -#}
-{% macro hw_differences_from_full_refresh_sql(relation, sample_keys) %}
+{% macro hw_differences_from_full_refresh_sql(relation, sample_keys) -%}
     {%- set node = hw_model_of(relation) -%}
     {%- set settings = node.config -%}
     {%- set state = hw_applied_state(relation) -%}
@@ -8,7 +8,7 @@
     {%- endif -%}
     {%- set sql = hw_at_versions(state.sql, state.inputs) -%}
     {%- set columns = adapter.get_columns_in_relation(relation) -%}
-    {%- set anew = hw_full_refresh_sql(settings.incremental_strategy, sql, settings, columns) -%}
+    {%- set full_refresh = hw_full_refresh_sql(adapter.strategy_of(settings), sql, settings, columns) -%}
     {%- set key = 'xxhash64(' ~ hw_quoted(settings.unique_key) | join(', ') ~ ')' -%}
     {%- set names = columns | map(attribute='quoted') | join(', ') -%}
     {%- set sample = '' -%}
@@ -17,12 +17,15 @@
         {%- set sample = ' where pmod(' ~ key ~ ', ' ~ ([rows // sample_keys, 1] | max) ~ ') = 0' -%}
     {%- endif -%}
     {#- each side is computed once: `except all` both ways would do it twice -#}
-    {{ return(
-        "select if(sum(_balance) > 0, 'table', 'full refresh') as _side, " ~ names ~ ' from (\n'
-        ~ 'select 1 as _balance, ' ~ names ~ ' from ' ~ relation ~ sample ~ '\nunion all\n'
-        ~ 'select -1 as _balance, ' ~ names ~ ' from (\n' ~ anew ~ '\n)' ~ sample ~ '\n)\ngroup by ' ~ names ~ ' having sum(_balance) <> 0'
-    ) }}
-{% endmacro %}
+select if(sum(_balance) > 0, 'table', 'full refresh') as _side, {{ names }} from (
+select 1 as _balance, {{ names }} from {{ relation }}{{ sample }}
+union all
+select -1 as _balance, {{ names }} from (
+{{ full_refresh }}
+){{ sample }}
+)
+group by {{ names }} having sum(_balance) <> 0
+{%- endmacro %}
 
 
 {% macro hw_model_of(relation) %}

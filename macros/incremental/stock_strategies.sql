@@ -1,9 +1,9 @@
 {#- dbt-spark's own strategies on Delta: `append`, `merge`, `insert_overwrite` and `microbatch`, configured as dbt documents them.
-    What is mended: the batch is staged in a real table of the model's own schema (dbt-spark's temporary views of two models of one
+    What is corrected: the batch is staged in a real table of the model's own schema (dbt-spark's temporary views of two models of one
     name overwrite each other in a shared session), keys are compared null-safe and quoted, nothing is set on the session, and merges
     take the conditions that dbt-databricks users know. -#}
 {% macro hw_run_stock_strategy(strategy) %}
-    {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch', 'change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
+    {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.strategy_names() -%}
     {%- if strategy not in allowed -%}
         {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy ~ "': allowed are " ~ allowed | join(', ')) }}
     {%- endif -%}

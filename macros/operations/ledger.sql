@@ -1,7 +1,8 @@
 {#- The record of an operation: a row in ops.operations before it starts and another when it is done, and who, when and why in the
     metadata of every commit in between. A row `started` without a second row is an operation that failed or was killed. -#}
 
-{#- Begins an operation on one table and returns what `hw_finish_operation` needs. `detail` is the table's row of DESCRIBE DETAIL, or none. -#}
+{#- Begins an operation on one table and returns what `hw_finish_operation` needs. `detail` is the table's row of DESCRIBE
+    DETAIL, or none. -#}
 {% macro hw_begin_operation(operation, table, reason, arguments, version, detail, undo) %}
     {%- set record = {
         'id': local_md5(invocation_id ~ operation ~ table)[:12], 'operation': operation, 'table': table, 'reason': reason, 'user': hw_invoked_by(),

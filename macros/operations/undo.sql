@@ -1,4 +1,5 @@
-{#- The RESTORE that takes an operation's own commits back: to the version before its oldest. Others may have written since it was planned. -#}
+{#- The RESTORE that takes an operation's own commits back: to the version before its oldest. Others may have written
+    since it was planned. -#}
 {% macro hw_undo_of(record, relation) %}
     {%- set own = [] -%}
     {%- for row in run_query('describe history ' ~ relation ~ ' limit 100').rows if record.id in (row['userMetadata'] or '') -%}{%- do own.append(row['version'] | int) -%}{%- endfor -%}
@@ -11,7 +12,8 @@
 {% endmacro %}
 
 
-{#- A run that was killed between its commit and its watermark is known by being the last that changed rows: what repairs rows in between would hide it. -#}
+{#- A run that was killed between its commit and its watermark is known by being the last that changed rows: what repairs
+    rows in between would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}
     {%- if fromjson(hw_as_mapping(properties).get('headwaters.pending', 'null')) -%}
         {{ exceptions.raise_compiler_error(operation ~ ': a run of ' ~ name ~ ' was cut short: `dbt run --select ' ~ name.split('.')[-1] ~ '` first. Nothing was changed.') }}

@@ -1,5 +1,5 @@
-{#- Sets a table aside under another name, for `expires`, and so out of everybody's way; expire_backups drops it for good. Refused while a model, an
-    exposure, a test of another table or a shallow clone depends on it. -#}
+{#- Sets a table aside under another name, for `expires`, and so out of everybody's way; expire_backups drops it for good.
+    Refused while a model, an exposure, a test of another table or a shallow clone depends on it. -#}
 {% macro drop(table, reason=none, dry_run=true, expires='30 days') %}
     {%- if not dry_run -%}{%- do hw_require_reason('drop', reason) -%}{%- endif -%}
     {%- set target = hw_target('drop', table) -%}
@@ -28,7 +28,8 @@
 {% endmacro %}
 
 
-{#- What needs a table: of this project what is built from it, and the streams that read or write it; of all schemas its shallow clones, and the tables that follow it. -#}
+{#- What needs a table: of this project what is built from it, and the streams that read or write it; of all schemas its
+    shallow clones, and the tables that follow it. -#}
 {% macro hw_dependents(target) %}
     {%- set dependents = [] -%}
     {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}

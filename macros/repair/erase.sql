@@ -32,7 +32,8 @@
 {% endmacro %}
 
 
-{#- What each place has: sets detail, rows (that hold the person), hashes (of those that only decoding told) and undecided (texts that nobody can parse). -#}
+{#- What each place has: sets detail, rows (that hold the person), hashes (of those that only decoding told) and undecided
+    (texts that nobody can parse). -#}
 {% macro hw_count_rows_of_subject(places, wanted, keep) %}
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}

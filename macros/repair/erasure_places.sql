@@ -1,6 +1,7 @@
 {#- Where a person may be: tables with columns of the kind, and every place where a table keeps text. -#}
 
-{#- Of `{account_id: {env: SUBJECT}}`: the kind of personal data that columns declare (`meta.pii`), the columns that do, and the erasure, which has the value. -#}
+{#- Of `{account_id: {env: SUBJECT}}`: the kind of personal data that columns declare (`meta.pii`), the columns that do,
+    and the erasure, which has the value. -#}
 {% macro hw_subject_of_erasure(subject) %}
     {%- set kinds = {} -%}
     {%- for node in hw_nodes_of_tables() -%}
@@ -77,7 +78,8 @@
 {% endmacro %}
 
 
-{#- A Delta table's name for a statement; of a stream that dbt has not registered yet, its path; none where there is none. `schemas`: all that there are. -#}
+{#- A Delta table's name for a statement; of a stream that dbt has not registered yet, its path; none where there is none.
+    `schemas`: all that there are. -#}
 {% macro hw_delta_table(schema, identifier, node, schemas) %}
     {%- set table = adapter.get_relation(none, schema, identifier) if schema in schemas else none -%}
     {%- if table is not none -%}
@@ -101,8 +103,9 @@
 {% endmacro %}
 
 
-{#- name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (all that only decoding tells; see Form in
-    scripts/headwaters/erasure.py), follows (whether a run propagates the deletion). `names`: of all columns of the kind, for copies that declare nothing. -#}
+{#- name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (all that
+    only decoding tells; see Form in scripts/headwaters/erasure.py), follows (whether a run propagates the deletion).
+    `names`: of all columns of the kind, for copies that declare nothing. -#}
 {% macro hw_place(name, relation, held, its, wanted, names) %}
     {%- set columns = [] -%}
     {%- set structs = [] -%}
@@ -113,13 +116,14 @@
     {{ return({
         'name': name, 'relation': relation, 'node': node, 'said': its.said, 'columns': columns, 'structs': structs, 'texts': hw_texts(held, structs, its, wanted),
         'follows': node is not none and node.resource_type == 'model' and not name.endswith('_quarantine')
-            and (node.config.materialized == 'table' or node.config.get('incremental_strategy') in ['change_feed', 'affected_keys', 'signed_sum']),
+            and (node.config.materialized == 'table' or (adapter.strategy_of(node.config) and not adapter.strategy_of(node.config).keeps_past)),
     }) }}
 {% endmacro %}
 
 
-{#- The texts of a table: what came in as it was (record), fields that no column has (_rescued), Kafka's keys and headers, names of files. Each with
-    column, sql (as binary), form, others (fields that are declared to hold something else), columns and options (of CSV). -#}
+{#- The texts of a table: what came in as it was (record), fields that no column has (_rescued), Kafka's keys and headers,
+    names of files. Each with column, sql (as binary), form, others (fields that are declared to hold something else),
+    columns and options (of CSV). -#}
 {% macro hw_texts(held, structs, its, wanted) %}
     {%- set stream = (hw_setting(its.node.config, 'stream') or {}) if its.node else {} -%}
     {%- set others = [] -%}
@@ -160,8 +164,8 @@
 {% endmacro %}
 
 
-{#- What is no table of the project, or not of Delta, and may hold the person; for each plan and proof. Returns found (lines: what somebody has to clean) and lines (what was
-    searched, and what was not). -#}
+{#- What is no table of the project, or not of Delta, and may hold the person; for each plan and proof. Returns found
+    (lines: what somebody has to clean) and lines (what was searched, and what was not). -#}
 {% macro hw_files_beside_tables(places, wanted, names) %}
     {%- set landings = {} -%}
     {%- set unread = [] -%}

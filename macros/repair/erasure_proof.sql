@@ -1,6 +1,7 @@
-{#- The last step of an erasure: rewrite files whose rows are only marked, search every Parquet file that is still in a table's folder (change files, and files that no commit
-    names, included), vacuum where the person is in one, and search again; then the log. What retention keeps is gone by a date that the report names; run erase again
-    after it. The proof is written when all tables are done: one that was interrupted proves nothing. -#}
+{#- The last step of an erasure: rewrite files whose rows are only marked, search every Parquet file that is still in a
+    table's folder (change files, and files that no commit names, included), vacuum where the person is in one, and search
+    again; then the log. What retention keeps is gone by a date that the report names; run erase again after it. The proof
+    is written when all tables are done: one that was interrupted proves nothing. -#}
 {% macro hw_prove_erasure(places, wanted, reason, dry_run, keep, beside) %}
     {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
     {%- set states = {} -%}
@@ -33,8 +34,9 @@
 {% endmacro %}
 
 
-{#- version, files and logs (how many, and in how many the person is), gone_by and log_gone_by (milliseconds; when retention lets go of the last), needed (who keeps files). `others`: states of all
-    tables, read once, where a file is found. -#}
+{#- version, files and logs (how many, and in how many the person is), gone_by and log_gone_by (milliseconds; when
+    retention lets go of the last), needed (who keeps files). `others`: states of all tables, read once, where a file is
+    found. -#}
 {% macro hw_prove_table(place, states, others, wanted, reason, dry_run, keep, now) %}
     {%- set state = states[place.name] -%}
     {%- set columns = place.columns + place.structs -%}

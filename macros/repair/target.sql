@@ -1,5 +1,6 @@
-{#- The table that an operation is about, found by name before any statement mentions it: `gold.sessions`, the name of a model or source, or any other
-    Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node (none for what the project does not know), detail, version. -#}
+{#- The table that an operation is about, found by name before any statement mentions it: `gold.sessions`, the name of a
+    model or source, or any other Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node
+    (none for what the project does not know), detail, version. -#}
 {% macro hw_target(operation, table) %}
     {%- set parts = namespace(schema=none, identifier=none, node=none) -%}
     {%- set names = [] -%}
@@ -96,7 +97,8 @@
 {% endmacro %}
 
 
-{#- The history lists versions whose files are gone. Delta counts rows by its log, Spark by the files that it finds. Not while models run: they share the setting. -#}
+{#- The history lists versions whose files are gone. Delta counts rows by its log, Spark by the files that it finds. Not
+    while models run: they share the setting. -#}
 {% macro hw_has_lost_files(relation, version) %}
     {%- do run_query('set `spark.sql.files.ignoreMissingFiles` = true') -%}
     {%- set rows = run_query('select (select count(*) from ' ~ relation ~ ' version as of ' ~ version ~ ') as told, (select count_if(length(_metadata.file_path) > 0) from ' ~ relation ~ ' version as of ' ~ version ~ ') as found').rows[0] -%}
@@ -143,6 +145,6 @@
         {{ exceptions.raise_compiler_error(operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, affected_keys, signed_sum or history built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
-    {%- set sql = hw_full_refresh_sql(target.node.config.incremental_strategy, hw_at_versions(state.sql, state.inputs), target.node.config, columns) -%}
+    {%- set sql = hw_full_refresh_sql(adapter.strategy_of(target.node.config), hw_at_versions(state.sql, state.inputs), target.node.config, columns) -%}
     {{ return('select ' ~ columns | map(attribute='quoted') | join(', ') ~ ' from (\n' ~ sql ~ '\n)') }}
 {% endmacro %}

@@ -20,7 +20,7 @@
     {%- if every is none -%}
         {{ exceptions.raise_compiler_error(node.original_file_path ~ ": runs_every is '" ~ hw_setting(node.config, 'runs_every') ~ "': write a length of time, such as 1 day or 6 hours.") }}
     {%- endif -%}
-    {%- if node.config.get('incremental_strategy') in ['change_feed', 'affected_keys', 'signed_sum', 'history'] -%}
+    {%- if adapter.strategy_of(node.config) -%}
         {%- for id in node.depends_on.nodes -%}
             {%- set input = graph.sources.get(id) or graph.nodes.get(id) -%}
             {%- for name, default in {'delta.deletedFileRetentionDuration': 'interval 1 week', 'delta.logRetentionDuration': 'interval 30 days'}.items() if input -%}

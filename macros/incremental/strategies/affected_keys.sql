@@ -1,64 +1,117 @@
-{#- The touched keys computed anew, against the target's rows of them. A row of another key would not be computed anew when it changes. -#}
-{% macro hw_affected_change_set_sql(target, sql, plan, settings, bounds) %}
-    {%- set key = hw_affected_key_columns('affected_keys', plan, settings) -%}
-    {%- set recomputed = 'select _model.* from (\n' ~ hw_of_keys_sql(sql, plan.inputs, '_touched', bounds) ~ '\n) as _model left join (select *, true as _is_touched from _touched) as _known on ' ~ hw_equals(key, '_model', '_known')
-        ~ '\nwhere if(_is_touched, true, raise_error(' ~ hw_literal(hw_unaffected_key_text(target, key)) ~ '))' -%}
-    {{ return(hw_recomputed_sql(target, hw_affected_keys_sql('affected_keys', sql, plan, settings), key, recomputed, settings, bounds)) }}
+{#- Whatever can be computed key by key: the keys that changed rows have are recomputed from the pinned inputs, and
+    compared with the target's rows of them. -#}
+{% macro hw_affected_keys__change_set_sql(target, sql, plan, settings, columns, bounds) %}
+    {%- set key = hw_affected_keys__affected_key_columns(plan, settings) -%}
+    {%- set affected = hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
+    {%- set recomputed = hw_rows_of_affected_keys_sql(target, sql, plan.inputs, key, bounds) -%}
+    {{ return(hw_recomputed_sql(target, affected, key, recomputed, settings, bounds)) }}
 {% endmacro %}
 
 
-{#- The model's SQL over some keys alone: every affected() input without the rows of other keys. `touched` is a relation of the key's columns,
-    which goes by the name _touched; they lie within `bounds`. -#}
-{% macro hw_of_keys_sql(sql, inputs, touched, bounds=[]) %}
-    {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
-    {%- set restricted = {} -%}
-    {%- for spec in affected -%}
-        {%- set keyed = '_via' if spec.via else '_input' -%}
-        {%- set conditions = [] -%}
-        {%- for name in spec.key -%}
-            {%- do conditions.append(hw_key_value(spec, name, keyed) ~ ' <=> _touched.' ~ hw_quote(name)) -%}
-        {%- endfor -%}
-        {#- what is NULL in the table may be an empty text in the input -#}
-        {%- set known = [] -%}
-        {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor -%}
-        {%- set of_touched_keys = ' left semi join ' ~ touched ~ ' on ' ~ conditions | join(' and ') ~ ' where ' ~ hw_within_bounds(known, keyed, spec.key) -%}
+{#- The model's rows of the affected keys. A row of another key would not be recomputed when it changes. -#}
+{% macro hw_rows_of_affected_keys_sql(target, sql, inputs, key, bounds) -%}
+select _model.* from (
+{{ hw_of_keys_sql(sql, inputs, '_touched', bounds) }}
+) as _model left join (select *, true as _is_touched from _touched) as _known on {{ hw_equals(key, '_model', '_known') }}
+where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(target, key)) }}))
+{%- endmacro %}
+
+
+{% macro hw_affected_keys__affected_keys_sql(sql, plan, settings) %}
+    {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+    {%- set keys = [] -%}
+    {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 -%}
+        {%- set feed = hw_feed_of_range(spec.source, plan.ranges[spec.source]) -%}
         {%- if spec.via -%}
-            {%- do restricted.update({spec.text: '(select _input.* from ' ~ hw_input_sql(spec) ~ ' as _input left semi join (select _via.* from ' ~ hw_via_sql(spec, affected)
-                ~ ' as _via' ~ of_touched_keys ~ ') as _via on ' ~ hw_equals(spec.on, '_input', '_via') ~ ')'}) -%}
+            {%- set relation = hw_via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on ' ~ hw_equals(spec.on, '_via', '_feed') -%}
+            {%- do keys.append('select ' ~ hw_key_columns(spec, '_via') ~ ' from ' ~ relation) -%}
         {%- else -%}
-            {%- do restricted.update({spec.text: '(select _input.* from ' ~ hw_input_sql(spec) ~ ' as _input' ~ of_touched_keys ~ ')'}) -%}
+            {%- do keys.append('select ' ~ hw_key_columns(spec, '_feed') ~ ' from ' ~ feed ~ ' as _feed') -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(hw_with_inputs(sql, restricted)) }}
+    {{ return('select distinct * from (' ~ keys | join('\nunion all ') ~ ')') }}
 {% endmacro %}
 
 
-{#- An affected() input's key under the names that the model's columns have. -#}
-{% macro hw_key_columns(spec, alias) %}
-    {%- set columns = [] -%}
-    {%- for name in spec.key | sort -%}
-        {%- do columns.append(hw_key_value(spec, name, alias) ~ ' as ' ~ hw_quote(name)) -%}
+{% macro hw_affected_keys__affected_key_columns(plan, settings) %}
+    {{ return(hw_followed_input(plan.inputs).key | list | sort) }}
+{% endmacro %}
+
+
+{#- The keys that are recomputed, among those of the table. Runs a statement. -#}
+{% macro hw_affected_keys__share_changed(relation, sql, plan, settings) %}
+    {%- set key = hw_quoted(hw_affected_keys__affected_key_columns(plan, settings)) | join(', ') -%}
+    {%- set affected = 'select count(*) from (\n' ~ hw_affected_keys__affected_keys_sql(sql, plan, settings) ~ '\n)' -%}
+    {%- set present = 'select approx_count_distinct(struct(' ~ key ~ ')) from ' ~ relation -%}
+    {%- set reading = hw_read_changes('select (' ~ affected ~ ') as touched, (' ~ present ~ ') as present', plan) -%}
+    {%- if reading.gap -%}
+        {{ return({'gap': reading.gap}) }}
+    {%- endif -%}
+    {%- set row = reading.rows[0] -%}
+    {{ return({'part': row['touched'] | int, 'whole': row['present'] | int, 'what': 'affected keys', 'above': 0.3}) }}
+{% endmacro %}
+
+
+{% macro hw_affected_keys__check(where, sql, inputs, settings) %}
+    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
+        {%- do hw_check_keys_apart(where, hw_without_inputs(sql, inputs), 'affected()') -%}
+    {%- endif -%}
+    {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+    {%- for spec in affected -%}
+        {%- if spec.key | sort != affected[0].key | sort -%}
+            {{ hw_raise('KEYS_DIFFER', where ~ ': its inputs name different keys, ' ~ affected[0].source ~ ' ' ~ affected[0].key | list ~ ' and '
+                ~ spec.source ~ ' ' ~ spec.key | list ~ '. All must lead to the same columns of the model; key={"model_column": "input_column"} where the names differ.') }}
+        {%- elif spec.via and spec.via not in affected | map(attribute='source') -%}
+            {{ hw_raise('VIA_NOT_AN_INPUT', where ~ ': affected(' ~ spec.source ~ ', via=' ~ spec.via
+                ~ ') goes through a table that is not an affected() input of the model itself.') }}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return(columns | join(', ')) }}
 {% endmacro %}
 
 
-{#- One column of it, as the model's table has it. Inputs without `stored` are those of a model that is not planned. -#}
-{% macro hw_key_value(spec, name, alias) %}
-    {%- set value = alias ~ '.' ~ hw_quote(spec.key[name]) -%}
-    {{ return(hw_as_stored_value(value) if name in spec.get('stored', []) else value) }}
+{% macro hw_affected_keys__tried_rows(inputs, settings) %}
+    {%- set spec = inputs | selectattr('kind', 'equalto', 'affected') | rejectattr('via') | rejectattr('version', 'none') | first | default(none) -%}
+    {%- if settings.get('allow_nondeterministic') or not spec -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return({'spec': spec, 'half': 'xxhash64(' ~ hw_quoted(spec.key.values()) | join(', ') ~ ')'}) }}
 {% endmacro %}
 
 
-{#- The input that leads from another one to the key, at its pinned version. -#}
-{% macro hw_via_sql(spec, affected) %}
-    {%- set via = (affected | selectattr('source', 'equalto', spec.via) | list)[0] -%}
-    {{ return(via.source ~ ' version as of ' ~ via.version) }}
+{% macro hw_affected_keys__differences_sql(sql, inputs, spec, settings, columns, sample) %}
+    {{ return(hw_differences_of_halves_sql(sql, inputs, spec, columns, sample)) }}
+{% endmacro %}
+
+
+{% macro hw_affected_keys__difference_text(target, spec, name) %}
+    {%- if name == '_elsewhere' -%}
+        {{ return(hw_unaffected_key_text(target, spec.key | list | sort)) }}
+    {%- endif -%}
+    {{ return(
+        target ~ ' gives other rows for some keys of ' ~ spec.source ~ ' at once than for one half of them and the other: a row of its result depends on rows of other keys, '
+        ~ 'as in a subquery or a join that looks at all of them, or on chance, as in a rank where rows tie or a list without an order. Compute what spans keys in a model of '
+        ~ 'its own and read it with lookup(), and order by columns that tell all rows apart; or say allow_nondeterministic if rows may keep the answer of the run that wrote them.'
+    ) }}
 {% endmacro %}
 
 
 {% macro hw_unaffected_key_text(target, key) %}
     {%- set names = key | join(', ') -%}
-    {{ return(target ~ ' has a row of ' ~ names ~ ' that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select ' ~ names
-        ~ ' from them as it is, and mark a table that all keys come from with affected(), not lookup().') }}
+    {{ return(
+        target ~ ' has a row of ' ~ names ~ ' that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select ' ~ names
+        ~ ' from them as it is, and mark a table that all keys come from with affected(), not lookup().'
+    ) }}
+{% endmacro %}
+
+
+{% macro hw_affected_keys__facts_before_staging(target, sql, plan, settings) %}
+    {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+    {%- set others = [] -%}
+    {%- for spec in affected -%}
+        {%- set relation = hw_via_sql(spec, affected) if spec.via else hw_input_sql(spec) -%}
+        {%- do others.append('select ' ~ hw_key_columns(spec, '_keyed') ~ ' from ' ~ relation ~ ' as _keyed') -%}
+    {%- endfor -%}
+    {{ return(hw_facts_of_affected_keys(
+        target, sql, plan, hw_affected_keys__affected_keys_sql(sql, plan, settings), hw_affected_keys__affected_key_columns(plan, settings), others
+    )) }}
 {% endmacro %}

@@ -1,10 +1,92 @@
-{#- Rows that appeared and rows that disappeared, by key: what only appeared is inserted, what only disappeared is deleted, what did
-    both is updated unless it is the same row. -#}
-{% macro hw_feed_change_set_sql(appeared, disappeared, settings) %}
+{#- Each row of the followed input makes its own rows of the model: the model's SQL over the rows that were inserted and
+    over those that were deleted is what the table gains and loses. -#}
+{% macro hw_change_feed__change_set_sql(target, sql, plan, settings, columns, bounds) %}
+    {%- set spec = hw_followed_input(plan.inputs) -%}
+    {%- set range = plan.ranges[spec.source] -%}
+    {%- set inserted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, 1)}) -%}
+    {%- if range.inserts_only -%}
+        {{ return('select *' ~ hw_before_sql(settings) ~ ", 'insert' as _operation from (\n" ~ inserted ~ '\n)') }}
+    {%- endif -%}
+    {%- set deleted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, -1)}) -%}
+    {{ return(hw_difference_sql(inserted, deleted, settings)) }}
+{% endmacro %}
+
+
+{#- Inserted and deleted rows, by key: a key that only the first have is inserted, one that only the second have is
+    deleted, one of both is updated, unless its row is the same. -#}
+{% macro hw_difference_sql(inserted, deleted, settings) -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
+    {%- set key_columns = hw_quoted(keys) | join(', ') -%}
+with _appeared as (select struct(*) as _row, {{ key_columns }} from (
+{{ inserted }}
+)),
+_disappeared as (select struct(*) as _row, {{ key_columns }} from (
+{{ deleted }}
+))
+{{ hw_classified_sql('_appeared', '_disappeared', keys, settings) }}
+{%- endmacro %}
+
+
+{% macro hw_change_feed__share_changed(relation, sql, plan, settings) %}
+    {%- set share = hw_default__share_changed(relation, sql, plan, settings) -%}
+    {#- rows that were only inserted are appended, however many -#}
+    {%- if not plan.ranges.values() | rejectattr('inserts_only') | list -%}
+        {{ return(share) }}
+    {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none -%}
+        {%- set spread = hw_rows_between_changes(relation, sql, plan, settings) -%}
+        {%- if spread.gap -%}
+            {{ return({'gap': spread.gap}) }}
+        {%- elif 2 * spread.rows > share.whole -%}
+            {{ return(dict(share, above=0.01, what='rows changed, all over the table')) }}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(dict(share, above=0.05)) }}
+{% endmacro %}
+
+
+{#- How many rows a merge would read: those of the table between the least and the greatest key that changed. Runs two statements. -#}
+{% macro hw_rows_between_changes(relation, sql, plan, settings) %}
+    {%- set columns = hw_as_list(settings.get('unique_key')) + hw_prune_columns(settings) -%}
+    {%- set changed = hw_changed_rows_sql(sql, plan, columns) -%}
+    {%- set reading = hw_read_changes(hw_affected_bounds_sql(relation, changed, columns, false), plan) -%}
+    {%- if reading.gap -%}
+        {{ return({'gap': reading.gap}) }}
+    {%- endif -%}
+    {%- set within = hw_within_bounds(hw_affected_bounds(reading.rows[0], columns, false)) -%}
+    {{ return({'rows': run_query('select count(*) from ' ~ relation ~ ' where ' ~ within).rows[0][0] | int}) }}
+{% endmacro %}
+
+
+{#- Beside a lookup the text does not tell: it may be aggregated before it is joined. -#}
+{% macro hw_change_feed__check(where, sql, inputs, settings) %}
+    {%- do hw_check_read_once(where, sql, hw_followed_input(inputs)) -%}
+    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
+        {%- set found = hw_aggregate_in(hw_without_inputs(sql, inputs), 'group\\s+by|(?:try_)?sum(?=\\s*\\()|') -%}
+        {%- if found -%}
+            {{ hw_raise('NOT_LINEAR', where ~ ' uses `' ~ found ~ '`: a row of its result would depend on more than one row of the input. '
+                ~ 'Use affected_keys, which recomputes whole keys' ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
+        {%- endif -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{% macro hw_change_feed__tried_rows(inputs, settings) %}
+    {%- set spec = hw_followed_input(inputs) -%}
+    {%- if settings.get('allow_nondeterministic') or spec.version is none or 'lookup' not in inputs | map(attribute='kind') -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return({'spec': spec, 'half': 'monotonically_increasing_id()'}) }}
+{% endmacro %}
+
+
+{% macro hw_change_feed__differences_sql(sql, inputs, spec, settings, columns, sample) %}
+    {{ return(hw_differences_of_halves_sql(sql, inputs, spec, columns, sample)) }}
+{% endmacro %}
+
+
+{% macro hw_change_feed__difference_text(target, spec, name) %}
     {{ return(
-        'with _appeared as (select struct(*) as _row, ' ~ hw_quoted(keys) | join(', ') ~ ' from (\n' ~ appeared ~ '\n)),\n'
-        ~ '_disappeared as (select struct(*) as _row, ' ~ hw_quoted(keys) | join(', ') ~ ' from (\n' ~ disappeared ~ '\n))\n'
-        ~ hw_classified_sql('_appeared', '_disappeared', keys, settings)
+        target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of its result depends on more than one row '
+        ~ 'of the input, or on none, as in an outer join that keeps all rows of a lookup. Use affected_keys, which recomputes whole keys.'
     ) }}
 {% endmacro %}

@@ -1,58 +1,63 @@
-{#- The sums of the changed rows, added to the table's. A group without rows is deleted, unless the SQL gives it over no rows as well: without
-    `group by` there is one group, always. -#}
-{% macro hw_signed_change_set_sql(target, sql, plan, settings, columns) %}
-    {%- set keys = hw_spelled(settings.get('unique_key'), columns) -%}
-    {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'signed') | list)[0] -%}
-    {%- set delta = hw_with_inputs(sql, {spec.text: hw_weighed_rows(plan.ranges[spec.source], spec.source)}) -%}
-    {%- set sums = hw_quoted(keys, '_delta') -%}
-    {%- set moved = [] -%}
+{#- Sums and counts by key: the sums of the changed rows, each weighed by whether it was inserted or deleted, are added to
+    the table's. A measure over no value at all is 0, which is what a sum of differences can tell; `derived` columns are
+    computed from the sums. -#}
+{% macro hw_signed_sum__full_refresh_sql(sql, settings, columns) %}
+    {%- set expressions = hw_quoted(hw_spelled(settings.get('unique_key'), columns)) -%}
     {%- for measure in hw_signed_columns(columns, settings) -%}
-        {%- set name = hw_quote(measure.name) -%}
-        {%- do sums.append('cast(coalesce(_target.' ~ name ~ ', 0) + coalesce(_delta.' ~ name ~ ', 0) as ' ~ measure.dtype ~ ') as ' ~ name) -%}
-        {%- do moved.append('coalesce(_delta.' ~ name ~ ', 0) <> 0') -%}
+        {%- do expressions.append('coalesce(' ~ hw_quote(measure.name) ~ ', 0) as ' ~ hw_quote(measure.name)) -%}
     {%- endfor -%}
-    {%- set weight = hw_quote(hw_weight_column(sql)) -%}
-    {%- set delta = hw_one_sum_a_key_sql(delta, keys, settings, columns) -%}
-    {{ return(hw_with_derived_sql(
-        'select ' ~ sums | join(', ') ~ hw_before_sql(settings, '_target') ~ ", if(_target._here is null, 'insert', if(coalesce(_target." ~ weight
-        ~ ', 0) + coalesce(_delta.' ~ weight ~ ", 0) = 0 and _lasting._stays is null, 'delete', 'update')) as _operation\n"
-        ~ 'from (\n' ~ delta ~ '\n) as _delta left join (select *, true as _here from ' ~ target ~ ') as _target on ' ~ hw_equals(keys, '_delta', '_target') ~ '\n'
-        ~ 'left join ' ~ hw_lasting_groups_sql(sql, plan.inputs, keys) ~ ' as _lasting on ' ~ hw_equals(keys, '_delta', '_lasting') ~ '\n'
-        ~ 'where ' ~ moved | join(' or '),
-        settings
-    )) }}
+    {{ return(hw_with_derived_sql('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n)', settings)) }}
 {% endmacro %}
 
 
-{#- Sums by key from signed rows. A measure over no value at all is 0, which is what a sum of differences can tell; `derived` columns
-    are computed from the sums. -#}
+{#- A group without rows is deleted, unless the SQL gives it over no rows as well: without `group by` there is one group, always. -#}
+{% macro hw_signed_sum__change_set_sql(target, sql, plan, settings, columns, bounds) %}
+    {%- set keys = hw_spelled(settings.get('unique_key'), columns) -%}
+    {%- set spec = hw_followed_input(plan.inputs) -%}
+    {%- set delta = hw_with_inputs(sql, {spec.text: hw_weighed_rows(plan.ranges[spec.source], spec.source)}) -%}
+    {%- set delta = hw_one_sum_a_key_sql(delta, keys, settings, columns) -%}
+    {%- set sums, moved = hw_quoted(keys, '_delta'), [] -%}
+    {%- for measure in hw_signed_columns(columns, settings) -%}
+        {%- set name = hw_quote(measure.name) -%}
+        {%- set sum = 'coalesce(_target.' ~ name ~ ', 0) + coalesce(_delta.' ~ name ~ ', 0)' -%}
+        {%- do sums.append('cast(' ~ sum ~ ' as ' ~ measure.dtype ~ ') as ' ~ name) -%}
+        {%- do moved.append('coalesce(_delta.' ~ name ~ ', 0) <> 0') -%}
+    {%- endfor -%}
+    {%- set weight = hw_quote(hw_weight_column(sql)) -%}
+    {%- set rows = 'coalesce(_target.' ~ weight ~ ', 0) + coalesce(_delta.' ~ weight ~ ', 0)' -%}
+    {%- set lasting = hw_lasting_groups_sql(sql, plan.inputs, keys) -%}
+    {{ return(hw_with_derived_sql(hw_added_sums_sql(target, keys, delta, sums, moved, rows, lasting, settings), settings)) }}
+{% endmacro %}
+
+
+{% macro hw_added_sums_sql(target, keys, delta, sums, moved, rows, lasting, settings) -%}
+    {%- set operation = "if(_target._here is null, 'insert', if(" ~ rows ~ " = 0 and _lasting._stays is null, 'delete', 'update'))" -%}
+select {{ sums | join(', ') }}{{ hw_before_sql(settings, '_target') }}, {{ operation }} as _operation
+from (
+{{ delta }}
+) as _delta left join (select *, true as _here from {{ target }}) as _target on {{ hw_equals(keys, '_delta', '_target') }}
+left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_delta', '_lasting') }}
+where {{ moved | join(' or ') }}
+{%- endmacro %}
+
+
+{#- The columns that are sums. -#}
 {% macro hw_signed_columns(columns, settings) %}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set others = (keys + settings.get('derived', {}) | list) | map('lower') | list -%}
     {%- set measures = [] -%}
     {%- for column in columns if column.name | lower not in others -%}
         {%- if column.dtype in ['double', 'float'] -%}
-            {{ exceptions.raise_compiler_error(
-                "signed_sum adds differences to what is there, and floating-point sums depend on the order of adding: "
-                ~ column.name ~ " is a " ~ column.dtype ~ ". Cast what is summed, before it is summed, to a decimal or an integer."
-            ) }}
+            {{ hw_raise('FLOATING_POINT_SUM',
+                'signed_sum adds differences to what is there, and floating-point sums depend on the order of adding: ' ~ column.name ~ ' is a ' ~ column.dtype
+                ~ '. Cast what is summed, before it is summed, to a decimal or an integer.') }}
         {%- elif column.dtype.split('(')[0] not in ['tinyint', 'smallint', 'int', 'bigint', 'decimal'] -%}
-            {{ exceptions.raise_compiler_error(
-                "signed_sum keeps sums and counts: " ~ column.name ~ " is a " ~ column.dtype ~ ". Put it into unique_key, or into derived where it is computed from the sums."
-            ) }}
+            {{ hw_raise('NOT_A_SUM', 'signed_sum keeps sums and counts: ' ~ column.name ~ ' is a ' ~ column.dtype
+                ~ '. Put it into unique_key, or into derived where it is computed from the sums.') }}
         {%- endif -%}
         {%- do measures.append(column) -%}
     {%- endfor -%}
     {{ return(measures) }}
-{% endmacro %}
-
-
-{% macro hw_signed_result_sql(sql, settings, columns) %}
-    {%- set expressions = hw_quoted(hw_spelled(settings.get('unique_key'), columns)) -%}
-    {%- for measure in hw_signed_columns(columns, settings) -%}
-        {%- do expressions.append('coalesce(' ~ hw_quote(measure.name) ~ ', 0) as ' ~ hw_quote(measure.name)) -%}
-    {%- endfor -%}
-    {{ return(hw_with_derived_sql('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n)', settings)) }}
 {% endmacro %}
 
 
@@ -65,11 +70,11 @@
 {% endmacro %}
 
 
-{#- The measure that counts rows: a group is gone when it is 0. -#}
+{#- The measure that counts rows: a group is deleted when it is 0. -#}
 {% macro hw_weight_column(sql) %}
     {%- set found = adapter.weight_column(sql) -%}
     {%- if not found -%}
-        {{ exceptions.raise_compiler_error("A signed_sum model needs `sum(_weight) as <name>` among its columns: the count of rows tells when a group is gone") }}
+        {{ hw_raise('NO_WEIGHT', 'A signed_sum model needs `sum(_weight) as <name>` among its columns: the count of rows tells when a group is gone') }}
     {%- endif -%}
     {{ return(found) }}
 {% endmacro %}
@@ -86,15 +91,57 @@
 {% endmacro %}
 
 
-{#- The keys of the groups that a model gives over inputs without rows, as a subquery with the column `_stays`. Spark sees that it reads nothing. -#}
+{#- The keys of the groups that a model gives over inputs without rows, as a subquery with the column `_stays`. Spark sees
+    that it reads nothing. -#}
 {% macro hw_lasting_groups_sql(sql, inputs, keys) %}
-    {{ return('(select ' ~ hw_quoted(keys) | join(', ') ~ ', true as _stays from (\n' ~ hw_with_inputs(sql, hw_without_rows(inputs)) ~ '\n))') }}
+    {%- set groups = hw_with_inputs(sql, hw_without_rows(inputs)) -%}
+    {{ return('(select ' ~ hw_quoted(keys) | join(', ') ~ ', true as _stays from (\n' ~ groups ~ '\n))') }}
 {% endmacro %}
 
 
-{#- One row: for each measure whether it is no sum of weighed rows, and `_empty`, whether there are groups without a row, other than those that
-    are there always. -#}
-{% macro hw_weighed_differences_sql(sql, inputs, spec, settings, columns, sample) %}
+{#- The changed rows among those of the input. Runs a statement. -#}
+{% macro hw_signed_sum__share_changed(relation, sql, plan, settings) %}
+    {%- set spec = hw_followed_input(plan.inputs) -%}
+    {%- set rows = run_query('select count(*) from ' ~ hw_input_sql(spec)).rows[0][0] | int -%}
+    {{ return({'part': plan.rows, 'whole': rows, 'what': 'rows of ' ~ spec.source ~ ' changed', 'above': 0.5}) }}
+{% endmacro %}
+
+
+{% macro hw_signed_sum__check(where, sql, inputs, settings) %}
+    {%- do hw_check_read_once(where, sql, hw_followed_input(inputs)) -%}
+    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
+        {%- set code = hw_without_inputs(sql, inputs) -%}
+        {%- set found = hw_aggregate_in(code) -%}
+        {%- if found -%}
+            {{ hw_raise('NOT_A_SUM', where ~ ' uses `' ~ found ~ '`, which cannot be maintained by adding. Sums of `… * _weight` and the count `sum(_weight)` can; '
+                ~ 'averages go into derived; for the rest there is affected_keys.') }}
+        {%- endif -%}
+        {%- do hw_check_weighed_sums(where, code) -%}
+    {%- endif -%}
+    {%- do hw_weight_column(sql) -%}
+{% endmacro %}
+
+
+{% macro hw_check_weighed_sums(where, code) %}
+    {%- set nested = '[^()]|\\((?:[^()]|\\((?:[^()]|\\([^()]*\\))*\\))*\\)' -%}
+    {%- for sum in modules.re.finditer('(?i)\\b(?:try_)?sum\\s*\\(((?:' ~ nested ~ ')*)\\)', code) -%}
+        {%- set summed = sum.group(1) | trim -%}
+        {%- if not modules.re.search('(?<!\\w)_weight(?!\\w)', summed) -%}
+            {{ hw_raise('SUM_WITHOUT_WEIGHT', where ~ ' has sum(' ~ summed ~ ') without _weight, which would count deleted rows as well. Write sum(' ~ summed ~ ' * _weight).') }}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro hw_signed_sum__tried_rows(inputs, settings) %}
+    {%- set spec = hw_followed_input(inputs) -%}
+    {{ return({'spec': spec, 'half': 'monotonically_increasing_id()'} if spec.version is not none else none) }}
+{% endmacro %}
+
+
+{#- For each measure how often it is no sum of weighed rows, and `_empty`, how many groups there are without a row, other
+    than those that are there always: the SQL once, and with every row weighed -3. -#}
+{% macro hw_signed_sum__differences_sql(sql, inputs, spec, settings, columns, sample) -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set sides = [] -%}
     {%- for weight in [1, -3] -%}
@@ -107,8 +154,33 @@
         {%- do expressions.append('count_if(coalesce(_thrice.' ~ name ~ ', 0) <> -3 * coalesce(_once.' ~ name ~ ', 0)) as ' ~ name) -%}
     {%- endfor -%}
     {%- set lasting = hw_lasting_groups_sql(sql, inputs, keys) -%}
-    {%- do expressions.append('count_if(_once._here and _lasting._stays is null and coalesce(_once.' ~ hw_quote(hw_weight_column(sql)) ~ ', 0) = 0) + (select count(*) from '
-        ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on ' ~ hw_equals(keys, '_lasting', '_once') ~ ') as _empty') -%}
-    {{ return('select ' ~ expressions | join(', ') ~ '\nfrom ' ~ sides[0] ~ ' as _once full outer join ' ~ sides[1] ~ ' as _thrice on ' ~ hw_equals(keys, '_once', '_thrice')
-        ~ '\nleft join ' ~ lasting ~ ' as _lasting on ' ~ hw_equals(keys, '_once', '_lasting')) }}
+    {%- set weight = '_once.' ~ hw_quote(hw_weight_column(sql)) -%}
+    {%- set missing = '(select count(*) from ' ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on ' ~ hw_equals(keys, '_lasting', '_once') ~ ')' -%}
+select {{ expressions | join(', ') }}, count_if(_once._here and _lasting._stays is null and coalesce({{ weight }}, 0) = 0) + {{ missing }} as _empty
+from {{ sides[0] }} as _once full outer join {{ sides[1] }} as _thrice on {{ hw_equals(keys, '_once', '_thrice') }}
+left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }}
+{%- endmacro %}
+
+
+{% macro hw_signed_sum__difference_text(target, spec, name) %}
+    {%- if name == '_empty' -%}
+        {{ return(target ~ ' gives groups that no row of ' ~ spec.source ~ ' stands behind, as an outer join that keeps all rows of a lookup does. Join inner, or use affected_keys.') }}
+    {%- endif -%}
+    {{ return(
+        target ~ ': ' ~ name ~ ' cannot be maintained by adding: deleted rows do not take away what they added. It has to be a sum of `… * _weight`, and no more; '
+        ~ 'averages and the like go into derived.'
+    ) }}
+{% endmacro %}
+
+
+{#- Refuses sums of groups that are one key once stored, the empty text's and NULL's: what changed of one would be added
+    to the other. Only where a run changes such a key; `sql` is the model's, as stored. -#}
+{% macro hw_signed_sum__inspect(target, stage, keys, look, sql, settings) %}
+    {%- set nulls = [] -%}
+    {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}{%- do nulls.append(hw_quote(key) ~ ' is null') -%}{%- endfor -%}
+    {%- if nulls -%}
+        {%- set names = hw_quoted(keys) | join(', ') -%}
+        {%- set repeated = 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ') ~ ' group by ' ~ names ~ ' having count(*) > 1' -%}
+        {%- do hw_refuse_repeated_keys(target, stage, keys, repeated) -%}
+    {%- endif -%}
 {% endmacro %}

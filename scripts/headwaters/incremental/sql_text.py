@@ -24,7 +24,8 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_MARKER = re.compile(r"/\* (?:changes|affected|signed|images|lookup|view) \{.*\} \*/", re.DOTALL)
+# What the macros `hw_marked` and `hw_through_view` write; the first names its kind twice.
+_MARKER = re.compile(r'/\* (?:view \{.*\}|(\w+) \{.*"kind": "\1".*\}) \*/', re.DOTALL)
 
 # After the relation in a from clause these words begin what comes next, and name no alias.
 _SET_OPERATIONS = {"except", "intersect", "minus", "setminus", "union"}

@@ -1,0 +1,65 @@
+{#- Models that are computed key by key: their rows of some keys, and what has to be known of the keys before. -#}
+
+{#- An affected() input's key under the names that the model's columns have. -#}
+{% macro hw_key_columns(spec, alias) %}
+    {%- set columns = [] -%}
+    {%- for name in spec.key | sort -%}
+        {%- do columns.append(hw_key_value(spec, name, alias) ~ ' as ' ~ hw_quote(name)) -%}
+    {%- endfor -%}
+    {{ return(columns | join(', ')) }}
+{% endmacro %}
+
+
+{#- One column of it, as the model's table has it. Inputs without `stored` are those of a model that is not planned. -#}
+{% macro hw_key_value(spec, name, alias) %}
+    {%- set value = alias ~ '.' ~ hw_quote(spec.key[name]) -%}
+    {{ return(hw_as_stored_value(value) if name in spec.get('stored', []) else value) }}
+{% endmacro %}
+
+
+{#- The input that leads from another one to the key, at its pinned version. -#}
+{% macro hw_via_sql(spec, affected) %}
+    {%- set via = (affected | selectattr('source', 'equalto', spec.via) | list)[0] -%}
+    {{ return(via.source ~ ' version as of ' ~ via.version) }}
+{% endmacro %}
+
+
+{#- The model's SQL over some keys alone: every affected() input without the rows of other keys. `keys` is a relation of the key's columns,
+    which goes by the name _touched; they lie within `bounds`. -#}
+{% macro hw_of_keys_sql(sql, inputs, keys, bounds=[]) %}
+    {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
+    {%- set restricted = {} -%}
+    {%- for spec in affected -%}
+        {%- set keyed = '_via' if spec.via else '_input' -%}
+        {%- set conditions = [] -%}
+        {%- for name in spec.key -%}
+            {%- do conditions.append(hw_key_value(spec, name, keyed) ~ ' <=> _touched.' ~ hw_quote(name)) -%}
+        {%- endfor -%}
+        {#- what is NULL in the table may be an empty text in the input -#}
+        {%- set known = [] -%}
+        {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor -%}
+        {%- set of_keys = ' left semi join ' ~ keys ~ ' on ' ~ conditions | join(' and ') ~ ' where ' ~ hw_within_bounds(known, keyed, spec.key) -%}
+        {%- set rows = 'select _input.* from ' ~ hw_input_sql(spec) ~ ' as _input' -%}
+        {%- if spec.via -%}
+            {%- set via = '(select _via.* from ' ~ hw_via_sql(spec, affected) ~ ' as _via' ~ of_keys ~ ')' -%}
+            {%- do restricted.update({spec.text: '(' ~ rows ~ ' left semi join ' ~ via ~ ' as _via on ' ~ hw_equals(spec.on, '_input', '_via') ~ ')'}) -%}
+        {%- else -%}
+            {%- do restricted.update({spec.text: '(' ~ rows ~ of_keys ~ ')'}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(hw_with_inputs(sql, restricted)) }}
+{% endmacro %}
+
+
+{#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), whether the model has the table's columns
+    (`same_columns`), or why a feed cannot be read (`gap`): one statement. `affected` selects the keys' `columns`, as `others` do. -#}
+{% macro hw_facts_of_affected_keys(target, sql, plan, affected, columns, others=[]) %}
+    {%- set list_values = plan.rows <= 10000 -%}
+    {%- set types = [hw_type_of('select * from ' ~ target) ~ ' as held', hw_type_of(sql) ~ ' as given'] -%}
+    {%- set reading = hw_read_changes(hw_affected_bounds_sql(target, affected, columns, list_values, others, types), plan) -%}
+    {%- if reading.gap -%}
+        {{ return({'gap': reading.gap}) }}
+    {%- endif -%}
+    {%- set row = reading.rows[0] -%}
+    {{ return({'bounds': hw_affected_bounds(row, columns, list_values), 'same_columns': row['held'] == row['given']}) }}
+{% endmacro %}

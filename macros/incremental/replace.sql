@@ -1,0 +1,69 @@
+{#- Replaces the whole table, with the applied versions in the same commit. -#}
+{% macro hw_replace_table(target, existing, sql, plan) %}
+    {%- set settings = model.config -%}
+    {%- set strategy = adapter.strategy_of(settings) -%}
+    {%- do hw_hook(strategy, 'before_replace')(target, plan, settings) -%}
+    {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
+        {%- do adapter.drop_relation(existing) -%}
+    {%- endif -%}
+    {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
+    {%- do hw_check_input_columns(target, plan.inputs) -%}
+    {%- set columns = adapter.get_column_schema_from_query(sql) -%}
+    {%- do hw_check_columns(target, sql, columns, plan.inputs, settings) -%}
+    {%- if not plan.same_sql -%}{%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}{%- endif -%}
+    {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
+    {%- set properties = dict(hw_created_properties(settings)) -%}
+    {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
+    {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
+    {%- set stage = hw_staging_relation(target) if hw_expectations(settings) else none -%}
+    {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
+    {%- set rows = 'select * except (_operation) from ' ~ stage if stage else rows -%}
+    {%- if config.get('contract').enforced -%}
+        {%- do get_assert_columns_equivalent(rows) -%}
+    {%- endif -%}
+    {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns)) -%}
+    {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
+    {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
+    {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
+    {{ return({
+        'choice': 'replace', 'counts': counts,
+        'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
+    }) }}
+{% endmacro %}
+
+
+{#- The SQL of the table's rows; keys that come twice are refused, by it or before it. -#}
+{% macro hw_rows_of_table_sql(target, sql, columns, settings) %}
+    {%- set strategy = adapter.strategy_of(settings) -%}
+    {%- set keys = hw_as_list(settings.get('unique_key')) -%}
+    {%- set rows = hw_full_refresh_sql(strategy, sql, settings, columns) -%}
+    {%- if strategy.repeated_keys == 'counted' -%}
+        {{ return(hw_one_row_a_key_sql(target, keys, rows)) }}
+    {%- elif strategy.repeated_keys == 'queried' and hw_may_repeat_keys(keys, columns, sql) -%}
+        {%- set repeated = 'select ' ~ hw_quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1' -%}
+        {%- do hw_refuse_repeated_keys(target, none, keys, repeated) -%}
+    {%- endif -%}
+    {{ return(rows) }}
+{% endmacro %}
+
+
+{#- Stages the rows of a table with expectations. Returns what the audit says of them. -#}
+{% macro hw_stage_table(target, stage, rows, columns, settings) %}
+    {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
+    {%- do hw_create_staging_table(stage, marked | replace('%s', rows)) -%}
+    {%- set unfiltered = hw_followed_sql(compiled_code, settings, kept=false) -%}
+    {%- set all_rows = hw_full_refresh_sql(adapter.strategy_of(settings), unfiltered, settings, columns) -%}
+    {{ return(hw_audit_staged(target, stage, marked | replace('%s', all_rows), settings)) }}
+{% endmacro %}
+
+
+{% macro hw_create_or_replace_sql(target, sql, properties, columns) -%}
+create or replace table {{ target }} using delta
+{{ partition_cols(label='partitioned by') }}
+{%- if config.get('cluster_by') %}
+cluster by ({{ hw_quoted(hw_spelled(config.get('cluster_by'), columns)) | join(', ') }})
+{%- endif %}{{ location_clause() ~ comment_clause() }}
+tblproperties ({{ hw_assignments(properties) }})
+as
+{{ sql }}
+{%- endmacro %}

@@ -1,0 +1,99 @@
+"""What the next run of a model does, and why: pure functions from facts to a decision.
+
+The macro `hw_plan_run` gathers the facts, the cheap ones first, and asks after each group of them;
+the first decision counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# A small change needs no question: only what may be a large share of the work is compared with all
+# of it.
+FEW_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a run does: nothing, replace the table, or apply the changes."""
+
+    choice: Literal["skip", "replace", "incremental"]
+    reason: str
+
+
+def of_request(
+    *, exists: bool, is_empty: bool, is_sample: bool, full_refresh: bool
+) -> Decision | None:
+    """What was asked for decides, whatever the table says."""
+    if not exists:
+        return Decision("replace", "first run")
+    if is_empty:
+        return Decision("skip", "no changes: --empty reads no rows")
+    if is_sample:
+        return Decision("replace", "a sample was asked for")
+    if full_refresh:
+        return Decision("replace", "full refresh asked for")
+    return None
+
+
+def of_state(
+    *,
+    inputs: Mapping[str, Any] | None,
+    built_by: str | None,
+    would_be_built_by: str,
+    partitions: Sequence[str],
+    clustering: Sequence[str],
+    partition_by: Sequence[str],
+) -> Decision | None:
+    """Whether the table is one that this model's SQL and settings built.
+
+    `inputs` are the applied versions that the table names; `partitions` and `clustering` its
+    columns; `partition_by` the model's.
+    """
+    if inputs is None:
+        return Decision("replace", "the table does not say which versions of its inputs it holds")
+    if built_by != would_be_built_by:
+        return Decision("replace", "the SQL and settings of the model are not what built the table")
+    same = [name.lower() for name in partitions] == [name.lower() for name in partition_by]
+    # a table that is clustered where the model says partitioned keeps what apply_tables gave it
+    if not same and not (partition_by and clustering):
+        return Decision("replace", "the table is not partitioned as the model says")
+    return None
+
+
+def of_changes(rows: int) -> Decision | None:
+    """Without changed rows there is nothing to do."""
+    return Decision("skip", "no changes") if rows == 0 else None
+
+
+def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) -> Decision:
+    """Whether a replacement is cheaper: `share` is what the hook `share_changed` gives.
+
+    `above`: the model's own `replace_above`, in place of the strategy's.
+    """
+    if share is not None:
+        part, whole = share["part"], share["whole"]
+        if part > whole * (share["above"] if above is None else above):
+            percent = min(100 * part / max(whole, 1), 100)
+            shown = f"{percent:.1f}" if percent < 1 else f"{percent:.0f}"
+            return Decision("replace", f"{shown} % of the {share['what']}")
+    return Decision("incremental", f"{rows} rows changed")
+
+
+def is_worth_asking(rows: int) -> bool:
+    """Whether the share of changed rows is asked for."""
+    return rows > FEW_ROWS
+
+
+def columns_read(source: str, inputs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns of an affected() input that its changes are read for, in lower case.
+
+    Keys, and what leads to them; the rest is read at the input's pinned version.
+    """
+    columns: list[str] = []
+    for spec in inputs:
+        if spec["source"] == source and spec["kind"] == "affected":
+            columns += spec["on"] if spec.get("via") else spec["key"].values()
+    return [column.lower() for column in columns]

@@ -1,0 +1,114 @@
+"""The incremental strategies that follow change data feeds: the one list of them.
+
+A strategy is a row here, a file `macros/incremental/strategies/<name>.sql` with its hooks, and the
+macro that marks its inputs. The hooks are described in macros/incremental/strategies.sql; what is
+the same for several strategies and no SQL is a column of this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How a model is maintained.
+
+    `name` begins the names of its hooks, `hw_<name>__…`; `configured_as` is what a model's
+    configuration says, with the setting `chosen_by` where one strategy has two ways; `marker` is
+    the macro around the inputs that it follows, one or `many_inputs` of them.
+    """
+
+    name: str
+    configured_as: str
+    marker: str
+    chosen_by: str | None = None
+    many_inputs: bool = False
+    on_gap: Literal["rebuild", "fail"] = "rebuild"
+    # Its rows are told apart by unique_key and these columns.
+    further_keys: tuple[str, ...] = ()
+    # Names that its statements give to columns of their own.
+    reserved: tuple[str, ...] = ("_image",)
+    # A table of it keeps rows that its inputs no longer have.
+    keeps_past: bool = False
+    # Expectations may leave rows out: those that stay do not depend on them.
+    may_drop_rows: bool = True
+    # on_lookup_change may be ignore.
+    may_ignore_lookups: bool = True
+    # How repeated keys are found when the table is replaced: by a query before, within the
+    # statement that writes, or not at all, since there are none.
+    repeated_keys: Literal["queried", "counted", "impossible"] = "impossible"
+    # Its columns are measures, and each statement casts them to the table's types.
+    needs_types: bool = False
+    # A full refresh gives other columns than the model's SQL.
+    adds_columns: bool = False
+    # The rows that a run replaces are computed from the change feed, not read from the table.
+    computes_old_rows: bool = False
+    # Rows that were only inserted are looked for in the table within the bounds of prune_by.
+    prunes_inserts: bool = False
+
+
+STRATEGIES = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(
+            "change_feed",
+            "change_feed",
+            "changes",
+            repeated_keys="queried",
+            computes_old_rows=True,
+            prunes_inserts=True,
+        ),
+        Strategy("latest_by", "change_feed", "changes", chosen_by="latest_by", prunes_inserts=True),
+        Strategy(
+            "affected_keys",
+            "affected_keys",
+            "affected",
+            many_inputs=True,
+            repeated_keys="counted",
+        ),
+        Strategy(
+            "signed_sum",
+            "signed_sum",
+            "signed",
+            reserved=("_here", "_stays"),
+            may_drop_rows=False,
+            may_ignore_lookups=False,
+            repeated_keys="counted",
+            needs_types=True,
+            adds_columns=True,
+        ),
+        Strategy(
+            "history",
+            "history",
+            "images",
+            on_gap="fail",
+            further_keys=("valid_from",),
+            reserved=(
+                *("valid_from", "valid_to", "is_current"),
+                *("_superseded", "_cut", "_until", "_next"),
+            ),
+            keeps_past=True,
+            may_drop_rows=False,
+            adds_columns=True,
+        ),
+    )
+}
+
+
+def strategy_of(config: Mapping[str, Any]) -> Strategy | None:
+    """The strategy of a model by its configuration; None for a model of another kind."""
+    found = None
+    for strategy in STRATEGIES.values():
+        if strategy.configured_as != config.get("incremental_strategy"):
+            continue
+        if strategy.chosen_by is None or config.get(strategy.chosen_by):
+            found = strategy
+    return found
+
+
+def strategy_names() -> list[str]:
+    """What `incremental_strategy` may be for a model that follows change data feeds."""
+    return list(dict.fromkeys(strategy.configured_as for strategy in STRATEGIES.values()))
