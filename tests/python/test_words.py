@@ -252,7 +252,7 @@ def test_a_word_to_avoid_is_found(bad: str) -> None:
         "the watermark of deduplication is the newest event time, less the time declared",
         "a person asks to be forgotten",
         "the audit step of write-audit-publish",
-        "`drop_forgotten_stages` runs at the end, and `headwaters audit` reconciles",
+        "names are code: `kept_up`, `anew`, `headwaters audit`",
         "a run stages the rows that changed",
         "[a record](decisions/0008-bronze-remembers-keys.md)",
         "recommended, amended, on-call, renewed",
