@@ -11,7 +11,7 @@ with claims as (
     ) }}
 ),
 
--- A policy pays its premium once, however many claims it makes.
+-- The premium of a policy counts once, whatever its number of claims.
 policies as (
     select
         claim_type,

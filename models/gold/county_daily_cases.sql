@@ -25,8 +25,8 @@ previous as (
     window county_reports as (partition by state, county order by report_date)
 ),
 
--- Counts are cumulative and are sometimes corrected downwards. A fall is not a negative number of new cases: it takes
--- back cases that were reported earlier, on a day nobody knows. It is kept apart, so that both together give the count.
+-- Counts are cumulative and are sometimes corrected downwards. A decrease is not a negative number of new cases: it
+-- retracts cases of an unknown earlier day. It has its own column, so that both together add up to the count.
 differences as (
     select
         state,

@@ -25,8 +25,8 @@ visits as (
     from events
 ),
 
--- Not every shop sends a step that a later one implies (one click buys, a link leads to the cart), so a later step
--- counts for those before it and the funnel never widens.
+-- A step that a later one implies may be missing (one-click purchases, links to the cart), so a later step
+-- counts for the earlier ones and the funnel never widens.
 products as (
     select
         product_id,

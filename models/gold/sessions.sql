@@ -12,7 +12,7 @@ with events as (
 totals as (
     select
         session_id,
-        -- A browser that is shared may carry several users through one session: it is theirs who began it.
+        -- A shared browser may have several users in one session: the session belongs to the first of them.
         min_by(user_id, struct(occurred_at, click_event_id)) as user_id,
         min_by(product_id, struct(occurred_at, click_event_id)) as entry_product_id,
         min(occurred_at) as started_at,

@@ -12,7 +12,7 @@ with records as (
 
 final as (
     select
-        -- The shop gives its events no id: a record that repeats all of these is the same event, sent twice.
+        -- Events have no identifier: records with equal values in all of these columns are one event, sent twice.
         {{ surrogate_key([
             'event_time',
             'event_type',

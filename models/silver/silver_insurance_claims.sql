@@ -41,8 +41,8 @@ final as (
         premium_amount,
         currency,
         status,
-        -- A claim is sent again when its status changes, without a time of its own, and one batch may hold several of
-        -- its records. Its status only ever moves forward, so how far it has come says which record is the latest.
+        -- A claim is sent again when its status changes, without the time of the change, and one batch may contain
+        -- several of its records. The status only advances, so its position determines the latest record.
         case status
             when 'open' then 1
             when 'approved' then 2

@@ -1,5 +1,5 @@
-{#- Fails for every combination of values of `columns` that more than one row has. NULL counts as a value, as it does in
-    a merge: two rows whose key is NULL are the same key. -#}
+{#- Returns every combination of values of `columns` that more than one row has. NULL is a value, as in the merges of
+    this project: two rows whose key is NULL have the same key. -#}
 {% test unique_combination(model, columns) %}
     {%- if columns is string or columns is not iterable or columns | length < 2 -%}
         {{ exceptions.raise_compiler_error(

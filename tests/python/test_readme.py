@@ -95,7 +95,7 @@ def test_the_errors_of_the_readme_are_what_the_code_says() -> None:
     # A message may go on in the next literal: "a " \n "b"
     code = re.sub(r"""["']\s*~?\s*f?["']""", "", "\n".join(path.read_text() for path in sources))
     code = re.sub(r"\{\w+\}", "…", code)
-    table = (ROOT / "README.md").read_text().split("## What may go wrong")[1]
+    table = (ROOT / "README.md").read_text().split("## Troubleshooting")[1]
     said = re.findall(r"^\| `(.+?)` \|", table, flags=re.M)
     messages = [message for message in said if "…" in message or ":" in message]
     assert len(messages) > 8

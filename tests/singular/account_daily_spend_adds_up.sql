@@ -1,4 +1,4 @@
--- What the accounts spent in a currency is what silver has of debits in it: none lost, none twice.
+-- The spending in each currency equals the debits of silver: none lost, none repeated.
 with spent as (
     select
         currency,

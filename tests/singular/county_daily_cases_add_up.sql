@@ -1,4 +1,4 @@
--- New cases and corrections of a county together give its last count.
+-- New cases and corrections of a county add up to its last count.
 select
     state,
     county,
