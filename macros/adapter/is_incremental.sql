@@ -4,7 +4,8 @@
 {% macro is_incremental() %}
     {%- if execute and model is defined and model.config and not model.compiled
         and adapter.strategy_of(model.config) -%}
-        {%- do exceptions.warn(model.name ~ ' (' ~ model.original_file_path ~ ') calls is_incremental(), which is false in every run: ' ~ model.config.get('incremental_strategy')
+        {%- do exceptions.warn(model.name ~ ' (' ~ model.original_file_path ~ ') calls is_incremental(), which is false in every run: '
+            ~ model.config.get('incremental_strategy')
             ~ ' applies what changed to the SQL of the whole table. Remove the condition and what depends on it.') -%}
         {{ return(false) }}
     {%- elif execute and model is not defined -%}

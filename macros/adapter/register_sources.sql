@@ -62,7 +62,7 @@
     {%- endif -%}
     {%- set declared = hw_declared_properties(source.config) -%}
     {%- set bronze = dict({'delta.enableChangeDataFeed': 'true'}, **declared) -%}
-    {#- a declared property may name bronze's columns; who answers for a table holds for both -#}
+    {#- a declared property may name bronze's columns; the owner of a table is that of both -#}
     {%- set quarantine = {'delta.enableChangeDataFeed': 'true'} -%}
     {%- for name, value in declared.items() if name.startswith('catalog.') -%}{%- do quarantine.update({name: value}) -%}{%- endfor -%}
     {{ return([

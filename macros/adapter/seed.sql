@@ -6,21 +6,11 @@
       not fit fails the seed and leaves the table as it was. Columns without a type get dbt's guess.
     - An empty field and the word null are NULL, as in every dbt seed.
     - A table that holds the file's content already keeps it, unless somebody wrote to it since; its properties are
-      brought to what is declared. -#}
+      reconciled with the declaration. -#}
 {% materialization seed, adapter='spark' %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
-    {%- if old_relation is not none and old_relation.is_view -%}
-        {{ exceptions.raise_compiler_error(
-            "cannot load the seed into " ~ old_relation ~ ": it is a view; drop the view or give the seed another alias"
-        ) }}
-    {%- endif -%}
-    {%- if config.get('file_format', 'delta') != 'delta' -%}
-        {{ exceptions.raise_compiler_error(
-            "a seed is a Delta table: file_format is " ~ config.get('file_format') ~ "; leave it out or write delta"
-        ) }}
-    {%- endif -%}
-
+    {%- do hw_check_seed(old_relation) -%}
     {%- set table = load_agate_table() -%}
     {%- do store_result('agate_table', response='OK', agate_table=table) -%}
     {%- set batches = hw_seed_batches(table, hw_seed_types(table)) -%}
@@ -39,29 +29,7 @@
         {%- do hw_reconcile_table(old_relation, detail) -%}
         {%- call noop_statement('main', 'no changes', 'SKIP', 0) %}-- {{ target_relation }} is up to date{% endcall -%}
     {%- else -%}
-        {%- if old_relation is not none and not old_relation.is_delta -%}
-            {#- Delta replaces only its own tables. -#}
-            {%- do adapter.drop_relation(old_relation) -%}
-        {%- endif -%}
-        {%- set source = batches[0] -%}
-        {%- set stage = none -%}
-        {%- if batches | length > 1 -%}
-            {%- set stage = target_relation.incorporate(path={'identifier': model['alias'] ~ '__seed_stage'}) -%}
-            {%- set source = 'select * from ' ~ stage -%}
-            {%- for batch in batches -%}
-                {%- call statement('stage') -%}
-                    {{ 'create or replace table ' ~ stage ~ ' using delta as' if loop.first else 'insert into ' ~ stage }}
-                    {{ batch }}
-                {%- endcall -%}
-            {%- endfor -%}
-        {%- endif -%}
-        {%- set create = hw_seed_create(target_relation, source, checksum) -%}
-        {%- call statement('replace') -%}{{ create }}{%- endcall -%}
-        {%- if stage is not none -%}
-            {%- do adapter.drop_relation(stage) -%}
-        {%- endif -%}
-        {%- set row_count = table.rows | length -%}
-        {%- call noop_statement('main', row_count ~ ' rows', 'CREATE', row_count) %}{{ create }}{% endcall -%}
+        {%- do hw_load_seed(target_relation, old_relation, batches, checksum, table.rows | length) -%}
     {%- endif -%}
 
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(old_relation, true)) -%}
@@ -72,6 +40,47 @@
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
+
+
+{% macro hw_check_seed(old_relation) %}
+    {%- if old_relation is not none and old_relation.is_view -%}
+        {{ exceptions.raise_compiler_error(
+            "cannot load the seed into " ~ old_relation ~ ": it is a view; drop the view or give the seed another alias"
+        ) }}
+    {%- endif -%}
+    {%- if config.get('file_format', 'delta') != 'delta' -%}
+        {{ exceptions.raise_compiler_error(
+            "a seed is a Delta table: file_format is " ~ config.get('file_format') ~ "; leave it out or write delta"
+        ) }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Replaces the table by the seed's rows: one statement, or a staging table first where the file is long. -#}
+{% macro hw_load_seed(target_relation, old_relation, batches, checksum, row_count) %}
+    {%- if old_relation is not none and not old_relation.is_delta -%}
+        {#- Delta replaces only its own tables. -#}
+        {%- do adapter.drop_relation(old_relation) -%}
+    {%- endif -%}
+    {%- set source = batches[0] -%}
+    {%- set stage = none -%}
+    {%- if batches | length > 1 -%}
+        {%- set stage = target_relation.incorporate(path={'identifier': model['alias'] ~ '__seed_stage'}) -%}
+        {%- set source = 'select * from ' ~ stage -%}
+        {%- for batch in batches -%}
+            {%- call statement('stage') -%}
+                {{ 'create or replace table ' ~ stage ~ ' using delta as' if loop.first else 'insert into ' ~ stage }}
+                {{ batch }}
+            {%- endcall -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- set create = hw_seed_create(target_relation, source, checksum) -%}
+    {%- call statement('replace') -%}{{ create }}{%- endcall -%}
+    {%- if stage is not none -%}
+        {%- do adapter.drop_relation(stage) -%}
+    {%- endif -%}
+    {%- call noop_statement('main', row_count ~ ' rows', 'CREATE', row_count) %}{{ create }}{% endcall -%}
+{% endmacro %}
 
 
 {#- The type of each column, in the file's order. -#}

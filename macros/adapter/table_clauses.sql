@@ -16,7 +16,9 @@
 {#- dbt-spark does not quote the columns; those that a project has quoted itself stay as they are. -#}
 {% macro spark__partition_cols(label, required=false) %}
     {%- set columns = [] -%}
-    {%- for column in hw_as_list(config.get('partition_by')) -%}{%- do columns.append(column if column.startswith('`') else hw_quote(column)) -%}{%- endfor -%}
+    {%- for column in hw_as_list(config.get('partition_by')) -%}
+        {%- do columns.append(column if column.startswith('`') else hw_quote(column)) -%}
+    {%- endfor -%}
     {%- if columns %}
 {{ label }} ({{ columns | join(', ') }})
     {%- endif -%}

@@ -41,10 +41,15 @@
 {#- Whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
 {% macro hw_has_other_bytes(source, range) %}
     {%- set valid = [] -%}
-    {%- for name in range.texts -%}{%- do valid.append('coalesce(is_valid_utf8(cast(' ~ hw_quote(name) ~ ' as string)), true)') -%}{%- endfor -%}
+    {%- for name in range.texts -%}
+        {%- do valid.append('coalesce(is_valid_utf8(cast(' ~ hw_quote(name) ~ ' as string)), true)') -%}
+    {%- endfor -%}
     {%- set rows = [] -%}
-    {%- for version in [range.after, range.to] -%}{%- do rows.append('select ' ~ hw_quoted(range.texts) | join(', ') ~ ' from ' ~ source ~ ' version as of ' ~ version) -%}{%- endfor -%}
-    {{ return(run_query('select 1 from (' ~ rows | join(' union all ') ~ ') where not (' ~ valid | join(' and ') ~ ') limit 1').rows | length > 0) }}
+    {%- for version in [range.after, range.to] -%}
+        {%- do rows.append('select ' ~ hw_quoted(range.texts) | join(', ') ~ ' from ' ~ source ~ ' version as of ' ~ version) -%}
+    {%- endfor -%}
+    {{ return(run_query('select 1 from (' ~ rows | join(' union all ') ~ ') where not (' ~ valid | join(' and ') ~ ') limit 1').rows
+        | length > 0) }}
 {% endmacro %}
 
 

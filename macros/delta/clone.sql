@@ -9,7 +9,8 @@
 {% macro hw_clones_of(state, states) %}
     {%- set clones = [] -%}
     {%- for other, its in states.items() -%}
-        {%- for origin in its.clone_of if origin.source == state.name or hw_path_of(origin.source) == hw_path_of(state.detail['location']) -%}
+        {%- for origin in its.clone_of if origin.source == state.name
+            or hw_path_of(origin.source) == hw_path_of(state.detail['location']) -%}
             {%- do clones.append({'name': other, 'version': origin.version}) -%}
         {%- endfor -%}
     {%- endfor -%}

@@ -1,5 +1,5 @@
-{#- A run that was killed leaves its stage behind, a table named `<model>__stage_<minute>_<run>`. Those older than a day are dropped at
-    the end of a run: no run takes that long, and another run's stage is younger. -#}
+{#- A run that was killed leaves its staging table behind, named `<model>__stage_<minute>_<run>`. Those older than a day are dropped at
+    the end of a run: no run takes that long, and another run's staging table is younger. -#}
 {% macro drop_orphaned_staging_tables(schemas) %}
     {%- if execute and flags.WHICH in ['run', 'build', 'retry'] -%}
         {%- set yesterday = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d%H%M') -%}

@@ -6,7 +6,7 @@
 
 
 {#- The newest commit of a Delta table: `version`, and `at`, its time in milliseconds since 1970. The two together name a state of
-    one table: a table dropped and made anew at the same version has another time. -#}
+    one table: a table that was dropped and created again at the same version has another time. -#}
 {% macro hw_newest_commit(relation) %}
     {{ return(hw_describe_history(relation, 1)[0]) }}
 {% endmacro %}
@@ -41,7 +41,8 @@
     {%- for some in versions | unique | batch(100) -%}
         {%- set types = [] -%}
         {%- for version in some -%}
-            {%- do types.append('typeof((select struct(*) from ' ~ source ~ ' version as of ' ~ version ~ ' limit 1)) as columns_' ~ loop.index) -%}
+            {%- do types.append('typeof((select struct(*) from ' ~ source ~ ' version as of ' ~ version ~ ' limit 1)) as columns_'
+                ~ loop.index) -%}
         {%- endfor -%}
         {%- do columns.update(zip(some, run_query('select ' ~ types | join(', ')).rows[0].values())) -%}
     {%- endfor -%}

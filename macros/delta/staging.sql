@@ -1,5 +1,5 @@
-{#- A stage holds what a run is about to write, in a table of its own beside the target: computed once, looked at, written in one
-    commit, dropped. What a killed run leaves is dropped by drop_forgotten_stages. -#}
+{#- A staging table has what a run is about to write, beside the target: computed once, inspected, applied in one
+    commit, dropped. What a killed run leaves is dropped by drop_orphaned_staging_tables. -#}
 
 {#- The name of this run of dbt, `<minute>_<invocation>`, by which its staging tables, its notes and its commits are known. -#}
 {% macro hw_run_id() %}
@@ -13,7 +13,7 @@
 {% endmacro %}
 
 
-{#- The stage of the model that runs, or of one batch of it (microbatch); or that of another run. -#}
+{#- The staging table of the model that runs, or of one batch of it (microbatch); or that of another run. -#}
 {% macro hw_staging_relation(target, run=none) %}
     {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
     {{ return(target.incorporate(path={'identifier': hw_staging_name(target.identifier, run) ~ batch})) }}

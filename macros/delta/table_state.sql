@@ -25,17 +25,20 @@
 {% endmacro %}
 
 
-{#- What a table was cloned from: a list of source, a table's name or its path, and version. Its log forgets it after a
+{#- What a table was cloned from: a list of source, a table's name or its path, and version. Its log does not retain it after a
     time, its properties do not. -#}
 {% macro hw_clone_of(log, properties) %}
     {%- set sources = [] -%}
     {%- if log['cloned_from'] -%}
         {%- set path = modules.re.fullmatch('delta[.]`(.*)`', log['cloned_from']) -%}
-        {%- do sources.append({'source': path.group(1) if path else log['cloned_from'].split('.')[-2:] | join('.'), 'version': log['cloned_version'] | int}) -%}
+        {%- do sources.append({'source': path.group(1) if path else log['cloned_from'].split('.')[-2:] | join('.'),
+            'version': log['cloned_version'] | int}) -%}
     {%- endif -%}
     {%- for note in (properties.get('headwaters.clone') or '').split(';') if note -%}
         {%- set source, version = note.rsplit(',', 1) -%}
-        {%- if {'source': source, 'version': version | int} not in sources -%}{%- do sources.append({'source': source, 'version': version | int}) -%}{%- endif -%}
+        {%- if {'source': source, 'version': version | int} not in sources -%}
+            {%- do sources.append({'source': source, 'version': version | int}) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(sources) }}
 {% endmacro %}
@@ -56,20 +59,28 @@
     {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
     {%- set changed = hw_milliseconds(detail['lastModified']) -%}
     {{ return("with log as (\n"
-        ~ "select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum, cast(substr(_metadata.file_name, 1, 20) as bigint) as version,\n"
-        ~ "get_json_object(value, '$.commitInfo.operation') as operation, cast(get_json_object(value, '$.commitInfo.timestamp') as bigint) as at\n"
+        ~ "select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum, "
+        ~ "cast(substr(_metadata.file_name, 1, 20) as bigint) as version,\n"
+        ~ "get_json_object(value, '$.commitInfo.operation') as operation, cast(get_json_object(value, "
+        ~ "'$.commitInfo.timestamp') as bigint) as at\n"
         ~ "from text.`" ~ (detail['location'] | replace('`', '``')) ~ "/_delta_log/*.{json,crc}`\n"
-        ~ "where _metadata.file_name rlike '^\\\\d{20}[.](json|crc)$' and (value like '{\"commitInfo\":%' or (_metadata.file_name like '%.crc' and _metadata.file_modification_time >= timestamp_millis(" ~ (changed - 60000) ~ ")))\n"
-        ~ "),\ncommits as (\nselect *, coalesce(" ~ metric % 'numTargetFilesAdded' ~ ', ' ~ metric % 'numAddedFiles' ~ ', ' ~ metric % 'numFiles' ~ ", 0) as added,\n"
-        ~ "coalesce(" ~ metric % 'numTargetFilesRemoved' ~ ', ' ~ metric % 'numRemovedFiles' ~ ', 0) + coalesce(' ~ metric % 'numDeletionVectorsRemoved' ~ ", 0) as removed,\n"
+        ~ "where _metadata.file_name rlike '^\\\\d{20}[.](json|crc)$' and (value like '{\"commitInfo\":%' or "
+        ~ "(_metadata.file_name like '%.crc' and _metadata.file_modification_time >= timestamp_millis(" ~ (changed - 60000) ~ ")))\n"
+        ~ "),\ncommits as (\nselect *, coalesce(" ~ metric % 'numTargetFilesAdded' ~ ', ' ~ metric % 'numAddedFiles' ~ ', '
+        ~ metric % 'numFiles' ~ ", 0) as added,\n"
+        ~ "coalesce(" ~ metric % 'numTargetFilesRemoved' ~ ', ' ~ metric % 'numRemovedFiles' ~ ', 0) + coalesce('
+        ~ metric % 'numDeletionVectorsRemoved' ~ ", 0) as removed,\n"
         ~ "lead(" ~ parameter % 'status' ~ ") over (partition by operation like 'VACUUM%' order by version) as outcome\n"
         ~ "from log where not is_checksum\n),\n"
         ~ "optimized as (select coalesce(max(version), -1) as version, max(at) as at from commits where operation = 'OPTIMIZE')\n"
-        ~ "select max(commits.version) as newest, min(commits.version) as oldest, count(*) as commits, (select count(*) from " ~ relation ~ ") as rows,\n"
+        ~ "select max(commits.version) as newest, min(commits.version) as oldest, count(*) as commits, (select count(*) from "
+        ~ relation ~ ") as rows,\n"
         ~ "(select max_by(value, version) from log where is_checksum) as checksum, (select at from optimized) as optimized_at,\n"
         ~ "coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,\n"
-        ~ "to_json(array_sort(collect_set(case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' then at end))) as removals,\n"
-        ~ "max(case when operation = 'VACUUM START' and outcome = 'COMPLETED' then at - if(" ~ parameter % 'specifiedRetentionMillis' ~ " = '0', 0, cast(" ~ parameter % 'defaultRetentionMillis' ~ " as bigint)) end) as vacuumed_before,\n"
+        ~ "to_json(array_sort(collect_set(case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' "
+        ~ "then at end))) as removals,\n"
+        ~ "max(case when operation = 'VACUUM START' and outcome = 'COMPLETED' then at - if(" ~ parameter % 'specifiedRetentionMillis'
+        ~ " = '0', 0, cast(" ~ parameter % 'defaultRetentionMillis' ~ " as bigint)) end) as vacuumed_before,\n"
         ~ "max_by(" ~ parameter % 'source' ~ ", version) filter (where operation = 'CLONE') as cloned_from,\n"
         ~ "max_by(cast(" ~ parameter % 'sourceVersion' ~ " as bigint), version) filter (where operation = 'CLONE') as cloned_version\n"
         ~ "from commits") }}
@@ -80,7 +91,8 @@
     there is none, all files are as large as their mean. -#}
 {% macro hw_small_files(state, bytes) %}
     {%- if not state.sizes -%}
-        {{ return({'files': state.files, 'bytes': state.bytes} if state.files and state.bytes / state.files < bytes else {'files': 0, 'bytes': 0}) }}
+        {{ return({'files': state.files, 'bytes': state.bytes} if state.files and state.bytes / state.files < bytes
+            else {'files': 0, 'bytes': 0}) }}
     {%- endif -%}
     {%- set boundaries = state.sizes.sortedBinBoundaries -%}
     {%- set small = namespace(files=0, bytes=0) -%}

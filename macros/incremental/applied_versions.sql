@@ -47,7 +47,8 @@
 {#- Records in the target that its inputs are applied at these versions, by this run, which planned from the commit `seen`. -#}
 {% macro hw_set_applied_versions(target, inputs, seen) %}
     {%- do run_query(hw_set_properties_sql(target, {
-        'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': seen}), 'headwaters.pending': 'null',
+        'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': seen}),
+        'headwaters.pending': 'null',
     })) -%}
 {% endmacro %}
 
@@ -60,7 +61,8 @@
     {%- set properties = {'headwaters.pending': tojson({'id': hw_run_id(), 'seen': plan.seen, 'inputs': hw_versions_json(plan.inputs)})} -%}
     {%- if plan.interrupted -%}
         {#- what that run applied is known by its commit, which its own note, now replaced, named -#}
-        {%- do properties.update({'headwaters.inputs': tojson(plan.holds), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen})}) -%}
+        {%- do properties.update({'headwaters.inputs': tojson(plan.holds),
+            'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen})}) -%}
     {%- endif -%}
     {%- do run_query(hw_set_properties_sql(target, properties)) -%}
 {% endmacro %}
@@ -75,7 +77,8 @@
         {%- if meanwhile.superseded -%}
             {%- do hw_drop_staging_table(hw_staging_relation(target)) -%}
             {{ exceptions.raise_compiler_error(
-                target ~ ': ' ~ meanwhile.superseded ~ ' came in between, so this run wrote nothing. Run one dbt at a time for a model, and run this one again.'
+                target ~ ': ' ~ meanwhile.superseded ~ ' came in between, so this run wrote nothing. Run one dbt at a time '
+                    ~ 'for a model, and run this one again.'
             ) }}
         {%- elif meanwhile.foreign and hw_on_foreign_write(target, meanwhile.foreign, settings) == 'rebuild' -%}
             {{ return(meanwhile.foreign ~ ' changed the table while this run read it') }}
@@ -94,7 +97,8 @@
     {%- set what = relation ~ ' was changed by ' ~ change ~ ', which is no run of its model' -%}
     {%- if choice == 'fail' -%}
         {{ exceptions.raise_compiler_error(
-            what ~ '. on_foreign_write is fail, so the table was left as it is; `dbt run --full-refresh --select ' ~ relation.identifier ~ '` replaces it by what its SQL gives.'
+            what ~ '. on_foreign_write is fail, so the table was left as it is; `dbt run --full-refresh --select ' ~ relation.identifier
+                ~ '` replaces it by what its SQL gives.'
         ) }}
     {%- elif choice == 'warn' -%}
         {%- do exceptions.warn(what ~ ': its rows may differ from what a full refresh gives (on_foreign_write is warn)') -%}

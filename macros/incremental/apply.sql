@@ -1,19 +1,21 @@
-{#- From a staged change, which `look` knows, to the target, in one commit. Returns the counts; `refused` says why only a replacement
-    would be right. `check_target`: the stage was not compared with the target, so make sure that keys which are new to the input are new
-    to the target too. -#}
+{#- From a staged change set, which `look` describes, to the target, in one commit. Returns the counts; `refused` says why
+    only a replacement would be right. `check_target`: the change set was not compared with the target, so make sure that
+    keys which are new to the input are new to the target too. -#}
 {% macro hw_apply_staged(target, stage, keys, settings, look, check_target) %}
     {%- if look.target_type != look.stage_type -%}
         {{ return(dict(look, refused='the columns changed')) }}
     {%- endif -%}
     {%- set present = namespace(rows=look.updated + look.deleted) -%}
     {%- if look.rows > look.distinct -%}
-        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys) | join(', ') ~ ' from ' ~ stage ~ ' group by all having count(*) > 1') -%}
+        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys) | join(', ') ~ ' from ' ~ stage
+            ~ ' group by all having count(*) > 1') -%}
     {%- elif look.inserted and check_target -%}
         {%- if look.has_keys -%}
             {%- set present.rows = run_query('select count(*) from ' ~ target ~ ' where ' ~ look.has_keys).rows[0][0] | int -%}
         {%- endif -%}
         {%- if not look.has_keys or present.rows != look.updated + look.deleted -%}
-            {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys, 't') | join(', ') ~ ' from ' ~ target ~ ' as t left semi join ' ~ stage
+            {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys, 't') | join(', ') ~ ' from ' ~ target
+                ~ ' as t left semi join ' ~ stage
                 ~ " as s on s._operation = 'insert' and "  ~ hw_equals(keys, 't', 's') ~ ' where ' ~ look.within_keys) -%}
         {%- endif -%}
     {%- endif -%}
@@ -38,7 +40,8 @@
     of every file in which a changed row may lie; what a condition describes is found in the key's column, and marked as deleted. -#}
 {% macro hw_insert_sql(target, stage, settings, replaced_where=none) %}
     {{ return(
-        'insert into ' ~ target ~ " with ('userMetadata' = " ~ hw_literal(adapter.signature(hw_run_id())) ~ ')' ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
+        'insert into ' ~ target ~ " with ('userMetadata' = " ~ hw_literal(adapter.signature(hw_run_id())) ~ ')'
+            ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
         ~ 'select * except (' ~ (['_operation'] + hw_before_names(settings)) | join(', ') ~ ') from ' ~ stage
         ~ (" where _operation <> 'delete'" if replaced_where else '')
     ) }}
@@ -58,11 +61,12 @@
     {%- elif 'numDeletedRows' in made.commit.metrics or made.commit.metrics.get('numRemovedFiles', 0) | int == 0 -%}
         {{ return(made.commit.metrics.get('numDeletedRows', 0) | int) }}
     {%- endif -%}
-    {{ return(run_query('select count(*) from ' ~ relation ~ ' version as of ' ~ (made.commit.version - 1) ~ ' where ' ~ condition).rows[0][0] | int) }}
+    {{ return(run_query('select count(*) from ' ~ relation ~ ' version as of ' ~ (made.commit.version - 1) ~ ' where '
+        ~ condition).rows[0][0] | int) }}
 {% endmacro %}
 
 
-{#- The keys are compared with `=` where the stage holds no null in them: a null-safe comparison costs a fifth more. MERGE
+{#- The keys are compared with `=` where the change set has no null in them: a null-safe comparison costs a fifth more. MERGE
     takes no options, so its condition carries the run's name, as a comparison that is always true and that Spark cannot
     know to be. -#}
 {% macro hw_merge_sql(target, stage, keys, look) %}

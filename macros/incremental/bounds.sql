@@ -62,8 +62,12 @@
     the target and in `others`. -#}
 {% macro hw_affected_bounds_sql(target, touched, columns, list_values, others=[], more=[]) %}
     {%- set types = [] -%}
-    {%- for rows in ['select ' ~ hw_quoted(columns) | join(', ') ~ ' from ' ~ target] + others -%}{%- do types.append(hw_type_of(rows)) -%}{%- endfor -%}
-    {{ return('select ' ~ (hw_bounds_expressions(columns, list_values) + ['size(array_distinct(array(' ~ types | join(', ') ~ ', typeof(any_value(struct(' ~ hw_quoted(columns) | join(', ') ~ ')))))) as types'] + more) | join(', ') ~ ' from (\n' ~ touched ~ '\n)') }}
+    {%- for rows in ['select ' ~ hw_quoted(columns) | join(', ') ~ ' from ' ~ target] + others -%}
+        {%- do types.append(hw_type_of(rows)) -%}
+    {%- endfor -%}
+    {{ return('select ' ~ (hw_bounds_expressions(columns, list_values) + ['size(array_distinct(array(' ~ types | join(', ')
+        ~ ', typeof(any_value(struct(' ~ hw_quoted(columns) | join(', ') ~ ')))))) as types'] + more) | join(', ') ~ ' from (\n'
+        ~ touched ~ '\n)') }}
 {% endmacro %}
 
 

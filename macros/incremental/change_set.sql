@@ -14,10 +14,13 @@ where not (_new._row <=> _old._row) or _new._copies > 1
     where the old rows are computed, not read, and may by the model's own leave be others than the target has. -#}
 {% macro hw_prune_columns(settings) %}
     {%- set columns = [] -%}
-    {%- if adapter.strategy_of(settings).computes_old_rows and (settings.get('allow_nondeterministic') or settings.get('on_lookup_change') == 'ignore') -%}
+    {%- if adapter.strategy_of(settings).computes_old_rows
+        and (settings.get('allow_nondeterministic') or settings.get('on_lookup_change') == 'ignore') -%}
         {{ return(columns) }}
     {%- endif -%}
-    {%- for column in hw_as_list(settings.get('partition_by')) + hw_as_list(settings.get('cluster_by')) + hw_as_list(settings.get('prune_by'))
+    {%- set places = hw_as_list(settings.get('partition_by')) + hw_as_list(settings.get('cluster_by'))
+        + hw_as_list(settings.get('prune_by')) -%}
+    {%- for column in places
         if column | lower not in (columns + hw_as_list(settings.get('unique_key'))) | map('lower') -%}
         {%- do columns.append(column) -%}
     {%- endfor -%}
@@ -25,7 +28,7 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 {% endmacro %}
 
 
-{#- Where the row that a change replaces lay, as columns `_before_1`, … of the stage: its own values, not the new row's, so that a row
+{#- Where the row that a change replaces lay, as columns `_before_1`, … of the change set: its own values, not the new row's, so that a row
     that moved is found where it was. Without a `row` that is replaced, where the new one lies. -#}
 {% macro hw_before_sql(settings, row=none) %}
     {%- set columns = [] -%}

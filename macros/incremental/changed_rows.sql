@@ -1,7 +1,7 @@
-{#- The rows that appeared in an input (`sign` 1) or disappeared from it (-1) between two of its versions, as a subquery with the
+{#- The inserted rows of an input (`sign` 1) or its deleted rows (-1) between two of its versions, as a subquery with the
     input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
-    see recovery.py. Where one commit changed rows there is nothing to sum, and where all only inserted nothing disappeared. -#}
+    see recovery.py. Where one commit changed rows there is nothing to sum, and where all only inserted nothing was deleted. -#}
 {% macro hw_net_rows(range, source, sign) %}
     {%- set feed = hw_feed_of_range(source, range) -%}
     {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
@@ -12,7 +12,8 @@
         {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ' where _change_type in ' ~ images ~ ')') }}
     {%- endif -%}
     {{ return(
-        '(select * except (_net, _copy) from (' ~ hw_summed_images_sql(feed, range.grouping, [], ['_commit_version', '_commit_timestamp']) ~ ')'
+        '(select * except (_net, _copy) from (' ~ hw_summed_images_sql(feed, range.grouping, [],
+        ['_commit_version', '_commit_timestamp']) ~ ')'
         ~ ' lateral view explode(array_repeat(0, cast(greatest(' ~ ('' if sign > 0 else '-') ~ '_net, 0) as int))) _copies as _copy)'
     ) }}
 {% endmacro %}
@@ -51,5 +52,6 @@
 {#- Some columns of the rows that a change_feed model's SQL gives for every image of the changes. -#}
 {% macro hw_changed_rows_sql(sql, plan, columns) %}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
-    {{ return('select ' ~ hw_quoted(columns) | join(', ') ~ ' from (\n' ~ hw_with_inputs(sql, {spec.text: hw_all_rows(plan.ranges[spec.source], spec.source)}) ~ '\n)') }}
+    {{ return('select ' ~ hw_quoted(columns) | join(', ') ~ ' from (\n'
+        ~ hw_with_inputs(sql, {spec.text: hw_all_rows(plan.ranges[spec.source], spec.source)}) ~ '\n)') }}
 {% endmacro %}

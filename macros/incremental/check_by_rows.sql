@@ -7,7 +7,8 @@
 {% macro hw_refuse_keys_of_lookups(target, sql, inputs, settings, plan=none) %}
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set lookups = inputs | selectattr('kind', 'equalto', 'lookup') | list -%}
-    {%- if not lookups or settings.get('on_lookup_change') != 'ignore' or strategy.many_inputs or lookups | selectattr('version', 'none') | list -%}
+    {%- if not lookups or settings.get('on_lookup_change') != 'ignore' or strategy.many_inputs
+        or lookups | selectattr('version', 'none') | list -%}
         {{ return('') }}
     {%- endif -%}
     {%- set followed = {} -%}
@@ -21,7 +22,8 @@
     {%- endif -%}
     {%- if reading.rows | length -%}
         {{ hw_raise('KEYS_OF_LOOKUP', target ~ ' has on_lookup_change: ignore, and a lookup says which rows or keys it has, as for '
-            ~ reading.rows[0].values() | join(', ') ~ ': such a row could not be found when its input row is deleted. Join the lookup with left join '
+            ~ reading.rows[0].values() | join(', ') ~ ': such a row could not be found when its input row is deleted. Join '
+            ~ 'the lookup with left join '
             ~ 'and take unique_key from the input, or write on_lookup_change: rebuild.') }}
     {%- endif -%}
     {{ return('') }}
@@ -69,7 +71,8 @@ select {{ keys }}, -1 as _balance from (
 {% macro hw_differences_of_halves_sql(sql, inputs, spec, columns, sample) -%}
     {%- set key = (spec.key or {}) | list | sort -%}
     {%- set compared = [] -%}
-    {%- for column in columns if not key or column.name | lower in key | map('lower') or not modules.re.search('\\b(double|float)\\b', column.dtype) -%}
+    {%- for column in columns if not key or column.name | lower in key | map('lower')
+        or not modules.re.search('\\b(double|float)\\b', column.dtype) -%}
         {%- do compared.append(hw_quote(column.name)) -%}
     {%- endfor -%}
     {%- set sides = [] -%}
@@ -77,7 +80,8 @@ select {{ keys }}, -1 as _balance from (
         {%- set side = hw_with_inputs(sql, {spec.text: '(select * except (_in_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) -%}
         {%- set stray = '_is_touched is null' if key else 'false' -%}
         {%- set side = hw_side_of_keys_sql(side, inputs, spec, key, sample, rows) if key else side -%}
-        {%- do sides.append('select ' ~ compared | join(', ') ~ ', ' ~ balance ~ ' as _balance, ' ~ stray ~ ' as _stray from (\n' ~ side ~ '\n)') -%}
+        {%- do sides.append('select ' ~ compared | join(', ') ~ ', ' ~ balance ~ ' as _balance, ' ~ stray ~ ' as _stray from (\n' ~ side
+            ~ '\n)') -%}
     {%- endfor -%}
 select count_if(_strays) as _elsewhere, count_if(_net <> 0) as _apart
 from (select * except (_balance, _stray), sum(_balance) as _net, bool_or(_stray) as _strays from (
@@ -87,7 +91,8 @@ from (select * except (_balance, _stray), sum(_balance) as _net, bool_or(_stray)
 
 
 {% macro hw_side_of_keys_sql(sql, inputs, spec, key, sample, rows) -%}
-    {%- set keys = '(select distinct ' ~ hw_key_columns(spec, '_input') ~ ', true as _is_touched from ' ~ sample ~ ' as _input where ' ~ rows ~ ')' -%}
+    {%- set keys = '(select distinct ' ~ hw_key_columns(spec, '_input') ~ ', true as _is_touched from ' ~ sample ~ ' as _input where '
+        ~ rows ~ ')' -%}
 select _model.*, _is_touched from (
 {{ hw_of_keys_sql(sql, inputs, keys ~ ' as _touched') }}
 ) as _model left join {{ keys }} as _known on {{ hw_equals(key, '_model', '_known') }}

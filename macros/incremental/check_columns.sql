@@ -2,7 +2,9 @@
     without a change feed. Checked where a table is replaced. -#}
 {% macro hw_check_columns(target, sql, columns, inputs, settings) %}
     {%- set wanted = {} -%}
-    {%- for setting in ['unique_key', 'latest_by', 'prune_by'] -%}{%- do wanted.update({setting: hw_as_list(settings.get(setting))}) -%}{%- endfor -%}
+    {%- for setting in ['unique_key', 'latest_by', 'prune_by'] -%}
+        {%- do wanted.update({setting: hw_as_list(settings.get(setting))}) -%}
+    {%- endfor -%}
     {%- if adapter.strategy_of(settings).needs_types -%}
         {%- do wanted.update({'sum(_weight)': [adapter.weight_column(sql)]}) -%}
     {%- endif -%}
@@ -13,7 +15,8 @@
     {%- set names = hw_column_names(columns) -%}
     {%- for setting, named in wanted.items() -%}
         {%- for column in named if column | lower not in names -%}
-            {{ hw_raise('NO_SUCH_COLUMN', target ~ ': ' ~ setting ~ ' names the column ' ~ column ~ ', which the model does not have. It has '
+            {{ hw_raise('NO_SUCH_COLUMN', target ~ ': ' ~ setting ~ ' names the column ' ~ column
+                ~ ', which the model does not have. It has '
                 ~ columns | map(attribute='name') | join(', ') ~ '.') }}
         {%- endfor -%}
     {%- endfor -%}
@@ -27,13 +30,16 @@
     and Delta to theirs; and types. -#}
 {% macro hw_check_names_and_types(target, columns, settings) %}
     {%- set reserved = ['_operation', '_row', '_copies', '_metadata', '_balance', '_side', '_net', '_stray', '_is_touched'] -%}
-    {%- set reserved = reserved + ['_change_type', '_commit_version', '_commit_timestamp'] + adapter.strategy_of(settings).reserved | list -%}
+    {%- set reserved = reserved + ['_change_type', '_commit_version', '_commit_timestamp'] + adapter.strategy_of(settings).reserved
+        | list -%}
     {%- for column in columns if column.name | lower in reserved or modules.re.fullmatch('(?i)_before_\\d+', column.name) -%}
-        {{ hw_raise('RESERVED_COLUMN', target ~ ': the engine needs the name ' ~ column.name ~ ' itself. Give the column another one, as in `'
+        {{ hw_raise('RESERVED_COLUMN', target ~ ': the engine needs the name ' ~ column.name ~ ' itself. Give the column '
+            ~ 'another one, as in `'
             ~ adapter.quote(column.name) ~ ' as ' ~ (column.name.strip('_') or 'value') ~ '`.') }}
     {%- endfor -%}
     {%- for column in columns if modules.re.search('\\b(map<|variant\\b)', column.dtype) -%}
-        {{ hw_raise('NOT_COMPARABLE', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Spark cannot say whether two of those are the same. '
+        {{ hw_raise('NOT_COMPARABLE', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Spark cannot say whether '
+            ~ 'two of those are the same. '
             ~ 'Select map_entries(…) or to_json(…) of it.') }}
     {%- endfor -%}
 {% endmacro %}
@@ -42,7 +48,8 @@
 {% macro hw_check_feed(target, spec) %}
     {%- set properties = hw_as_mapping(run_query('describe detail ' ~ spec.source).rows[0]['properties']) -%}
     {%- if (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true' -%}
-        {{ hw_raise('NO_CHANGE_FEED', target ~ ' follows the changes of ' ~ spec.source ~ ', which has no change data feed. Set tblproperties '
+        {{ hw_raise('NO_CHANGE_FEED', target ~ ' follows the changes of ' ~ spec.source ~ ', which has no change data feed. '
+            ~ 'Set tblproperties '
             ~ 'delta.enableChangeDataFeed: true where it is declared, or run `alter table ' ~ spec.source
             ~ " set tblproperties ('delta.enableChangeDataFeed' = 'true')`.") }}
     {%- endif -%}

@@ -7,7 +7,8 @@
 {#- Ends the run at a gap, unless the model is to be rebuilt. -#}
 {% macro hw_fail_on_gap(relation, gap, settings) %}
     {%- if hw_on_gap(settings) == 'fail' -%}
-        {{ hw_raise('GAP', 'The changes that ' ~ relation ~ ' has to follow are not there: ' ~ gap ~ '. ' ~ hw_left_as_it_is(settings, relation)) }}
+        {{ hw_raise('GAP', 'The changes that ' ~ relation ~ ' has to follow are not there: ' ~ gap ~ '. '
+            ~ hw_left_as_it_is(settings, relation)) }}
     {%- endif -%}
 {% endmacro %}
 

@@ -119,18 +119,21 @@
     {%- if changed -%}
         {{ return({'refused': changed}) }}
     {%- endif -%}
-    {{ return(dict(hw_apply_staged(target, staged.stage, staged.key_columns, settings, staged.look, check_target=strategy.computes_old_rows), audit=audit)) }}
+    {{ return(dict(hw_apply_staged(target, staged.stage, staged.key_columns, settings, staged.look,
+        check_target=strategy.computes_old_rows), audit=audit)) }}
 {% endmacro %}
 
 
 {% macro hw_result_of(applied, plan) %}
     {%- set choice = 'skip' if applied.rows == 0 else 'append' if applied.rows == applied.inserted else 'merge' -%}
-    {%- set done = choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, ' ~ applied.bytes | filesizeformat -%}
+    {%- set done = choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, '
+        ~ applied.bytes | filesizeformat -%}
     {{ return({
         'choice': choice,
         'message': ('no changes' if applied.rows == 0 else done) ~ ', of ' ~ plan.rows ~ ' changed input rows' ~ applied.audit,
         'counts': {
-            'rows_affected': applied.rows, 'rows_inserted': applied.inserted, 'rows_updated': applied.updated, 'rows_deleted': applied.deleted,
+            'rows_affected': applied.rows, 'rows_inserted': applied.inserted, 'rows_updated': applied.updated,
+            'rows_deleted': applied.deleted,
             'input_rows': plan.rows, 'bytes_written': applied.bytes,
         },
     }) }}

@@ -4,9 +4,11 @@
     Only commands that build or show data pin; parse, docs and lint see the plain relation, and so does a unit test's fixture. -#}
 {% macro hw_input(kind, relation, options={}) %}
     {%- if execute and relation.is_cte and model is defined and model.resource_type == 'model' -%}
-        {{ exceptions.raise_compiler_error(kind ~ "(ref('" ~ (relation.identifier | replace('__dbt__cte__', '', 1)) ~ "')): an ephemeral model is no table, so it has no changes. Write " ~ kind
+        {{ exceptions.raise_compiler_error(kind ~ "(ref('" ~ (relation.identifier | replace('__dbt__cte__', '', 1))
+            ~ "')): an ephemeral model is no table, so it has no changes. Write " ~ kind
             ~ '() in it, around what it reads, and here the ref() alone.') }}
-    {%- elif execute and not relation.is_cte and flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation'] and relation.limit is none and relation.event_time_filter is none -%}
+    {%- elif execute and not relation.is_cte and flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation']
+        and relation.limit is none and relation.event_time_filter is none -%}
         {{ return(hw_pinned(kind, relation | string, options)) }}
     {%- endif -%}
     {%- set spec = dict(options, kind=kind, source=relation | string, version=none, at=none) -%}
@@ -16,14 +18,16 @@
 
 {#- The input at its newest version. -#}
 {% macro hw_pinned(kind, source, options={}) %}
-    {%- set answer = adapter.answer_of('describe history ' ~ source ~ ' limit 1', ['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION', 'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
+    {%- set answer = adapter.answer_of('describe history ' ~ source ~ ' limit 1',
+        ['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION', 'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
     {%- if not answer.failure -%}
         {%- set newest = adapter.commits_of(answer.rows)[0] -%}
         {{ return(hw_marked(dict(options, kind=kind, source=source, version=newest.version, at=newest.at))) }}
     {%- elif 'EXPECT_TABLE_NOT_VIEW' in answer.failure -%}
         {{ return(hw_through_view(kind, source)) }}
     {%- endif -%}
-    {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. Make it one (file_format: delta, or `convert to delta`), or read a Delta table that has its rows.') }}
+    {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. '
+        ~ 'Make it one (file_format: delta, or `convert to delta`), or read a Delta table that has its rows.') }}
 {% endmacro %}
 
 
@@ -34,11 +38,14 @@
     {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
     {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
     {%- if obstacle or kind not in ['changes', 'lookup'] -%}
-        {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '') ~ ', which has no changes of its own. Make it an ephemeral model with '
+        {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '')
+            ~ ', which has no changes of its own. Make it an ephemeral model with '
             ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
     {%- endif -%}
     {%- set replacements = {} -%}
-    {%- for name in view.relations if name not in replacements -%}{%- do replacements.update({name: hw_pinned(kind, name)}) -%}{%- endfor -%}
+    {%- for name in view.relations if name not in replacements -%}
+        {%- do replacements.update({name: hw_pinned(kind, name)}) -%}
+    {%- endfor -%}
     {{ return('/* view ' ~ tojson({'source': source}) ~ ' */ ' ~ adapter.with_relations(view.text, replacements)) }}
 {% endmacro %}
 
@@ -56,7 +63,8 @@
         {{ return('(select *, 1 as _weight from ' ~ snapshot ~ ')') }}
     {%- elif spec.kind == 'images' -%}
         {#- the columns only: the images themselves are in the feed, see strategies/history.sql -#}
-        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, 'until', cast(null as timestamp)) as _image from " ~ snapshot ~ ')') }}
+        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, "
+            ~ "'until', cast(null as timestamp)) as _image from " ~ snapshot ~ ')') }}
     {%- endif -%}
     {{ return(snapshot) }}
 {% endmacro %}
@@ -132,6 +140,8 @@
 {#- Replacements for inputs that have no rows. -#}
 {% macro hw_without_rows(inputs) %}
     {%- set replacements = {} -%}
-    {%- for spec in inputs -%}{%- do replacements.update({spec.text: '(select * from ' ~ hw_input_sql(spec) ~ ' where false)'}) -%}{%- endfor -%}
+    {%- for spec in inputs -%}
+        {%- do replacements.update({spec.text: '(select * from ' ~ hw_input_sql(spec) ~ ' where false)'}) -%}
+    {%- endfor -%}
     {{ return(replacements) }}
 {% endmacro %}

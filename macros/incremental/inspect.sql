@@ -1,26 +1,17 @@
-{#- Everything that the rest of the run needs to know of a stage: counts, where its rows are in the target, and whether its columns are
-    still the target's. `bounds` are those that the stage was compared within, keys first: `misplaced` counts the keys that look new there
-    and lie in the target beyond, where `prune_by` promised that they would not. `detail` is the target's. -#}
+{#- Everything that the rest of the run needs to know of a change set: counts, where its rows are in the target, and
+    whether its columns are still the target's. `bounds` are those that the change set was compared within, keys first:
+    `misplaced` counts the keys that look new there and lie in the target beyond, where `prune_by` promised that they
+    would not. `detail` is the target's. -#}
 {% macro hw_inspect_staged(target, stage, keys, settings, detail, bounds=[]) %}
     {%- set before = hw_before_names(settings) -%}
-    {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and " ~ hw_equals(keys, 't', 's')
-        ~ ' where ' ~ hw_within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ hw_within_bounds(bounds[keys | length:], 't') ~ ') is not true)' -%}
-    {#- distinct keys beside other aggregates would make Spark keep all of those for each key: they are counted apart -#}
-    {%- set expressions = [
-        'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
-        "count_if(_operation = 'delete') as deleted",
-        '(select count(distinct struct(' ~ hw_quoted(keys) | join(', ') ~ ')) from ' ~ stage ~ ') as distinct_keys',
-        'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes',
-        'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
-        'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',
-        (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
-    ] -%}
+    {%- set expressions = hw_inspected(target, stage, keys, before, bounds) -%}
     {%- set columns = keys + before -%}
     {%- set is_replaceable = hw_is_replaceable(keys, settings, detail) -%}
     {%- if is_replaceable -%}
         {%- set columns = columns + hw_prune_columns(settings) -%}
         {%- set key = hw_quote(keys[0]) -%}
-        {%- do expressions.append('(select ' ~ hw_values_as_json(key) ~ ' from (select ' ~ key ~ ' from ' ~ stage ~ ' limit 1001)) as some_keys') -%}
+        {%- do expressions.append('(select ' ~ hw_values_as_json(key) ~ ' from (select ' ~ key ~ ' from ' ~ stage
+            ~ ' limit 1001)) as some_keys') -%}
     {%- endif -%}
     {%- set row = run_query('select ' ~ (expressions + hw_bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
     {%- set names = dict(zip(before, hw_prune_columns(settings))) -%}
@@ -30,13 +21,35 @@
     {%- set lies_there = ' and (' ~ hw_within_bounds(bounds[1:1 + before | length], names=names, is_parsed_again=true) ~ ' or '
         ~ hw_within_bounds(bounds[1 + before | length:], is_parsed_again=true) ~ ')' -%}
     {{ return({
-        'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int, 'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
+        'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int,
+        'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
         'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
-        'within': hw_within_bounds(bounds[:(keys + before) | length], 't', names), 'within_keys': hw_within_bounds(bounds[:keys | length], 't'),
+        'within': hw_within_bounds(bounds[:(keys + before) | length], 't', names),
+        'within_keys': hw_within_bounds(bounds[:keys | length], 't'),
         'stage_type': row['stage_type'], 'target_type': row['target_type'],
         'has_keys': adapter.has_keys(bounds[0], distinct, row['some_keys']) if is_replaceable else none,
         'lies_there': lies_there if before and is_replaceable else '',
     }) }}
+{% endmacro %}
+
+
+{#- The expressions that count and describe the rows of a change set. -#}
+{% macro hw_inspected(target, stage, keys, before, bounds) %}
+    {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and "
+        ~ hw_equals(keys, 't', 's')
+        ~ ' where ' ~ hw_within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ hw_within_bounds(bounds[keys | length:], 't')
+        ~ ') is not true)' -%}
+    {#- distinct keys beside other aggregates would make Spark keep all of those for each key: they are counted apart -#}
+    {{ return([
+        'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
+        "count_if(_operation = 'delete') as deleted",
+        '(select count(distinct struct(' ~ hw_quoted(keys) | join(', ') ~ ')) from ' ~ stage ~ ') as distinct_keys',
+        'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + '
+            ~ 'file.file_size), 0L) as bytes',
+        'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
+        'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',
+        (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
+    ]) }}
 {% endmacro %}
 
 
@@ -65,7 +78,8 @@
     {%- set shown = [] -%}
     {%- for key in hw_quoted(keys) -%}
         {%- set text = 'cast(' ~ key ~ ' as string)' -%}
-        {%- do shown.append("coalesce(if(typeof(" ~ key ~ ") = 'binary', concat('0x', hex(" ~ text ~ ')), regexp_replace(make_valid_utf8(left(' ~ text ~ ", 100)), '[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]', ' ')), 'None')") -%}
+        {%- do shown.append("coalesce(if(typeof(" ~ key ~ ") = 'binary', concat('0x', hex(" ~ text
+            ~ ')), regexp_replace(make_valid_utf8(left(' ~ text ~ ", 100)), '[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]', ' ')), 'None')") -%}
     {%- endfor -%}
     {{ return(shown) }}
 {% endmacro %}
@@ -117,7 +131,8 @@
 {% macro hw_one_row_a_key_sql(target, keys, sql) %}
     {%- set text = hw_repeated_keys_text(target, keys).split('%s') -%}
     {{ return(
-        'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ hw_quoted(keys) | join(', ') ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('
+        'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ hw_quoted(keys) | join(', ')
+            ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('
         ~ hw_literal(text[0]) ~ ", concat_ws(', ', " ~ hw_keys_as_text(keys) | join(', ') ~ '), ' ~ hw_literal(text[1]) ~ ')), true)'
     ) }}
 {% endmacro %}

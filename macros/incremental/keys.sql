@@ -37,12 +37,16 @@
         {%- endfor -%}
         {#- what is NULL in the table may be an empty text in the input -#}
         {%- set known = [] -%}
-        {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor -%}
-        {%- set of_keys = ' left semi join ' ~ keys ~ ' on ' ~ conditions | join(' and ') ~ ' where ' ~ hw_within_bounds(known, keyed, spec.key) -%}
+        {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}
+            {%- do known.append(bound) -%}
+        {%- endfor -%}
+        {%- set of_keys = ' left semi join ' ~ keys ~ ' on ' ~ conditions | join(' and ') ~ ' where '
+            ~ hw_within_bounds(known, keyed, spec.key) -%}
         {%- set rows = 'select _input.* from ' ~ hw_input_sql(spec) ~ ' as _input' -%}
         {%- if spec.via -%}
             {%- set via = '(select _via.* from ' ~ hw_via_sql(spec, affected) ~ ' as _via' ~ of_keys ~ ')' -%}
-            {%- do restricted.update({spec.text: '(' ~ rows ~ ' left semi join ' ~ via ~ ' as _via on ' ~ hw_equals(spec.on, '_input', '_via') ~ ')'}) -%}
+            {%- do restricted.update({spec.text: '(' ~ rows ~ ' left semi join ' ~ via ~ ' as _via on '
+                ~ hw_equals(spec.on, '_input', '_via') ~ ')'}) -%}
         {%- else -%}
             {%- do restricted.update({spec.text: '(' ~ rows ~ of_keys ~ ')'}) -%}
         {%- endif -%}

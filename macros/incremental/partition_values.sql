@@ -6,8 +6,10 @@
     {%- set columns = [] -%}
     {%- for column in hw_as_list(settings.get('partition_by')) -%}
         {%- set name = hw_quote(column) -%}
-        {%- do columns.append(name ~ ' = if(' ~ hw_is_kept(name) ~ ', ' ~ hw_as_stored_value(name) ~ ', raise_error(' ~ hw_literal(column ~ ' has a value that Delta cannot keep in a partition column: bytes that are no UTF-8, '
-            ~ "or a moment in the hour that the session's time zone has twice. Partition by another column, such as hex(" ~ column ~ ') or a date, or use cluster_by.') ~ '))') -%}
+        {%- do columns.append(name ~ ' = if(' ~ hw_is_kept(name) ~ ', ' ~ hw_as_stored_value(name) ~ ', raise_error('
+            ~ hw_literal(column ~ ' has a value that Delta cannot keep in a partition column: bytes that are no UTF-8, '
+            ~ "or a moment in the hour that the session's time zone has twice. Partition by another column, such as hex(" ~ column
+            ~ ') or a date, or use cluster_by.') ~ '))') -%}
     {%- endfor -%}
     {{ return('select * from (\n' ~ sql ~ '\n) |> set ' ~ columns | join(', ') if columns else sql) }}
 {% endmacro %}
@@ -16,7 +18,8 @@
 {#- Whether a partition's text, in the session's time zone, leads back to its value. -#}
 {% macro hw_is_kept(value) %}
     {%- set text = 'cast(' ~ value ~ ' as string)' -%}
-    {{ return('coalesce(is_valid_utf8(' ~ text ~ '), true) and (typeof(' ~ value ~ ") <> 'timestamp' or " ~ hw_moment_as_text(value) ~ ' <=> ' ~ hw_moment_as_text('try_cast(' ~ text ~ ' as timestamp)') ~ ')') }}
+    {{ return('coalesce(is_valid_utf8(' ~ text ~ '), true) and (typeof(' ~ value ~ ") <> 'timestamp' or " ~ hw_moment_as_text(value)
+        ~ ' <=> ' ~ hw_moment_as_text('try_cast(' ~ text ~ ' as timestamp)') ~ ')') }}
 {% endmacro %}
 
 
@@ -39,9 +42,12 @@
     to the other. Only where a run changes such a key; `sql` is the model's, as stored. -#}
 {% macro hw_refuse_joined_groups(target, stage, keys, look, sql, settings) %}
     {%- set nulls = [] -%}
-    {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}{%- do nulls.append(hw_quote(key) ~ ' is null') -%}{%- endfor -%}
+    {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}
+        {%- do nulls.append(hw_quote(key) ~ ' is null') -%}
+    {%- endfor -%}
     {%- if nulls -%}
         {%- set names = hw_quoted(keys) | join(', ') -%}
-        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ') ~ ' group by ' ~ names ~ ' having count(*) > 1') -%}
+        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ')
+            ~ ' group by ' ~ names ~ ' having count(*) > 1') -%}
     {%- endif -%}
 {% endmacro %}

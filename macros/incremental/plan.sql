@@ -8,7 +8,8 @@
     {%- for spec in inputs if spec.kind == 'affected' -%}
         {%- do spec.update({'stored': hw_partitions_among(spec.key, settings), 'read': adapter.columns_read(spec.source, inputs)}) -%}
     {%- endfor -%}
-    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none, 'interrupted': none, 'seen': none,
+    {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
+        'interrupted': none, 'seen': none,
         'same_sql': false} -%}
     {%- set decision = adapter.plan_of_request(
         exists=exists, is_empty=flags.EMPTY, is_sample=inputs | selectattr('version', 'none') | list | length > 0, full_refresh=full_refresh
@@ -19,7 +20,8 @@
     {%- set state = hw_applied_state(relation) -%}
     {%- do plan.update({'holds': state.inputs, 'detail': state.detail}) -%}
     {%- set decision = adapter.plan_of_state(
-        inputs=state.inputs, built_by=state.sql, would_be_built_by=hw_built_by(sql, settings), partitions=hw_as_names(state.detail['partitionColumns']),
+        inputs=state.inputs, built_by=state.sql, would_be_built_by=hw_built_by(sql, settings),
+        partitions=hw_as_names(state.detail['partitionColumns']),
         clustering=hw_as_names(state.detail['clusteringColumns']), partition_by=hw_as_list(settings.get('partition_by'))
     ) -%}
     {%- if decision -%}
@@ -51,7 +53,8 @@
     {%- endif -%}
     {%- set decision = adapter.plan_of_changes(plan.rows) -%}
     {%- if not decision -%}
-        {%- set share = hw_hook(adapter.strategy_of(settings), 'share_changed')(relation, sql, plan, settings) if adapter.is_worth_asking(plan.rows) else none -%}
+        {%- set share = hw_hook(adapter.strategy_of(settings), 'share_changed')(relation, sql, plan, settings)
+            if adapter.is_worth_asking(plan.rows) else none -%}
         {%- if share and share.gap -%}
             {%- do hw_fail_on_gap(relation, share.gap, settings) -%}
             {{ return(dict(plan, reason=share.gap)) }}
@@ -89,5 +92,6 @@
 {% macro hw_columns_of_full_refresh(sql, settings) %}
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set given = adapter.get_column_schema_from_query(sql) -%}
-    {{ return(adapter.get_column_schema_from_query(hw_full_refresh_sql(strategy, sql, settings, given)) if strategy.adds_columns else given) }}
+    {{ return(adapter.get_column_schema_from_query(hw_full_refresh_sql(strategy, sql, settings, given)) if strategy.adds_columns
+        else given) }}
 {% endmacro %}

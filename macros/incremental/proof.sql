@@ -4,7 +4,8 @@
     {%- set settings = node.config -%}
     {%- set state = hw_applied_state(relation) -%}
     {%- if state.sql is none or state.inputs is none -%}
-        {{ exceptions.raise_compiler_error(relation ~ ' was not built by a strategy that follows change feeds: equals_full_refresh has nothing to compare it with') }}
+        {{ exceptions.raise_compiler_error(relation ~ ' was not built by a strategy that follows change feeds: '
+            ~ 'equals_full_refresh has nothing to compare it with') }}
     {%- endif -%}
     {%- set sql = hw_at_versions(state.sql, state.inputs) -%}
     {%- set columns = adapter.get_columns_in_relation(relation) -%}
@@ -29,7 +30,8 @@ group by {{ names }} having sum(_balance) <> 0
 
 
 {% macro hw_model_of(relation) %}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.schema == relation.schema and node.alias == relation.identifier -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.schema == relation.schema
+        and node.alias == relation.identifier -%}
         {{ return(node) }}
     {%- endfor -%}
     {{ exceptions.raise_compiler_error(relation ~ ' is not a model of this project') }}

@@ -47,7 +47,7 @@
 {% endmacro %}
 
 
-{#- Stages the rows of a table with expectations. Returns what the audit says of them. -#}
+{#- Stages the rows of a table with expectations. Returns what the audit step says of them. -#}
 {% macro hw_stage_table(target, stage, rows, columns, settings) %}
     {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
     {%- do hw_create_staging_table(stage, marked | replace('%s', rows)) -%}

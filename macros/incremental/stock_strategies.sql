@@ -3,16 +3,7 @@
     name overwrite each other in a shared session), keys are compared null-safe and quoted, nothing is set on the session, and merges
     take the conditions that dbt-databricks users know. -#}
 {% macro hw_run_stock_strategy(strategy) %}
-    {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.strategy_names() -%}
-    {%- if strategy not in allowed -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy ~ "': allowed are " ~ allowed | join(', ')) }}
-    {%- endif -%}
-    {%- if config.get('file_format') != 'delta' -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has file_format ' ~ config.get('file_format') ~ ': incremental models are Delta tables, set file_format: delta') }}
-    {%- endif -%}
-    {%- if strategy == 'microbatch' and not config.get('partition_by') -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has incremental_strategy microbatch and no partition_by: a batch replaces the partitions of its period, so partition by a column of the grain of batch_size') }}
-    {%- endif -%}
+    {%- do hw_check_stock_strategy(strategy) -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
@@ -39,6 +30,24 @@
     {%- do persist_docs(target, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}
+{% endmacro %}
+
+
+{% macro hw_check_stock_strategy(strategy) %}
+    {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.strategy_names() -%}
+    {%- if strategy not in allowed -%}
+        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy
+            ~ "': allowed are " ~ allowed | join(', ')) }}
+    {%- endif -%}
+    {%- if config.get('file_format') != 'delta' -%}
+        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has file_format '
+            ~ config.get('file_format') ~ ': incremental models are Delta tables, set file_format: delta') }}
+    {%- endif -%}
+    {%- if strategy == 'microbatch' and not config.get('partition_by') -%}
+        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has incremental_strategy '
+            ~ 'microbatch and no partition_by: a batch replaces the partitions of its period, so partition by a column of the '
+            ~ 'grain of batch_size') }}
+    {%- endif -%}
 {% endmacro %}
 
 
@@ -75,11 +84,15 @@
     {%- endif -%}
     {%- if not config.get('skip_not_matched_step') -%}
         {%- set unwanted = ['not coalesce(' ~ config.get('delete_condition') ~ ', false)'] if config.get('delete_condition') else [] -%}
-        {%- set when = ([config.get('not_matched_condition')] if config.get('not_matched_condition') else []) + (unwanted if 'DBT_INTERNAL_DEST' not in (config.get('delete_condition') or '') else []) -%}
+        {%- set when = ([config.get('not_matched_condition')] if config.get('not_matched_condition') else []) + (unwanted
+            if 'DBT_INTERNAL_DEST' not in (config.get('delete_condition') or '') else []) -%}
         {%- do clauses.append('when not matched' ~ (' and ' ~ when | join(' and ') if when else '') ~ ' then insert *') -%}
     {%- endif -%}
     {%- if config.get('not_matched_by_source_action') == 'delete' -%}
-        {%- do clauses.append('when not matched by source' ~ (' and ' ~ config.get('not_matched_by_source_condition') if config.get('not_matched_by_source_condition') else '') ~ ' then delete') -%}
+        {%- do clauses.append('when not matched by source'
+            ~ (' and ' ~ config.get('not_matched_by_source_condition') if config.get('not_matched_by_source_condition') else '')
+            ~ ' then delete') -%}
     {%- endif -%}
-    {{ return('merge into ' ~ target ~ ' as DBT_INTERNAL_DEST using ' ~ stage ~ ' as DBT_INTERNAL_SOURCE\non ' ~ conditions | join(' and ') ~ '\n' ~ clauses | join('\n')) }}
+    {{ return('merge into ' ~ target ~ ' as DBT_INTERNAL_DEST using ' ~ stage ~ ' as DBT_INTERNAL_SOURCE\non '
+        ~ conditions | join(' and ') ~ '\n' ~ clauses | join('\n')) }}
 {% endmacro %}

@@ -1,28 +1,32 @@
-{#- What a strategy is made of: the hooks in strategies/<name>.sql, `hw_<name>__<hook>`. The list of strategies, and what is the same for several of
-    them, is scripts/headwaters/incremental/strategies.py. A hook that a strategy does not have is the one of strategies/default.sql. No hook
-    but `check`, `before_replace` and `inspect` runs a statement, unless it says so.
+{#- What a strategy is made of: the hooks in strategies/<name>.sql, `hw_<name>__<hook>`. The list of strategies, and what is
+    the same for several of them, is scripts/headwaters/incremental/strategies.py. A hook that a strategy does not have is the
+    one of strategies/default.sql. No hook runs a statement, unless it says so.
 
-    full_refresh_sql(sql, settings, columns)    SQL of the whole table; columns: what the model's SQL gives
+    full_refresh_sql(sql, settings, columns)
+        SQL of the whole table; columns: what the model's SQL gives
     change_set_sql(target, sql, plan, settings, columns, bounds)
-                                                what an incremental run changes in the target: the target's columns and `_operation` (`insert`, `update`
-                                                or `delete`), one row a key; columns: the target's
-    affected_keys_sql(sql, plan, settings)      keys that are recomputed, as rows of affected_key_columns; none where nothing is
-    affected_key_columns(plan, settings)
-    changed_rows_sql(spec, range)               every changed row of an input, to try the SQL with
+        what an incremental run changes in the target: the target's columns and `_operation` (`insert`, `update` or `delete`),
+        one row a key; columns: the target's
+    affected_keys_sql(sql, plan, settings), affected_key_columns(plan, settings)
+        the keys that are recomputed, as rows of these columns; none where nothing is recomputed
+    changed_rows_sql(spec, range)
+        every changed row of an input, to try the SQL with
     share_changed(relation, sql, plan, settings)
-                                                how much of a full refresh an incremental run would do again: part, whole, what (their name), and above:
-                                                the share above which a replacement is cheaper; or gap
-    check(where, sql, inputs, settings)         refuses models that the strategy cannot maintain, by their text
-    tried_rows(inputs, settings)                the input whose rows a model is tried with before it builds its first table, and `half`, by which
-                                                they are divided; none where there is nothing to try
-    differences_sql(sql, inputs, spec, settings, columns, sample)
-                                                one row; each column that is not 0 or false is a reason to refuse, which difference_text gives
-    difference_text(target, spec, name)
+        how much of a full refresh an incremental run would do again: part, whole, what (their name), and above, the share above
+        which a replacement is cheaper; or gap
+    check(where, sql, inputs, settings)
+        refuses models that the strategy cannot maintain, by their text
+    tried_rows(inputs, settings)
+        the input whose rows a model is tried with before it builds its first table (`spec`), and `half`, by which they are
+        divided; none where there is nothing to try
+    differences_sql(sql, inputs, spec, settings, columns, sample), difference_text(target, spec, name)
+        one row; each column that is not 0 or false is a reason to refuse, which the text gives
     facts_before_staging(target, sql, plan, settings)
-                                                one statement before the change set is staged: bounds, same_columns, gap
-    inspect(target, stage, keys, look, sql, settings)
-    before_replace(target, plan, settings)
-    state_properties(inputs)                    what else the table says of itself -#}
+        what one statement tells before the change set is staged: bounds, same_columns, gap
+    inspect(target, stage, keys, look, sql, settings), before_replace(target, plan, settings)
+        refuse what may not be written
+    state_properties(inputs)
+        what else the table says of itself -#}
 
 {% macro hw_hook(strategy, name) %}
     {{ return(context.get('hw_' ~ strategy.name ~ '__' ~ name) or context['hw_default__' ~ name]) }}

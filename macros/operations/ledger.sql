@@ -5,8 +5,10 @@
     DETAIL, or none. -#}
 {% macro hw_begin_operation(operation, table, reason, arguments, version, detail, undo) %}
     {%- set record = {
-        'id': local_md5(invocation_id ~ operation ~ table)[:12], 'operation': operation, 'table': table, 'reason': reason, 'user': hw_invoked_by(),
-        'arguments': tojson(arguments, sort_keys=true), 'version': version, 'files': detail['numFiles'] if detail else none, 'bytes': detail['sizeInBytes'] if detail else none, 'undo': undo,
+        'id': local_md5(invocation_id ~ operation ~ table)[:12], 'operation': operation, 'table': table, 'reason': reason,
+        'user': hw_invoked_by(),
+        'arguments': tojson(arguments, sort_keys=true), 'version': version, 'files': detail['numFiles'] if detail else none,
+        'bytes': detail['sizeInBytes'] if detail else none, 'undo': undo,
     } -%}
     {%- do hw_operations_table() -%}
     {%- do hw_record_operation(record, 'started', none) -%}
@@ -23,7 +25,8 @@
 
 {#- Every commit from now on says who, when and why (userMetadata of DESCRIBE HISTORY), until `hw_finish_operation`. -#}
 {% macro hw_sign_commits(record) %}
-    {%- set text = tojson({'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason, 'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}, sort_keys=true) -%}
+    {%- set text = tojson({'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason,
+        'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}, sort_keys=true) -%}
     {#- what SET, or Spark's replacing of ${names}, would take for its own -#}
     {%- set safe = text | replace('`', '\\u0060') | replace(';', '\\u003b') | replace('$', '\\u0024') -%}
     {%- do run_query('set `spark.databricks.delta.commitInfo.userMetadata` = `' ~ safe ~ '`') -%}
@@ -32,9 +35,14 @@
 
 {% macro hw_record_operation(record, state, version_after) %}
     {%- set values = [] -%}
-    {%- for text in [record.id, state, record.operation, record.table, record.user, record.reason, record.arguments] -%}{%- do values.append(hw_literal(text)) -%}{%- endfor -%}
-    {%- for number in [record.version, version_after, record.files, record.bytes] -%}{%- do values.append('null' if number is none else number | string) -%}{%- endfor -%}
-    {%- do run_query('insert into ' ~ hw_operations_name() ~ ' select current_timestamp(), ' ~ values | join(', ') ~ ', ' ~ ('null' if record.undo is none else hw_literal(record.undo)) ~ ', ' ~ hw_literal(invocation_id)) -%}
+    {%- for text in [record.id, state, record.operation, record.table, record.user, record.reason, record.arguments] -%}
+        {%- do values.append(hw_literal(text)) -%}
+    {%- endfor -%}
+    {%- for number in [record.version, version_after, record.files, record.bytes] -%}
+        {%- do values.append('null' if number is none else number | string) -%}
+    {%- endfor -%}
+    {%- do run_query('insert into ' ~ hw_operations_name() ~ ' select current_timestamp(), ' ~ values | join(', ') ~ ', '
+        ~ ('null' if record.undo is none else hw_literal(record.undo)) ~ ', ' ~ hw_literal(invocation_id)) -%}
 {% endmacro %}
 
 
@@ -47,9 +55,13 @@
     {%- set schema = hw_ops_schema() | trim -%}
     {%- if adapter.get_relation(none, schema, 'operations') is not none -%}{{ return(none) }}{%- endif -%}
     {%- do run_query('create schema if not exists ' ~ hw_quote(schema)) -%}
-    {%- do run_query('create table if not exists ' ~ hw_operations_name() ~ " (at timestamp comment 'When this was written, UTC.', operation_id string comment 'The same in the two rows of an operation.', "
-        ~ "state string comment 'started, and then done, or failed where the operation went on with other tables.', operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', version_before bigint, version_after bigint, "
-        ~ "files bigint comment 'Of the table, before.', bytes bigint comment 'Of the table, before.', undo string, invocation_id string) using delta comment 'One row per operation and state.'") -%}
+    {%- do run_query('create table if not exists ' ~ hw_operations_name() ~ " (at timestamp comment 'When this was written, "
+        ~ "UTC.', operation_id string comment 'The same in the two rows of an operation.', "
+        ~ "state string comment 'started, and then done, or failed where the operation continued with other tables.', "
+        ~ "operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', "
+        ~ "version_before bigint, version_after bigint, "
+        ~ "files bigint comment 'Of the table, before.', bytes bigint comment 'Of the table, before.', undo string, "
+        ~ "invocation_id string) using delta comment 'One row per operation and state.'") -%}
 {% endmacro %}
 
 

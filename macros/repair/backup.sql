@@ -6,7 +6,8 @@
     {%- set wanted = target.version if version is none else hw_version_of('backup', target.relation, version, none) -%}
     {%- set lasts = hw_milliseconds_of(expires) -%}
     {%- if lasts is none -%}
-        {{ exceptions.raise_compiler_error("backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
+        {{ exceptions.raise_compiler_error("backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
+            ~ "Nothing was changed.") }}
     {%- endif -%}
     {%- set identifier = target.identifier ~ '_version_' ~ wanted -%}
     {%- set copy = hw_quoted_name(target.schema, identifier) -%}
@@ -14,18 +15,26 @@
         {{ exceptions.raise_compiler_error('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' exists already. Nothing was changed.') }}
     {%- endif -%}
     {%- set until = (run_started_at + modules.datetime.timedelta(milliseconds=lasts)).strftime('%Y-%m-%dT%H:%M:%SZ') -%}
-    {%- set properties = {'headwaters.backup.of': target.name, 'headwaters.backup.version': wanted, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason} -%}
+    {%- set properties = {'headwaters.backup.of': target.name, 'headwaters.backup.version': wanted, 'headwaters.backup.expires': until,
+        'headwaters.backup.reason': reason} -%}
     {%- set source = target.relation ~ ' version as of ' ~ wanted -%}
     {%- set partitioned = hw_as_names(target.detail['partitionColumns']) -%}
     {%- set clustered = hw_as_names(target.detail['clusteringColumns']) -%}
-    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties (' ~ hw_assignments(dict(properties, **dict(hw_clone_note(target.found, wanted), **{'headwaters.inputs': 'null', 'headwaters.pending': 'null'}))) ~ ')') if shallow else (
-        'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ hw_quoted(partitioned) | join(', ') ~ ')' if partitioned else '') ~ (' cluster by (' ~ hw_quoted(clustered) | join(', ') ~ ')' if clustered else '')
+    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties ('
+        ~ hw_assignments(dict(properties, **dict(hw_clone_note(target.found, wanted),
+        **{'headwaters.inputs': 'null', 'headwaters.pending': 'null'}))) ~ ')') if shallow else (
+        'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ hw_quoted(partitioned) | join(', ') ~ ')' if partitioned
+            else '') ~ (' cluster by (' ~ hw_quoted(clustered) | join(', ') ~ ')' if clustered else '')
         ~ ' tblproperties (' ~ hw_assignments(properties) ~ ') as select * from ' ~ source) -%}
     {%- set rows = run_query('select count(*) as rows from ' ~ source).rows[0]['rows'] -%}
-    {%- set plan = [hw_target_line(target, rows), '  + ' ~ target.schema ~ '.' ~ identifier ~ ': version ' ~ wanted ~ ' until ' ~ until ~ (', over the same files' if shallow else '')] -%}
+    {%- set plan = [hw_target_line(target, rows), '  + ' ~ target.schema ~ '.' ~ identifier ~ ': version ' ~ wanted ~ ' until ' ~ until
+        ~ (', over the same files' if shallow else '')] -%}
     {%- if not hw_proceed('backup', plan, dry_run) -%}{{ return(none) }}{%- endif -%}
-    {%- set record = hw_begin_operation('backup', target.name, reason, {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table ' ~ copy) -%}
+    {%- set record = hw_begin_operation('backup', target.name, reason,
+        {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table '
+            ~ copy) -%}
     {%- do run_query(statement) -%}
     {%- do hw_finish_operation(record, target.version) -%}
-    {{ print('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' has version ' ~ wanted ~ ' of ' ~ target.name ~ ' until ' ~ until ~ '; undo:\n  drop table ' ~ copy ~ ';') }}
+    {{ print('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' has version ' ~ wanted ~ ' of ' ~ target.name ~ ' until ' ~ until
+        ~ '; undo:\n  drop table ' ~ copy ~ ';') }}
 {% endmacro %}

@@ -3,16 +3,19 @@
     {%- set target = hw_target('delete_where', table) -%}
     {%- set found = hw_matched('delete_where', target, predicate, allow_all) -%}
     {%- if not found.matched -%}
-        {{ exceptions.raise_compiler_error('delete_where: no row of ' ~ target.name ~ ' is taken by ' ~ predicate ~ '. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error('delete_where: no row of ' ~ target.name ~ ' is taken by ' ~ predicate
+            ~ '. Nothing was changed.') }}
     {%- endif -%}
     {%- set lines = [
         hw_target_line(target, found.rows),
         '  - ' ~ found.matched ~ ' rows: ' ~ found.whole ~ ' files go as a whole, ' ~ found.parts ~ ' lose rows',
     ] -%}
     {%- if target.node and target.node.resource_type == 'model' -%}
-        {%- do lines.append('  a rebuild of ' ~ target.name ~ ' would bring them back: what should be gone for good is deleted from its inputs') -%}
+        {%- do lines.append('  a rebuild of ' ~ target.name ~ ' would bring them back: what should be gone for good is '
+            ~ 'deleted from its inputs') -%}
     {%- endif -%}
     {%- if hw_proceed('delete_where', lines + hw_followers_line(target), dry_run) -%}
-        {%- do hw_run_operation('delete_where', target, reason, {'predicate': predicate}, ['delete from ' ~ target.relation ~ ' where ' ~ predicate]) -%}
+        {%- do hw_run_operation('delete_where', target, reason, {'predicate': predicate},
+            ['delete from ' ~ target.relation ~ ' where ' ~ predicate]) -%}
     {%- endif -%}
 {% endmacro %}

@@ -5,11 +5,13 @@
     {%- set target = hw_target('drop', table) -%}
     {%- set lasts = hw_milliseconds_of(expires) -%}
     {%- if lasts is none -%}
-        {{ exceptions.raise_compiler_error("drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. Nothing was changed.") }}
+        {{ exceptions.raise_compiler_error("drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
+            ~ "Nothing was changed.") }}
     {%- endif -%}
     {%- set dependents = hw_dependents(target) -%}
     {%- if dependents -%}
-        {{ exceptions.raise_compiler_error('drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ') ~ '. Remove what depends on it first. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error('drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ')
+            ~ '. Remove what depends on it first. Nothing was changed.') }}
     {%- endif -%}
     {%- set aside = target.identifier ~ '__dropped_' ~ run_started_at.strftime('%Y%m%d%H%M%S') -%}
     {%- set moved = hw_quoted_name(target.schema, aside) -%}
@@ -18,9 +20,13 @@
     {%- set lines = [hw_target_line(target, rows), '  - set aside as ' ~ target.schema ~ '.' ~ aside ~ ' until ' ~ until] -%}
     {%- if hw_proceed('drop', lines, dry_run) -%}
         {%- set notes = ['headwaters.backup.of', 'headwaters.backup.version', 'headwaters.backup.expires', 'headwaters.backup.reason'] -%}
-        {%- set undo = 'alter table ' ~ moved ~ ' rename to ' ~ target.relation ~ ';\n  alter table ' ~ target.relation ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')" -%}
-        {%- set record = hw_begin_operation('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail, undo) -%}
-        {%- do run_query(hw_set_properties_sql(target.relation, {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version, 'headwaters.backup.expires': until, 'headwaters.backup.reason': reason})) -%}
+        {%- set undo = 'alter table ' ~ moved ~ ' rename to ' ~ target.relation ~ ';\n  alter table ' ~ target.relation
+            ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')" -%}
+        {%- set record = hw_begin_operation('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail,
+            undo) -%}
+        {%- do run_query(hw_set_properties_sql(target.relation,
+            {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version, 'headwaters.backup.expires': until,
+            'headwaters.backup.reason': reason})) -%}
         {%- do run_query('alter table ' ~ target.relation ~ ' rename to ' ~ moved) -%}
         {%- do hw_finish_operation(record, target.version + 1) -%}
         {{ print('drop: done; undo:\n  ' ~ undo ~ ';') }}
@@ -32,16 +38,22 @@
     shallow clones, and the tables that follow it. -#}
 {% macro hw_dependents(target) %}
     {%- set dependents = [] -%}
-    {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
+    {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node
+        and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
         {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
     {%- endfor -%}
-    {%- for source in graph.sources.values() if hw_setting(source.config, 'stream') and source.schema == target.schema and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
+    {%- for source in graph.sources.values() if hw_setting(source.config, 'stream') and source.schema == target.schema
+        and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
         {%- do dependents.append('the stream ' ~ source.name ~ ', which writes it') -%}
     {%- endfor -%}
-    {%- for source in hw_streams_from(target.detail['location']) -%}{%- do dependents.append('the stream ' ~ source.name ~ ', which reads it') -%}{%- endfor -%}
+    {%- for source in hw_streams_from(target.detail['location']) -%}
+        {%- do dependents.append('the stream ' ~ source.name ~ ', which reads it') -%}
+    {%- endfor -%}
     {%- set states = hw_states_of_all({}) -%}
     {%- for clone in hw_clones_of(target, states) -%}{%- do dependents.append('shallow clone ' ~ clone.name) -%}{%- endfor -%}
     {%- set ours = hw_followers(target) -%}
-    {%- for other in hw_readers_of(target, states) if other not in ours -%}{%- do dependents.append(other ~ ', which follows it') -%}{%- endfor -%}
+    {%- for other in hw_readers_of(target, states) if other not in ours -%}
+        {%- do dependents.append(other ~ ', which follows it') -%}
+    {%- endfor -%}
     {{ return(dependents) }}
 {% endmacro %}

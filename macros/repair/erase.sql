@@ -7,10 +7,12 @@
     {%- if not dry_run -%}{%- do hw_require_reason('erase', reason) -%}{%- endif -%}
     {%- set wanted = hw_subject_of_erasure(subject) -%}
     {%- if reason and wanted.erasure.is_told(reason) -%}
-        {{ exceptions.raise_compiler_error('erase: the reason names the person, and it is kept: name the request instead. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error('erase: the reason names the person, and it is kept: name the request instead. '
+            ~ 'Nothing was changed.') }}
     {%- endif -%}
     {%- for mark in keep if not modules.re.fullmatch('[0-9a-f]{12,64}', mark) -%}
-        {{ exceptions.raise_compiler_error('erase: keep has ' ~ tojson(mark) ~ ', which is no SHA-256 of a record: write 12 to 64 of its digits, as the plan shows them. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error('erase: keep has ' ~ tojson(mark) ~ ', which is no SHA-256 of a record: write 12 '
+            ~ 'to 64 of its digits, as the plan shows them. Nothing was changed.') }}
     {%- endfor -%}
     {%- set places = hw_places_of(wanted) -%}
     {%- do hw_refuse_interrupted_streams(places, wanted) -%}
@@ -20,11 +22,13 @@
     {%- set beside = hw_files_beside_tables(places, wanted, wanted.columns) -%}
     {{ print((hw_rows_report(places, wanted) + beside.lines) | join('\n')) }}
     {%- if direct and dry_run -%}
-        {{ print('erase: a dry run, nothing was changed; dry_run: false and a reason delete the rows of ' ~ direct | map(attribute='name') | join(', ')) }}
+        {{ print('erase: a dry run, nothing was changed; dry_run: false and a reason delete the rows of '
+            ~ direct | map(attribute='name') | join(', ')) }}
     {%- elif direct -%}
         {%- do hw_erase_rows(direct, wanted, reason) -%}
     {%- elif waiting -%}
-        {{ print('erase: nothing was changed; `dbt run` propagates the deletion to ' ~ waiting | map(attribute='name') | join(', ') ~ ', then run erase again') }}
+        {{ print('erase: nothing was changed; `dbt run` propagates the deletion to ' ~ waiting | map(attribute='name') | join(', ')
+            ~ ', then run erase again') }}
     {%- else -%}
         {%- if not hw_was_erased(wanted) -%}{%- do hw_refuse_unknown(places, wanted, keep) -%}{%- endif -%}
         {%- do hw_prove_erasure(places, wanted, reason, dry_run, keep, beside) -%}
@@ -38,10 +42,12 @@
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
         {%- if hw_as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
-            {{ exceptions.raise_compiler_error('erase: ' ~ place.name ~ ' has column mapping: the columns of its files have other names, so that they cannot be searched here. Nothing was changed.') }}
+            {{ exceptions.raise_compiler_error('erase: ' ~ place.name ~ ' has column mapping: the columns of its files have '
+                ~ 'other names, so that they cannot be searched here. Nothing was changed.') }}
         {%- endif -%}
         {%- set condition = hw_has_value(place.columns, '(select _headwaters_value from headwaters_erased)') -%}
-        {%- set told = run_query('select count(*) as rows from ' ~ place.relation ~ ' where ' ~ condition).rows[0]['rows'] | int if place.columns else 0 -%}
+        {%- set told = run_query('select count(*) as rows from ' ~ place.relation ~ ' where ' ~ condition).rows[0]['rows'] | int
+            if place.columns else 0 -%}
         {%- set decided = wanted.erasure.rows(place.relation, condition, place.texts, keep) -%}
         {%- do place.update({'told': told, 'rows': told + decided.rows, 'hashes': decided.hashes, 'undecided': decided.undecided}) -%}
     {%- endfor -%}
@@ -50,15 +56,19 @@
 
 {% macro hw_rows_report(places, wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
-    {%- set lines = ['erase: ' ~ wanted.kind ~ (' with keyed hash ' ~ digest[:12] ~ '…' if digest else '') ~ ', in ' ~ places | length ~ ' tables'] -%}
+    {%- set lines = ['erase: ' ~ wanted.kind ~ (' with keyed hash ' ~ digest[:12] ~ '…' if digest else '') ~ ', in ' ~ places | length
+        ~ ' tables'] -%}
     {%- for place in places -%}
-        {%- do lines.append('  ' ~ ('-' if place.rows else ' ') ~ ' ' ~ place.name ~ ': ' ~ place.rows ~ ' rows' ~ (' (follows its inputs: dbt run)' if place.follows and place.rows else '')) -%}
+        {%- do lines.append('  ' ~ ('-' if place.rows else ' ') ~ ' ' ~ place.name ~ ': ' ~ place.rows ~ ' rows'
+            ~ (' (follows its inputs: dbt run)' if place.follows and place.rows else '')) -%}
         {%- for mark, sql in place.undecided.items() -%}
-            {%- do lines.append('  ? ' ~ place.name ~ ': a record mentions the value and cannot be parsed: sha2(' ~ sql ~ ", 256) = '" ~ mark ~ "'") -%}
+            {%- do lines.append('  ? ' ~ place.name ~ ': a record mentions the value and cannot be parsed: sha2(' ~ sql ~ ", 256) = '"
+                ~ mark ~ "'") -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- if places | selectattr('undecided') | list -%}
-        {%- do lines.append("  ? not decidable here: read each, and either delete it (delete_where with the condition shown), or list it in keep: ['…'] if it is another's") -%}
+        {%- do lines.append("  ? not decidable here: read each, and either delete it (delete_where with the condition shown), "
+            ~ "or list it in keep: ['…'] if it is another's") -%}
     {%- endif -%}
     {{ return(lines) }}
 {% endmacro %}
@@ -68,7 +78,8 @@
 {% macro hw_was_erased(wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
     {%- if not digest or adapter.get_relation(none, hw_ops_schema() | trim, 'operations') is none -%}{{ return(false) }}{%- endif -%}
-    {{ return(run_query('select 1 from ' ~ hw_operations_name() ~ " where operation = 'erase' and arguments like '%" ~ digest ~ "%' limit 1").rows | length > 0) }}
+    {{ return(run_query('select 1 from ' ~ hw_operations_name() ~ " where operation = 'erase' and arguments like '%" ~ digest
+        ~ "%' limit 1").rows | length > 0) }}
 {% endmacro %}
 
 
@@ -76,10 +87,13 @@
 {% macro hw_refuse_unknown(places, wanted, keep) %}
     {%- set found = namespace(any=false) -%}
     {%- for place in places if not found.any -%}
-        {%- set found.any = place.undecided | length > 0 or wanted.erasure.data_files(place.detail['location'], place.columns, place.texts, keep).found > 0 -%}
+        {%- set found.any = place.undecided | length > 0
+            or wanted.erasure.data_files(place.detail['location'], place.columns, place.texts, keep).found > 0 -%}
     {%- endfor -%}
     {%- if not found.any -%}
-        {{ exceptions.raise_compiler_error('erase: no table has this ' ~ wanted.kind ~ ', in no row and in no file' ~ (' (there is no table of the project in this lake)' if not places else '') ~ '; nothing was changed. Is the value written as it is in the tables?') }}
+        {{ exceptions.raise_compiler_error('erase: no table has this ' ~ wanted.kind ~ ', in no row and in no file'
+            ~ (' (there is no table of the project in this lake)' if not places else '') ~ '; nothing was changed. Is the '
+            ~ 'value written as it is in the tables?') }}
     {%- endif -%}
 {% endmacro %}
 
@@ -91,19 +105,25 @@
     {%- for place in places -%}
         {%- do hw_refuse_pending('erase', place.name, place.detail['properties']) -%}
         {%- set version = hw_newest_commit(place.relation).version -%}
-        {%- set record = hw_begin_operation('erase', place.name, reason, {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'rows': place.rows}, version, place.detail, hw_restore_sql(place.relation, version)) -%}
+        {%- set record = hw_begin_operation('erase', place.name, reason,
+            {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'rows': place.rows}, version, place.detail,
+            hw_restore_sql(place.relation, version)) -%}
         {#- joined, since a DELETE writes its condition, with the value in it, into the commit, and knows no subqueries -#}
         {%- if place.told -%}
-            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased as s on ' ~ hw_has_value(place.columns, 's._headwaters_value') ~ ' when matched then delete') -%}
+            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased as s on '
+                ~ hw_has_value(place.columns, 's._headwaters_value') ~ ' when matched then delete') -%}
         {%- endif -%}
         {%- if place.hashes -%}
             {%- do wanted.erasure.stage(place.hashes) -%}
-            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased_rows as s on ' ~ wanted.erasure.hash_of(place.texts) ~ ' = s._headwaters_hash when matched then delete') -%}
+            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased_rows as s on '
+                ~ wanted.erasure.hash_of(place.texts) ~ ' = s._headwaters_hash when matched then delete') -%}
         {%- endif -%}
         {%- do record.update({'undo': hw_undo_of(record, place.relation)}) -%}
         {%- do hw_finish_operation(record, hw_newest_commit(place.relation).version) -%}
         {%- do undo.append(record.undo) -%}
     {%- endfor -%}
     {%- do run_query('reset `spark.databricks.delta.merge.deletionVectors.persistent`') -%}
-    {{ print('erase: deleted from ' ~ places | map(attribute='name') | join(', ') ~ '; rows written since are taken back too by its undo:\n  ' ~ undo | join(';\n  ') ~ ';\nnow `dbt run`, then run erase again: it removes the files and searches what is left') }}
+    {{ print('erase: deleted from ' ~ places | map(attribute='name') | join(', ') ~ '; rows written since are taken back too '
+        ~ 'by its undo:\n  ' ~ undo | join(';\n  ') ~ ';\nnow `dbt run`, then run erase again: it removes the files and '
+        ~ 'searches what is left') }}
 {% endmacro %}

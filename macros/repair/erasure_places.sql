@@ -10,21 +10,26 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- if subject is not mapping or subject | length != 1 -%}
-        {{ exceptions.raise_compiler_error('erase: subject must name one column or kind, and where its value is, such as {account_id: {env: SUBJECT}}. Kinds of personal data: ' ~ kinds | sort | join(', ') ~ '.') }}
+        {{ exceptions.raise_compiler_error('erase: subject must name one column or kind, and where its value is, such as '
+            ~ '{account_id: {env: SUBJECT}}. Kinds of personal data: ' ~ kinds | sort | join(', ') ~ '.') }}
     {%- endif -%}
     {%- set given = subject | first -%}
     {%- set found = [] -%}
     {%- for kind, columns in kinds.items() if given == kind or given in columns -%}{%- do found.append(kind) -%}{%- endfor -%}
     {%- if found | length != 1 -%}
-        {{ exceptions.raise_compiler_error('erase: ' ~ tojson(given) ~ ' ' ~ ('is the name of columns of ' ~ found | sort | join(' and of ') ~ ': name the kind' if found else 'is no kind of personal data and no column of one')
+        {{ exceptions.raise_compiler_error('erase: ' ~ tojson(given) ~ ' '
+            ~ ('is the name of columns of ' ~ found | sort | join(' and of ') ~ ': name the kind' if found
+            else 'is no kind of personal data and no column of one')
             ~ '. Columns declare theirs in meta.pii: ' ~ kinds | sort | join(', ') ~ '. Nothing was changed.') }}
     {%- endif -%}
-    {{ return({'kind': found[0], 'columns': kinds[found[0]], 'erasure': adapter.erasure(found[0], given, subject[given], kinds[found[0]])}) }}
+    {{ return({'kind': found[0], 'columns': kinds[found[0]],
+        'erasure': adapter.erasure(found[0], given, subject[given], kinds[found[0]])}) }}
 {% endmacro %}
 
 
 {% macro hw_nodes_of_tables() %}
-    {{ return(graph.nodes.values() | list + graph.sources.values() | list | selectattr('resource_type', 'in', ['model', 'seed', 'source']) | list) }}
+    {{ return(graph.nodes.values() | list + graph.sources.values() | list
+        | selectattr('resource_type', 'in', ['model', 'seed', 'source']) | list) }}
 {% endmacro %}
 
 
@@ -48,17 +53,23 @@
     {%- for name, its in nodes.items() -%}
         {%- set relation = hw_delta_table(its.node.schema, its.node.identifier or its.node.alias, its.node, schemas) -%}
         {%- set held = hw_columns_of_table(relation) if relation else dict.fromkeys(its.said, '') -%}
-        {%- for column in held if column | lower in names and not its.said.get(column | lower) -%}{%- do undeclared.append(its.node.name ~ '.' ~ column) -%}{%- endfor -%}
+        {%- for column in held if column | lower in names and not its.said.get(column | lower) -%}
+            {%- do undeclared.append(its.node.name ~ '.' ~ column) -%}
+        {%- endfor -%}
         {%- set place = hw_place(name, relation, held, its, wanted, names) if relation -%}
         {%- if place and place.columns + place.structs -%}{%- do places.append(place) -%}{%- endif -%}
         {#- of a stream, or of a model's expectations -#}
         {%- if wanted.kind in its.said.values() -%}
-            {%- set quarantine = hw_delta_table(its.node.schema, (its.node.identifier or its.node.alias) ~ '_quarantine', its.node, schemas) -%}
-            {%- if quarantine -%}{%- do places.append(hw_place(name ~ '_quarantine', quarantine, hw_columns_of_table(quarantine), its, wanted, [])) -%}{%- endif -%}
+            {%- set quarantine = hw_delta_table(its.node.schema, (its.node.identifier or its.node.alias) ~ '_quarantine', its.node,
+                schemas) -%}
+            {%- if quarantine -%}
+                {%- do places.append(hw_place(name ~ '_quarantine', quarantine, hw_columns_of_table(quarantine), its, wanted, [])) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if undeclared -%}
-        {{ exceptions.raise_compiler_error('erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data (' ~ wanted.kind ~ ') and does not say whether it holds any: declare meta.pii for it, or pii: none. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error('erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data ('
+            ~ wanted.kind ~ ') and does not say whether it holds any: declare meta.pii for it, or pii: none. Nothing was changed.') }}
     {%- endif -%}
     {%- do places.extend(hw_places_of_copies(nodes, wanted, names)) -%}
     {{ return(places | sort(attribute='name')) }}
@@ -96,7 +107,8 @@
 {#- The columns of a table with their types, in order. -#}
 {% macro hw_columns_of_table(relation) %}
     {%- set held = {} -%}
-    {%- for row in run_query('describe table ' ~ relation).rows if row['col_name'] and not row['col_name'].startswith('#') and row['col_name'] not in held and row['data_type'] -%}
+    {%- for row in run_query('describe table ' ~ relation).rows if row['col_name'] and not row['col_name'].startswith('#')
+        and row['col_name'] not in held and row['data_type'] -%}
         {%- do held.update({row['col_name']: row['data_type']}) -%}
     {%- endfor -%}
     {{ return(held) }}
@@ -109,14 +121,17 @@
 {% macro hw_place(name, relation, held, its, wanted, names) %}
     {%- set columns = [] -%}
     {%- set structs = [] -%}
-    {%- for column, type in held.items() if (its.said.get(column | lower) or (wanted.kind if not its.node and column | lower in names)) == wanted.kind -%}
+    {%- for column, type in held.items() if (its.said.get(column | lower)
+        or (wanted.kind if not its.node and column | lower in names)) == wanted.kind -%}
         {%- do (structs if modules.re.match('struct|array|map|variant', type) else columns).append(column) -%}
     {%- endfor -%}
     {%- set node = its.node -%}
     {{ return({
-        'name': name, 'relation': relation, 'node': node, 'said': its.said, 'columns': columns, 'structs': structs, 'texts': hw_texts(held, structs, its, wanted),
+        'name': name, 'relation': relation, 'node': node, 'said': its.said, 'columns': columns, 'structs': structs,
+        'texts': hw_texts(held, structs, its, wanted),
         'follows': node is not none and node.resource_type == 'model' and not name.endswith('_quarantine')
-            and (node.config.materialized == 'table' or (adapter.strategy_of(node.config) and not adapter.strategy_of(node.config).keeps_past)),
+            and (node.config.materialized == 'table'
+                or (adapter.strategy_of(node.config) and not adapter.strategy_of(node.config).keeps_past)),
     }) }}
 {% endmacro %}
 
@@ -130,7 +145,10 @@
     {%- for column, pii in its.said.items() if pii != wanted.kind -%}{%- do others.append(column) -%}{%- endfor -%}
     {%- set csv = stream.get('format') == 'csv' -%}
     {%- set read = [] -%}
-    {%- for column in (its.node.columns.values() if csv else []) if not ((column.get('config') or {}).get('meta') or {}).get('expression') -%}{%- do read.append(column.name) -%}{%- endfor -%}
+    {%- for column in (its.node.columns.values() if csv else [])
+        if not ((column.get('config') or {}).get('meta') or {}).get('expression') -%}
+        {%- do read.append(column.name) -%}
+    {%- endfor -%}
     {%- set forms = {
         'record': {'form': 'csv' if csv else 'any', 'others': others, 'columns': read, 'options': stream.get('options') or {}},
         '_rescued': {'form': 'json', 'others': others}, '_key': {'form': 'key'}, '_source_file': {'form': 'path'},
@@ -140,9 +158,12 @@
         {%- do texts.append(dict(form, column=column, sql='cast(' ~ hw_quote(column) ~ ' as binary)')) -%}
     {%- endfor -%}
     {%- if '_headers' in held -%}
-        {%- do texts.append({'column': '_headers', 'form': 'json', 'sql': 'cast(to_json(transform(`_headers`, h -> struct(h.key as k, cast(h.value as string) as v))) as binary)'}) -%}
+        {%- do texts.append({'column': '_headers', 'form': 'json', 'sql': 'cast(to_json(transform(`_headers`, h -> '
+            ~ 'struct(h.key as k, cast(h.value as string) as v))) as binary)'}) -%}
     {%- endif -%}
-    {%- for column in structs -%}{%- do texts.append({'column': column, 'form': 'json', 'sql': 'cast(to_json(' ~ hw_quote(column) ~ ') as binary)'}) -%}{%- endfor -%}
+    {%- for column in structs -%}
+        {%- do texts.append({'column': column, 'form': 'json', 'sql': 'cast(to_json(' ~ hw_quote(column) ~ ') as binary)'}) -%}
+    {%- endfor -%}
     {{ return(texts) }}
 {% endmacro %}
 
@@ -158,7 +179,9 @@
 {#- A batch or a replay that was interrupted would write its records after they were erased. -#}
 {% macro hw_refuse_interrupted_streams(places, wanted) %}
     {%- set streams = [] -%}
-    {%- for place in places if place.node and place.node.resource_type == 'source' and hw_setting(place.node.config, 'stream') -%}{%- do streams.append(place.node.name) -%}{%- endfor -%}
+    {%- for place in places if place.node and place.node.resource_type == 'source' and hw_setting(place.node.config, 'stream') -%}
+        {%- do streams.append(place.node.name) -%}
+    {%- endfor -%}
     {%- set problem = wanted.erasure.interrupted(streams | unique | list) -%}
     {%- if problem -%}{{ exceptions.raise_compiler_error('erase: ' ~ problem ~ '. Nothing was changed.') }}{%- endif -%}
 {% endmacro %}
@@ -173,9 +196,11 @@
         {%- set stream = hw_setting(source.config, 'stream') -%}
         {%- set its = places | selectattr('node', 'equalto', source) | list -%}
         {%- if not its -%}{%- do unread.append('the stream ' ~ source.name ~ ', which declares no ' ~ wanted.kind) -%}
-        {%- elif stream.get('from') == 'kafka' -%}{%- do unread.append('the Kafka topic ' ~ hw_as_list(stream.get('topics')) | join(', ')) -%}
+        {%- elif stream.get('from') == 'kafka' -%}
+            {%- do unread.append('the Kafka topic ' ~ hw_as_list(stream.get('topics')) | join(', ')) -%}
         {%- elif stream.get('from') == 'files' -%}
-            {%- do landings.update({stream.get('path') | string: hw_texts({'record': 'binary'}, [], {'node': source, 'said': its[0].said}, wanted)[0]}) -%}
+            {%- do landings.update({stream.get('path')
+                | string: hw_texts({'record': 'binary'}, [], {'node': source, 'said': its[0].said}, wanted)[0]}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set beside = wanted.erasure.beside(landings) -%}
@@ -184,11 +209,13 @@
     {%- for one in found -%}{%- do lines.append('  ! ' ~ one) -%}{%- endfor -%}
     {%- for stage in hw_staged(places, names) -%}
         {%- do found.append(stage.name) -%}
-        {%- do lines.append('  ! ' ~ stage.name ~ ': ' ~ stage.rows ~ ' rows that a run staged, which was interrupted or is still running; a `dbt run` on a later day drops it') -%}
+        {%- do lines.append('  ! ' ~ stage.name ~ ': ' ~ stage.rows ~ ' rows that a run staged, which was interrupted or is '
+            ~ 'still running; a `dbt run` on a later day drops it') -%}
     {%- endfor -%}
     {%- do unread.extend(beside.unread) -%}
     {%- do unread.append('tables that the project does not declare, schemas of other targets, copies outside the lake') -%}
-    {%- do lines.extend(['  also searched: ' ~ beside.searched ~ ' files of landing folders, checkpoints, logs and artifacts', '  not searched: ' ~ unread | join('; ')]) -%}
+    {%- do lines.extend(['  also searched: ' ~ beside.searched ~ ' files of landing folders, checkpoints, logs and artifacts',
+        '  not searched: ' ~ unread | join('; ')]) -%}
     {{ return({'found': found, 'lines': lines}) }}
 {% endmacro %}
 
@@ -197,7 +224,8 @@
 {% macro hw_mentions_in_ops(wanted) %}
     {%- if adapter.get_relation(none, hw_ops_schema() | trim, 'operations') is none -%}{{ return([]) }}{%- endif -%}
     {%- set rows = wanted.erasure.spoken_of_in(hw_operations_name(), ['reason', 'arguments', 'undo'], 'operation_id') -%}
-    {{ return(["ops.operations: " ~ rows | length ~ " operations name it: delete_where with operation_id in ('" ~ rows | join("', '") ~ "')"] if rows else []) }}
+    {{ return(["ops.operations: " ~ rows | length ~ " operations name it: delete_where with operation_id in ('" ~ rows | join("', '")
+        ~ "')"] if rows else []) }}
 {% endmacro %}
 
 
@@ -209,7 +237,8 @@
         {%- for identifier in hw_tables_in(schema) if modules.re.search('__stage_\\d{12}_', identifier) -%}
             {%- set relation = hw_quoted_name(schema, identifier) -%}
             {%- set columns = hw_columns_of_table(relation) | select('in', names) | list -%}
-            {%- set rows = run_query('select count(*) as rows from ' ~ relation ~ ' where ' ~ hw_has_value(columns, '(select _headwaters_value from headwaters_erased)')).rows[0]['rows'] | int -%}
+            {%- set rows = run_query('select count(*) as rows from ' ~ relation ~ ' where '
+                ~ hw_has_value(columns, '(select _headwaters_value from headwaters_erased)')).rows[0]['rows'] | int -%}
             {%- if rows -%}{%- do found.append({'name': schema ~ '.' ~ identifier, 'rows': rows}) -%}{%- endif -%}
         {%- endfor -%}
     {%- endfor -%}

@@ -16,21 +16,46 @@
         {%- set left.logs = left.logs + look.logs.found -%}
         {%- set left.texts = left.texts + place.undecided | length -%}
         {%- do lines.append(hw_proof_line(place, look)) -%}
-        {%- do proof.append('(' ~ [hw_literal(wanted.kind), hw_literal(wanted.erasure.digest(not dry_run) or ''), hw_literal(place.name), look.version | string, look.files.files | string, look.files.found | string,
-            'timestamp_millis(' ~ look.gone_by ~ ')' if look.gone_by else 'null', hw_literal(reason), hw_literal(hw_invoked_by()), hw_literal(invocation_id), look.logs.files | string, look.logs.found | string,
-            'timestamp_millis(' ~ look.log_gone_by ~ ')' if look.log_gone_by else 'null', place.undecided | length | string] | join(', ') ~ ')') -%}
+        {%- do proof.append(hw_proof_row(place, look, wanted, reason, dry_run)) -%}
     {%- endfor -%}
     {%- if not dry_run and proof -%}
         {%- do hw_erasures_table() -%}
-        {%- do run_query('insert into ' ~ hw_erasures_name() ~ ' by name select current_timestamp() as at, * from values ' ~ proof | join(', ')
-            ~ ' as proof(subject, keyed_hash, table_name, version, files, files_left, gone_by, reason, user, invocation_id, log_files, log_files_left, log_gone_by, undecided)') -%}
+        {%- do run_query('insert into ' ~ hw_erasures_name() ~ ' by name select current_timestamp() as at, * from values '
+            ~ proof | join(', ')
+            ~ ' as proof(subject, keyed_hash, table_name, version, files, files_left, gone_by, reason, user, invocation_id, '
+            ~ 'log_files, log_files_left, log_gone_by, undecided)') -%}
     {%- endif -%}
+    {%- set rest = hw_left_of_subject(left, beside) -%}
+    {{ print(lines | join('\n') ~ '\nerase: ' ~ ('no row has the value; ' ~ rest | join('; ') if rest
+        else 'proven: no row, no file and no log of a table has the value')
+            ~ ('' if not dry_run else ' (a dry run, nothing was changed)')) }}
+{% endmacro %}
+
+
+{#- One row of `ops.erasures`, as a row of `values`. -#}
+{% macro hw_proof_row(place, look, wanted, reason, dry_run) %}
+    {%- set gone_by = 'timestamp_millis(' ~ look.gone_by ~ ')' if look.gone_by else 'null' -%}
+    {%- set log_gone_by = 'timestamp_millis(' ~ look.log_gone_by ~ ')' if look.log_gone_by else 'null' -%}
+    {{ return('(' ~ [
+        hw_literal(wanted.kind), hw_literal(wanted.erasure.digest(not dry_run) or ''), hw_literal(place.name), look.version | string,
+        look.files.files | string, look.files.found | string, gone_by, hw_literal(reason), hw_literal(hw_invoked_by()),
+        hw_literal(invocation_id), look.logs.files | string, look.logs.found | string, log_gone_by, place.undecided | length | string,
+    ] | join(', ') ~ ')') }}
+{% endmacro %}
+
+
+{#- Where the subject still is, one text a kind of place. -#}
+{% macro hw_left_of_subject(left, beside) %}
     {%- set rest = [] -%}
-    {%- if left.files -%}{%- do rest.append(left.files ~ ' files of older versions do: run erase again after the dates above') -%}{%- endif -%}
+    {%- if left.files -%}
+        {%- do rest.append(left.files ~ ' files of older versions do: run erase again after the dates above') -%}
+    {%- endif -%}
     {%- if left.logs -%}{%- do rest.append(left.logs ~ ' files of logs do, until retention removes them: see above') -%}{%- endif -%}
     {%- if left.texts -%}{%- do rest.append(left.texts ~ ' records may: nobody can parse them') -%}{%- endif -%}
-    {%- if beside.found -%}{%- do rest.append(beside.found | length ~ ' places beside the tables do: clean what is marked with !') -%}{%- endif -%}
-    {{ print(lines | join('\n') ~ '\nerase: ' ~ ('no row has the value; ' ~ rest | join('; ') if rest else 'proven: no row, no file and no log of a table has the value') ~ ('' if not dry_run else ' (a dry run, nothing was changed)')) }}
+    {%- if beside.found -%}
+        {%- do rest.append(beside.found | length ~ ' places beside the tables do: clean what is marked with !') -%}
+    {%- endif -%}
+    {{ return(rest) }}
 {% endmacro %}
 
 
@@ -41,7 +66,8 @@
     {%- set state = states[place.name] -%}
     {%- set columns = place.columns + place.structs -%}
     {%- if not dry_run -%}
-        {%- set record = hw_begin_operation('erase', place.name, reason, {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'step': 'files'}, state.version, state.detail, none) -%}
+        {%- set record = hw_begin_operation('erase', place.name, reason,
+            {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'step': 'files'}, state.version, state.detail, none) -%}
         {%- if state.deleted_rows or not state.sizes -%}
             {%- do run_query('reorg table ' ~ place.relation ~ ' apply (purge)') -%}
             {%- set state = hw_table_state(place.name, place.relation) -%}
@@ -60,7 +86,8 @@
         {%- endif -%}
         {%- do hw_finish_operation(record, hw_newest_commit(place.relation).version) -%}
     {%- endif -%}
-    {%- set logs = wanted.erasure.log_files(place.detail['location'], columns, place.texts, state.properties.get('delta.dataSkippingStringPrefixLength', 32) | int) -%}
+    {%- set logs = wanted.erasure.log_files(place.detail['location'], columns, place.texts,
+        state.properties.get('delta.dataSkippingStringPrefixLength', 32) | int) -%}
     {%- set removed = state.removals | max if state.removals else now -%}
     {%- set kept = hw_milliseconds_of(state.properties.get('delta.logRetentionDuration', 'interval 30 days')) | int -%}
     {{ return({
@@ -73,9 +100,11 @@
 
 {% macro hw_proof_line(place, look) %}
     {%- set files = look.files.files ~ ' files searched, the value is '
-        ~ ('in none' if not look.files.found else 'in ' ~ look.files.found ~ ' that older versions need until ' ~ hw_utc(look.gone_by) ~ (', or longer, since ' ~ look.needed if look.needed else '')) -%}
+        ~ ('in none' if not look.files.found else 'in ' ~ look.files.found ~ ' that older versions need until ' ~ hw_utc(look.gone_by)
+        ~ (', or longer, since ' ~ look.needed if look.needed else '')) -%}
     {%- set logs = look.logs.files ~ ' files of its log searched, the value is '
-        ~ ('in none' if not look.logs.found else 'in ' ~ look.logs.found ~ ', which Delta removes with the first checkpoint after ' ~ hw_utc(look.log_gone_by) ~ ' (delta.logRetentionDuration)') -%}
+        ~ ('in none' if not look.logs.found else 'in ' ~ look.logs.found ~ ', which Delta removes with the first checkpoint after '
+        ~ hw_utc(look.log_gone_by) ~ ' (delta.logRetentionDuration)') -%}
     {{ return('  ' ~ place.name ~ ' (version ' ~ look.version ~ '): 0 rows; ' ~ files ~ '; ' ~ logs) }}
 {% endmacro %}
 
@@ -89,15 +118,21 @@
 {% macro hw_erasures_table() %}
     {%- do run_query('create schema if not exists ' ~ hw_quote(hw_ops_schema() | trim)) -%}
     {%- set columns = {
-        'at': "timestamp comment 'When the files were searched, UTC.'", 'subject': "string comment 'The kind of personal data.'", 'keyed_hash': "string comment 'HMAC-SHA256 of kind and value, with the key in lake/erasure.key.'",
-        'table_name': 'string', 'version': 'bigint', 'files': "bigint comment 'Searched.'", 'files_left': "bigint comment 'In which the value still is.'",
-        'gone_by': "timestamp comment 'When retention lets go of the last of them.'", 'reason': 'string', 'user': 'string', 'invocation_id': 'string',
-        'log_files': "bigint comment 'Of the log: searched.'", 'log_files_left': "bigint comment 'Of the log: in which the value still is.'",
-        'log_gone_by': "timestamp comment 'When retention lets go of the last of them.'", 'undecided': "bigint comment 'Records that mention the value and cannot be parsed.'",
+        'at': "timestamp comment 'When the files were searched, UTC.'", 'subject': "string comment 'The kind of personal data.'",
+        'keyed_hash': "string comment 'HMAC-SHA256 of kind and value, with the key in lake/erasure.key.'",
+        'table_name': 'string', 'version': 'bigint', 'files': "bigint comment 'Searched.'",
+        'files_left': "bigint comment 'In which the value still is.'",
+        'gone_by': "timestamp comment 'When retention lets go of the last of them.'", 'reason': 'string', 'user': 'string',
+        'invocation_id': 'string',
+        'log_files': "bigint comment 'Of the log: searched.'", 'log_files_left': "bigint comment 'Of the log: in which the "
+            ~ "value still is.'",
+        'log_gone_by': "timestamp comment 'When retention lets go of the last of them.'",
+        'undecided': "bigint comment 'Records that mention the value and cannot be parsed.'",
     } -%}
     {%- set declared = [] -%}
     {%- for name, type in columns.items() -%}{%- do declared.append(name ~ ' ' ~ type) -%}{%- endfor -%}
-    {%- do run_query('create table if not exists ' ~ hw_erasures_name() ~ ' (' ~ declared | join(', ') ~ ") using delta comment 'One row per erasure and table: the proof.'") -%}
+    {%- do run_query('create table if not exists ' ~ hw_erasures_name() ~ ' (' ~ declared | join(', ')
+        ~ ") using delta comment 'One row per erasure and table: the proof.'") -%}
     {%- set held = hw_columns_of_table(hw_erasures_name()) -%}
     {%- set lacking = [] -%}
     {%- for name, type in columns.items() if name not in held -%}{%- do lacking.append(name ~ ' ' ~ type) -%}{%- endfor -%}

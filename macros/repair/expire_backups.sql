@@ -15,7 +15,8 @@
     {%- if not expired -%}
         {{ print('expire_backups: nothing to do') }}
     {%- elif dry_run -%}
-        {{ print('expire_backups: a dry run, nothing was changed; dry_run: false and a reason drop ' ~ expired | length ~ ' tables for good') }}
+        {{ print('expire_backups: a dry run, nothing was changed; dry_run: false and a reason drop ' ~ expired | length
+            ~ ' tables for good') }}
     {%- else -%}
         {%- for backup in expired -%}
             {%- set record = hw_begin_operation('expire_backups', backup.name, reason, {'of': backup.of}, none, none, none) -%}

@@ -5,36 +5,62 @@
     {%- set target = hw_target('rebuild', model) -%}
     {%- set node = target.node -%}
     {%- if not node or node.resource_type != 'model' or not adapter.strategy_of(node.config) -%}
-        {{ exceptions.raise_compiler_error('rebuild: ' ~ target.name ~ ' is not the table of a model with change_feed, affected_keys, signed_sum or history. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error('rebuild: ' ~ target.name ~ ' is not the table of a model with change_feed, '
+            ~ 'affected_keys, signed_sum or history. Nothing was changed.') }}
     {%- endif -%}
     {%- set sql = hw_followed_sql(render(node.raw_code), node.config) -%}
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
-    {%- set anew = hw_full_refresh_sql(adapter.strategy_of(node.config), sql, node.config, columns) -%}
+    {%- set rebuilt = hw_full_refresh_sql(adapter.strategy_of(node.config), sql, node.config, columns) -%}
     {%- set stage = hw_quoted_name(target.schema, hw_staging_name(target.identifier)) -%}
-    {%- do hw_create_staging_table(stage, anew) -%}
+    {%- do hw_create_staging_table(stage, rebuilt) -%}
     {%- do hw_refuse_failing('rebuild', target, stage, stage) -%}
-    {%- set types = run_query('select typeof((select struct(*) from ' ~ target.relation ~ ' limit 1)) as held, typeof((select struct(*) from ' ~ stage ~ ' limit 1)) as anew').rows[0] -%}
-    {%- set lines = [] -%}
-    {%- if types['held'] != types['anew'] and types['held'] != 'void' and types['anew'] != 'void' -%}
-        {%- do lines.append('  ~ columns: ' ~ types['held'] ~ ' -> ' ~ types['anew']) -%}
-        {%- set counts = run_query('select (select count(*) from ' ~ target.relation ~ ') as held, (select count(*) from ' ~ stage ~ ') as anew').rows[0] -%}
-        {%- set gone, come = counts['held'] | int, counts['anew'] | int -%}
-    {%- else -%}
-        {%- set counts = run_query('select (select count(*) from ' ~ target.relation ~ ') as held, (select count(*) from ' ~ stage ~ ') as anew, (select count(*) from (select * from ' ~ target.relation
-            ~ ' except all select * from ' ~ stage ~ ')) as gone, (select count(*) from (select * from ' ~ stage ~ ' except all select * from ' ~ target.relation ~ ')) as come').rows[0] -%}
-        {%- set gone, come = counts['gone'] | int, counts['come'] | int -%}
-    {%- endif -%}
-    {%- do lines.extend(['  - ' ~ gone ~ ' rows that a full refresh does not give', '  + ' ~ come ~ ' rows that only a full refresh gives']) -%}
-    {%- if not gone and not come -%}
-        {{ print(hw_target_line(target, counts['held']) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
-    {%- elif hw_proceed('rebuild', [hw_target_line(target, counts['held'])] + lines + hw_followers_line(target), dry_run) -%}
+    {%- set found = hw_compared_with_staged(target.relation, stage) -%}
+    {%- if not found.removed and not found.added -%}
+        {{ print(hw_target_line(target, found.rows) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
+    {%- elif hw_proceed('rebuild', [hw_target_line(target, found.rows)] + found.lines + hw_followers_line(target), dry_run) -%}
         {%- set declared = hw_declared_table(node) -%}
         {%- set properties = dict(hw_created_properties(node.config), **hw_state_properties(sql, inputs, node.config)) -%}
         {#- the columns of the table come first: with them their comments -#}
-        {%- set rows_of = stage if lines[0].startswith('  ~ columns') else '(select * from ' ~ target.relation ~ ' where false union all select * from ' ~ stage ~ ')' -%}
-        {%- set statement = hw_replace_table_sql(target.relation, declared, declared.comment or target.detail['description'], properties, rows_of, hw_constraints_kept(target.relation, target.detail)) -%}
-        {%- do hw_run_operation('rebuild', target, reason, {'removed': gone, 'added': come}, [statement]) -%}
+        {%- set rows_of = stage if found.other_columns else '(select * from ' ~ target.relation
+            ~ ' where false union all select * from ' ~ stage ~ ')' -%}
+        {%- set statement = hw_replace_table_sql(target.relation, declared, declared.comment or target.detail['description'],
+            properties, rows_of, hw_constraints_kept(target.relation, target.detail)) -%}
+        {%- do hw_run_operation('rebuild', target, reason, {'removed': found.removed, 'added': found.added}, [statement]) -%}
     {%- endif -%}
     {%- do hw_drop_staging_table(stage) -%}
 {% endmacro %}
+
+
+{#- How a table differs from the rows that are staged: rows (of the table), removed, added, other_columns, and lines that say so. -#}
+{% macro hw_compared_with_staged(relation, stage) %}
+    {%- set types = run_query('select ' ~ hw_type_of('select * from ' ~ relation) ~ ' as present, '
+        ~ hw_type_of('select * from ' ~ stage) ~ ' as staged').rows[0] -%}
+    {%- set other_columns = types['present'] != types['staged'] and types['present'] != 'void' and types['staged'] != 'void' -%}
+    {%- if other_columns -%}
+        {%- set counts = run_query(hw_counts_sql(relation, stage)).rows[0] -%}
+        {%- set lines = ['  ~ columns: ' ~ types['present'] ~ ' -> ' ~ types['staged']] -%}
+    {%- else -%}
+        {%- set counts = run_query(hw_differences_sql(relation, stage)).rows[0] -%}
+        {%- set lines = [] -%}
+    {%- endif -%}
+    {%- set removed, added = counts['removed'] | int, counts['added'] | int -%}
+    {%- do lines.append('  - ' ~ removed ~ ' rows that a full refresh does not give') -%}
+    {%- do lines.append('  + ' ~ added ~ ' rows that only a full refresh gives') -%}
+    {{ return({'rows': counts['present'], 'removed': removed, 'added': added, 'other_columns': other_columns, 'lines': lines}) }}
+{% endmacro %}
+
+
+{#- Rows of other columns are all removed and all added. -#}
+{% macro hw_counts_sql(relation, stage) -%}
+select present, present as removed, added
+from (select (select count(*) from {{ relation }}) as present, (select count(*) from {{ stage }}) as added)
+{%- endmacro %}
+
+
+{% macro hw_differences_sql(relation, stage) -%}
+select
+    (select count(*) from {{ relation }}) as present,
+    (select count(*) from (select * from {{ relation }} except all select * from {{ stage }})) as removed,
+    (select count(*) from (select * from {{ stage }} except all select * from {{ relation }})) as added
+{%- endmacro %}

@@ -3,13 +3,16 @@
     {%- set target = hw_target('replace_where', model) -%}
     {%- set sql = hw_full_refresh_sql_of_model('replace_where', target) -%}
     {%- set found = hw_matched('replace_where', target, predicate, allow_all) -%}
-    {%- set anew = run_query('select count(*) as rows from (\n' ~ sql ~ '\n) where ' ~ predicate).rows[0]['rows'] | int -%}
-    {%- if not found.matched and not anew -%}
-        {{ exceptions.raise_compiler_error('replace_where: neither ' ~ target.name ~ ' nor its SQL has a row that is taken by ' ~ predicate ~ '. Nothing was changed.') }}
+    {%- set computed = run_query('select count(*) as rows from (\n' ~ sql ~ '\n) where ' ~ predicate).rows[0]['rows'] | int -%}
+    {%- if not found.matched and not computed -%}
+        {{ exceptions.raise_compiler_error('replace_where: neither ' ~ target.name ~ ' nor its SQL has a row that is taken by '
+            ~ predicate ~ '. Nothing was changed.') }}
     {%- endif -%}
     {%- do hw_refuse_failing('replace_where', target, '(\n' ~ sql ~ '\n) where ' ~ predicate) -%}
-    {%- set lines = [hw_target_line(target, found.rows), '  ~ ' ~ found.matched ~ ' rows in ' ~ (found.whole + found.parts) ~ ' files are replaced by the ' ~ anew ~ ' that its SQL gives'] -%}
+    {%- set lines = [hw_target_line(target, found.rows), '  ~ ' ~ found.matched ~ ' rows in ' ~ (found.whole + found.parts)
+        ~ ' files are replaced by the ' ~ computed ~ ' that its SQL gives'] -%}
     {%- if hw_proceed('replace_where', lines + hw_followers_line(target), dry_run) -%}
-        {%- do hw_run_operation('replace_where', target, reason, {'predicate': predicate}, ['insert into ' ~ target.relation ~ ' replace where ' ~ predicate ~ '\nselect * from (\n' ~ sql ~ '\n) where ' ~ predicate]) -%}
+        {%- do hw_run_operation('replace_where', target, reason, {'predicate': predicate},
+            ['insert into ' ~ target.relation ~ ' replace where ' ~ predicate ~ '\nselect * from (\n' ~ sql ~ '\n) where ' ~ predicate]) -%}
     {%- endif -%}
 {% endmacro %}

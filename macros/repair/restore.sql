@@ -6,7 +6,8 @@
         {{ print('restore: ' ~ target.name ~ ' is at version ' ~ wanted ~ ' already, nothing to do') }}
         {{ return(none) }}
     {%- endif -%}
-    {%- set rows = run_query('select (select count(*) from ' ~ target.relation ~ ') as now, (select count(*) from ' ~ target.relation ~ ' version as of ' ~ wanted ~ ') as back').rows[0] -%}
+    {%- set rows = run_query('select (select count(*) from ' ~ target.relation ~ ') as now, (select count(*) from ' ~ target.relation
+        ~ ' version as of ' ~ wanted ~ ') as back').rows[0] -%}
     {%- set lines = [hw_target_line(target, rows['now']), '  ~ back to version ' ~ wanted ~ ', which has ' ~ rows['back'] ~ ' rows'] -%}
     {%- for commit in hw_describe_history(target.relation, target.version - wanted + 20) if commit.version > wanted -%}
         {%- if hw_commit_effect(commit).rows > 0 -%}

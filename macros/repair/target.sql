@@ -2,15 +2,40 @@
     model or source, or any other Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node
     (none for what the project does not know), detail, version. -#}
 {% macro hw_target(operation, table) %}
+    {%- set parts = hw_named_table(operation, table) -%}
+    {%- set schemas = run_query('show schemas').columns[0].values() -%}
+    {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
+    {%- if found is none -%}
+        {{ exceptions.raise_compiler_error(operation ~ ": there is no table '" ~ table ~ "'"
+            ~ (' yet' if parts.node else hw_or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
+    {%- elif not found.is_delta -%}
+        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ table ~ ' is a '
+            ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
+    {%- endif -%}
+    {%- set relation = hw_named(found) -%}
+    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
+    {{ return({
+        'name': parts.schema ~ '.' ~ parts.identifier, 'relation': relation, 'schema': parts.schema, 'identifier': parts.identifier,
+        'node': parts.node,
+        'detail': detail, 'version': hw_newest_commit(relation).version, 'found': found,
+    }) }}
+{% endmacro %}
+
+
+{#- What a name means: schema, identifier, node (none for what the project does not know), and the names that the project knows. -#}
+{% macro hw_named_table(operation, table) %}
     {%- set parts = namespace(schema=none, identifier=none, node=none) -%}
     {%- set names = [] -%}
     {%- set meant = {} -%}
     {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type in ['source', 'model', 'seed'] -%}
         {%- do names.append(hw_names_of(node)[0]) -%}
-        {%- if table in hw_names_of(node) -%}{%- do meant.update({node.schema ~ '.' ~ (node.identifier or node.alias): node}) -%}{%- endif -%}
+        {%- if table in hw_names_of(node) -%}
+            {%- do meant.update({node.schema ~ '.' ~ (node.identifier or node.alias): node}) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- if meant | length > 1 and table not in meant -%}
-        {{ exceptions.raise_compiler_error(operation ~ ": '" ~ table ~ "' is the name of " ~ meant | sort | join(' and of ') ~ ': write the one that is meant. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error(operation ~ ": '" ~ table ~ "' is the name of " ~ meant | sort | join(' and of ')
+            ~ ': write the one that is meant. Nothing was changed.') }}
     {%- elif meant -%}
         {%- set parts.node = meant.get(table) or meant.values() | first -%}
         {%- set parts.schema = parts.node.schema -%}
@@ -20,29 +45,18 @@
         {%- set parts.schema = table.split('.', 1)[0] -%}
         {%- set parts.identifier = table.split('.', 1)[1] -%}
     {%- endif -%}
-    {%- set schemas = run_query('show schemas').columns[0].values() -%}
-    {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
-    {%- if found is none -%}
-        {{ exceptions.raise_compiler_error(operation ~ ": there is no table '" ~ table ~ "'" ~ (' yet' if parts.node else hw_or_nearest(table | string, names)) ~ '. Nothing was changed.') }}
-    {%- elif not found.is_delta -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ table ~ ' is a ' ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
-    {%- endif -%}
-    {%- set relation = hw_named(found) -%}
-    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
-    {{ return({
-        'name': parts.schema ~ '.' ~ parts.identifier, 'relation': relation, 'schema': parts.schema, 'identifier': parts.identifier, 'node': parts.node,
-        'detail': detail, 'version': hw_newest_commit(relation).version, 'found': found,
-    }) }}
+    {{ return({'schema': parts.schema, 'identifier': parts.identifier, 'node': parts.node, 'names': names}) }}
 {% endmacro %}
 
 
 {#- First lines of every plan: which table, at which version, how large. -#}
 {% macro hw_target_line(target, rows) %}
-    {{ return(target.name ~ ' (version ' ~ target.version ~ ': ' ~ target.detail['numFiles'] ~ ' files, ' ~ hw_size(target.detail['sizeInBytes'] | int) ~ ', ' ~ rows ~ ' rows)') }}
+    {{ return(target.name ~ ' (version ' ~ target.version ~ ': ' ~ target.detail['numFiles'] ~ ' files, '
+        ~ hw_size(target.detail['sizeInBytes'] | int) ~ ', ' ~ rows ~ ' rows)') }}
 {% endmacro %}
 
 
-{#- Prints a plan; returns whether to go on, which is when it is not a dry run. -#}
+{#- Prints a plan; returns whether to continue, which is when it is not a dry run. -#}
 {% macro hw_proceed(operation, lines, dry_run) %}
     {{ print(lines | join('\n')) }}
     {%- if dry_run -%}
@@ -55,14 +69,18 @@
 
 {#- Statements as an operation that a restore to the version before undoes. -#}
 {% macro hw_run_operation(operation, target, reason, arguments, statements) %}
-    {%- if operation not in ['restore', 'rebuild'] -%}{%- do hw_refuse_pending(operation, target.name, target.detail['properties']) -%}{%- endif -%}
+    {%- if operation not in ['restore', 'rebuild'] -%}
+        {%- do hw_refuse_pending(operation, target.name, target.detail['properties']) -%}
+    {%- endif -%}
     {%- set version = hw_newest_commit(target.relation).version -%}
-    {%- set record = hw_begin_operation(operation, target.name, reason, arguments, version, target.detail, hw_restore_sql(target.relation, version)) -%}
+    {%- set record = hw_begin_operation(operation, target.name, reason, arguments, version, target.detail,
+        hw_restore_sql(target.relation, version)) -%}
     {%- for statement in statements -%}{%- do run_query(statement) -%}{%- endfor -%}
     {%- set after = hw_newest_commit(target.relation) -%}
     {%- do record.update({'undo': hw_undo_of(record, target.relation)}) -%}
     {%- do hw_finish_operation(record, after.version) -%}
-    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; rows written since are taken back too by its undo:\n  ' ~ record.undo ~ ';') }}
+    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; rows written since are taken back '
+        ~ 'too by its undo:\n  ' ~ record.undo ~ ';') }}
 {% endmacro %}
 
 
@@ -74,24 +92,30 @@
         {{ exceptions.raise_compiler_error(operation ~ ": version is '" ~ version ~ "', it must be a whole number.") }}
     {%- endif -%}
     {%- set commits = hw_describe_history(relation, 100000) -%}
-    {%- set known = 'versions ' ~ commits[-1].version ~ ' (' ~ hw_utc(commits[-1].at) ~ ') to ' ~ commits[0].version ~ ' (' ~ hw_utc(commits[0].at) ~ ')' -%}
+    {%- set known = 'versions ' ~ commits[-1].version ~ ' (' ~ hw_utc(commits[-1].at) ~ ') to ' ~ commits[0].version ~ ' ('
+        ~ hw_utc(commits[0].at) ~ ')' -%}
     {%- set found = namespace(version=none, vacuumed=false) -%}
     {%- if version is none -%}
         {#- without quotes YAML makes a time of it, whose text is 2026-01-31 12:00:00+00:00 -#}
         {%- set written = (timestamp | string).replace('+00:00', 'Z') -%}
         {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?Z?)?', written) -%}
-            {{ exceptions.raise_compiler_error(operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or 2026-01-31T12:00:00Z, in UTC.") }}
+            {{ exceptions.raise_compiler_error(operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
+                ~ "2026-01-31T12:00:00Z, in UTC.") }}
         {%- endif -%}
         {%- set moment = hw_milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
     {%- endif -%}
     {%- for commit in commits if found.version is none -%}
-        {%- if (version is none and commit.at <= moment) or (version is not none and commit.version == version) -%}{%- set found.version = commit.version -%}
+        {%- if (version is none and commit.at <= moment) or (version is not none and commit.version == version) -%}
+            {%- set found.version = commit.version -%}
         {%- elif commit.operation == 'VACUUM START' -%}{%- set found.vacuumed = true -%}{%- endif -%}
     {%- endfor -%}
     {%- if found.version is none -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ relation ~ ' has no ' ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known ~ '. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ relation ~ ' has no '
+            ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known
+            ~ '. Nothing was changed.') }}
     {%- elif found.vacuumed and flags.WHICH == 'run-operation' and hw_has_lost_files(relation, found.version) -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation ~ ' were vacuumed: it can no longer be read. A backup may have it: `dbt run-operation list_backups`. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error(operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation
+            ~ ' were vacuumed: it can no longer be read. A backup may have it: `dbt run-operation list_backups`. Nothing was changed.') }}
     {%- endif -%}
     {{ return(found.version) }}
 {% endmacro %}
@@ -101,7 +125,9 @@
     while models run: they share the setting. -#}
 {% macro hw_has_lost_files(relation, version) %}
     {%- do run_query('set `spark.sql.files.ignoreMissingFiles` = true') -%}
-    {%- set rows = run_query('select (select count(*) from ' ~ relation ~ ' version as of ' ~ version ~ ') as told, (select count_if(length(_metadata.file_path) > 0) from ' ~ relation ~ ' version as of ' ~ version ~ ') as found').rows[0] -%}
+    {%- set rows = run_query('select (select count(*) from ' ~ relation ~ ' version as of ' ~ version
+        ~ ') as told, (select count_if(length(_metadata.file_path) > 0) from ' ~ relation ~ ' version as of ' ~ version
+        ~ ') as found').rows[0] -%}
     {%- do run_query('reset `spark.sql.files.ignoreMissingFiles`') -%}
     {{ return(rows['told'] != rows['found']) }}
 {% endmacro %}
@@ -110,22 +136,28 @@
 {#- How many rows of a table a condition takes. Refuses one that takes none, and one that takes all unless that is allowed. -#}
 {% macro hw_matched(operation, target, predicate, allow_all) %}
     {%- if not predicate or not predicate | string | trim -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name ~ '.') }}
+        {{ exceptions.raise_compiler_error(operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
+            ~ '.') }}
     {%- endif -%}
-    {%- set row = run_query('select count(*) as files, coalesce(sum(matched), 0) as matched, coalesce(sum(rows), 0) as rows, count_if(matched = rows) as whole, count_if(matched between 1 and rows - 1) as parts from ('
-        ~ 'select _metadata.file_path, count(*) as rows, count_if(' ~ predicate ~ ') as matched from ' ~ target.relation ~ ' group by 1)').rows[0] -%}
-    {%- set found = {'rows': row['rows'] | int, 'matched': row['matched'] | int, 'whole': row['whole'] | int, 'parts': row['parts'] | int} -%}
+    {%- set row = run_query('select count(*) as files, coalesce(sum(matched), 0) as matched, coalesce(sum(rows), 0) as rows, '
+        ~ 'count_if(matched = rows) as whole, count_if(matched between 1 and rows - 1) as parts from ('
+        ~ 'select _metadata.file_path, count(*) as rows, count_if(' ~ predicate ~ ') as matched from ' ~ target.relation
+        ~ ' group by 1)').rows[0] -%}
+    {%- set found = {'rows': row['rows'] | int, 'matched': row['matched'] | int, 'whole': row['whole'] | int,
+        'parts': row['parts'] | int} -%}
     {%- if found.matched == found.rows and found.rows and not allow_all -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name ~ '; if that is meant, say allow_all: true. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error(operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name
+            ~ '; if that is meant, say allow_all: true. Nothing was changed.') }}
     {%- endif -%}
     {{ return(found) }}
 {% endmacro %}
 
 
-{#- What follows the changes of a table, and so takes a repair along at its next run. -#}
+{#- What follows the changes of a table, and so applies a repair in its next run. -#}
 {% macro hw_followers(target) %}
     {%- set followers = [] -%}
-    {%- for node in graph.nodes.values() if target.node and node.resource_type == 'model' and target.node.unique_id in node.depends_on.nodes -%}
+    {%- for node in graph.nodes.values() if target.node and node.resource_type == 'model'
+        and target.node.unique_id in node.depends_on.nodes -%}
         {%- do followers.append(node.schema ~ '.' ~ node.alias) -%}
     {%- endfor -%}
     {{ return(followers | sort) }}
@@ -142,9 +174,11 @@
 {% macro hw_full_refresh_sql_of_model(operation, target) %}
     {%- set state = hw_applied_state(target.relation) -%}
     {%- if not target.node or target.node.resource_type != 'model' or state.sql is none or state.inputs is none -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, affected_keys, signed_sum or history built: its rows cannot be computed again. Nothing was changed.') }}
+        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, '
+            ~ 'affected_keys, signed_sum or history built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
-    {%- set sql = hw_full_refresh_sql(adapter.strategy_of(target.node.config), hw_at_versions(state.sql, state.inputs), target.node.config, columns) -%}
+    {%- set sql = hw_full_refresh_sql(adapter.strategy_of(target.node.config), hw_at_versions(state.sql, state.inputs),
+        target.node.config, columns) -%}
     {{ return('select ' ~ columns | map(attribute='quoted') | join(', ') ~ ' from (\n' ~ sql ~ '\n)') }}
 {% endmacro %}

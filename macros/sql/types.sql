@@ -16,9 +16,11 @@
 
 {#- A length of time such as `interval 1 week 2 days` in milliseconds; none for anything else, and for months, whose length differs. -#}
 {% macro hw_milliseconds_of(text) %}
-    {%- set units = {'week': 604800000, 'day': 86400000, 'hour': 3600000, 'minute': 60000, 'second': 1000, 'millisecond': 1, 'microsecond': 0.001,
+    {%- set units = {'week': 604800000, 'day': 86400000, 'hour': 3600000, 'minute': 60000, 'second': 1000, 'millisecond': 1,
+        'microsecond': 0.001,
         'h': 3600000, 'm': 60000, 'ms': 1} -%}
-    {%- set parts = modules.re.fullmatch('(?i)\\s*(?:interval\\s+)?((?:\\d+(?:\\.\\d+)?\\s*(?:' ~ units | join('|') ~ ')s?\\s*)+)', text | string) -%}
+    {%- set parts = modules.re.fullmatch('(?i)\\s*(?:interval\\s+)?((?:\\d+(?:\\.\\d+)?\\s*(?:' ~ units | join('|') ~ ')s?\\s*)+)',
+        text | string) -%}
     {%- if not parts -%}
         {{ return(none) }}
     {%- endif -%}
@@ -32,7 +34,8 @@
 
 {% macro hw_bytes_of(text) %}
     {%- set found = modules.re.fullmatch('(?i)\\s*(\\d+(?:\\.\\d+)?)\\s*(b|kb|mb|gb)\\s*', text | string) -%}
-    {{ return(((found.group(1) | float) * {'b': 1, 'kb': 1024, 'mb': 1048576, 'gb': 1073741824}[found.group(2) | lower]) | int if found else none) }}
+    {{ return(((found.group(1) | float) * {'b': 1, 'kb': 1024, 'mb': 1048576, 'gb': 1073741824}[found.group(2) | lower]) | int if found
+        else none) }}
 {% endmacro %}
 
 
@@ -54,5 +57,6 @@
 {#- The same, of a moment; of a value of any type where the answer does not matter, since Spark checks types before it chooses. -#}
 {% macro hw_moment_as_text(value) %}
     {%- set moment = "'yyyy-MM-dd HH:mm:ss.SSSSSS'" -%}
-    {{ return("get_json_object(to_json(named_struct('v', " ~ value ~ "), map('timeZone', 'UTC', 'timestampFormat', " ~ moment ~ ", 'timestampNTZFormat', " ~ moment ~ ")), '$.v')") }}
+    {{ return("get_json_object(to_json(named_struct('v', " ~ value ~ "), map('timeZone', 'UTC', 'timestampFormat', " ~ moment
+        ~ ", 'timestampNTZFormat', " ~ moment ~ ")), '$.v')") }}
 {% endmacro %}

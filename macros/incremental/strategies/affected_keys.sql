@@ -23,7 +23,8 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
     {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 -%}
         {%- set feed = hw_feed_of_range(spec.source, plan.ranges[spec.source]) -%}
         {%- if spec.via -%}
-            {%- set relation = hw_via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on ' ~ hw_equals(spec.on, '_via', '_feed') -%}
+            {%- set relation = hw_via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on '
+                ~ hw_equals(spec.on, '_via', '_feed') -%}
             {%- do keys.append('select ' ~ hw_key_columns(spec, '_via') ~ ' from ' ~ relation) -%}
         {%- else -%}
             {%- do keys.append('select ' ~ hw_key_columns(spec, '_feed') ~ ' from ' ~ feed ~ ' as _feed') -%}
@@ -59,8 +60,10 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
     {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
     {%- for spec in affected -%}
         {%- if spec.key | sort != affected[0].key | sort -%}
-            {{ hw_raise('KEYS_DIFFER', where ~ ': its inputs name different keys, ' ~ affected[0].source ~ ' ' ~ affected[0].key | list ~ ' and '
-                ~ spec.source ~ ' ' ~ spec.key | list ~ '. All must lead to the same columns of the model; key={"model_column": "input_column"} where the names differ.') }}
+            {{ hw_raise('KEYS_DIFFER', where ~ ': its inputs name different keys, ' ~ affected[0].source ~ ' ' ~ affected[0].key | list
+                ~ ' and '
+                ~ spec.source ~ ' ' ~ spec.key | list ~ '. All must lead to the same columns of the model; '
+                ~ 'key={"model_column": "input_column"} where the names differ.') }}
         {%- elif spec.via and spec.via not in affected | map(attribute='source') -%}
             {{ hw_raise('VIA_NOT_AN_INPUT', where ~ ': affected(' ~ spec.source ~ ', via=' ~ spec.via
                 ~ ') goes through a table that is not an affected() input of the model itself.') }}
@@ -70,7 +73,8 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
 
 
 {% macro hw_affected_keys__tried_rows(inputs, settings) %}
-    {%- set spec = inputs | selectattr('kind', 'equalto', 'affected') | rejectattr('via') | rejectattr('version', 'none') | first | default(none) -%}
+    {%- set spec = inputs | selectattr('kind', 'equalto', 'affected') | rejectattr('via') | rejectattr('version', 'none') | first
+        | default(none) -%}
     {%- if settings.get('allow_nondeterministic') or not spec -%}
         {{ return(none) }}
     {%- endif -%}
@@ -88,9 +92,12 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
         {{ return(hw_unaffected_key_text(target, spec.key | list | sort)) }}
     {%- endif -%}
     {{ return(
-        target ~ ' gives other rows for some keys of ' ~ spec.source ~ ' at once than for one half of them and the other: a row of its result depends on rows of other keys, '
-        ~ 'as in a subquery or a join that looks at all of them, or on chance, as in a rank where rows tie or a list without an order. Compute what spans keys in a model of '
-        ~ 'its own and read it with lookup(), and order by columns that tell all rows apart; or say allow_nondeterministic if rows may keep the answer of the run that wrote them.'
+        target ~ ' gives other rows for some keys of ' ~ spec.source ~ ' at once than for one half of them and the other: a '
+            ~ 'row of its result depends on rows of other keys, '
+        ~ 'as in a subquery or a join that looks at all of them, or on chance, as in a rank where rows tie or a list without '
+        ~ 'an order. Compute what spans keys in a model of '
+        ~ 'its own and read it with lookup(), and order by columns that tell all rows apart; or say allow_nondeterministic if '
+        ~ 'rows may keep the answer of the run that wrote them.'
     ) }}
 {% endmacro %}
 
@@ -98,7 +105,8 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
 {% macro hw_unaffected_key_text(target, key) %}
     {%- set names = key | join(', ') -%}
     {{ return(
-        target ~ ' has a row of ' ~ names ~ ' that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select ' ~ names
+        target ~ ' has a row of ' ~ names ~ ' that comes from no row of an affected() input with that value, so no change of '
+            ~ 'theirs leads to it. Select ' ~ names
         ~ ' from them as it is, and mark a table that all keys come from with affected(), not lookup().'
     ) }}
 {% endmacro %}
@@ -112,6 +120,7 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
         {%- do others.append('select ' ~ hw_key_columns(spec, '_keyed') ~ ' from ' ~ relation ~ ' as _keyed') -%}
     {%- endfor -%}
     {{ return(hw_facts_of_affected_keys(
-        target, sql, plan, hw_affected_keys__affected_keys_sql(sql, plan, settings), hw_affected_keys__affected_key_columns(plan, settings), others
+        target, sql, plan, hw_affected_keys__affected_keys_sql(sql, plan, settings),
+        hw_affected_keys__affected_key_columns(plan, settings), others
     )) }}
 {% endmacro %}

@@ -64,7 +64,8 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
         {%- set found = hw_aggregate_in(hw_without_inputs(sql, inputs), 'group\\s+by|(?:try_)?sum(?=\\s*\\()|') -%}
         {%- if found -%}
             {{ hw_raise('NOT_LINEAR', where ~ ' uses `' ~ found ~ '`: a row of its result would depend on more than one row of the input. '
-                ~ 'Use affected_keys, which recomputes whole keys' ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
+                ~ 'Use affected_keys, which recomputes whole keys'
+                ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
         {%- endif -%}
     {%- endif -%}
 {% endmacro %}
@@ -86,7 +87,8 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
 
 {% macro hw_change_feed__difference_text(target, spec, name) %}
     {{ return(
-        target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of its result depends on more than one row '
+        target ~ ' gives other rows for ' ~ spec.source ~ ' as a whole than for one half of its rows and the other: a row of '
+            ~ 'its result depends on more than one row '
         ~ 'of the input, or on none, as in an outer join that keeps all rows of a lookup. Use affected_keys, which recomputes whole keys.'
     ) }}
 {% endmacro %}

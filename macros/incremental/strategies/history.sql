@@ -11,7 +11,8 @@
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set key_columns = hw_quoted(keys) | join(', ') -%}
     {%- set spec = hw_followed_input(plan.inputs) -%}
-    {%- set image = "named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> valid_to, null, valid_to))" -%}
+    {%- set image = "named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> "
+        ~ "valid_to, null, valid_to))" -%}
     {%- set known = 'select * except (valid_from, valid_to, is_current, _next), ' ~ image ~ ' as _image from _periods' -%}
 with _images as (
 {{ hw_with_inputs(sql, {spec.text: hw_history__changed_rows_sql(spec, plan.ranges[spec.source])}) }}
@@ -19,7 +20,8 @@ with _images as (
 _touched as (select distinct {{ key_columns }} from _images),
 _target_periods as (select _target.* from {{ target }} as _target left semi join _touched on {{ hw_equals(keys, '_target', '_touched') }}),
 _periods as (select *, lead(valid_from) over (partition by {{ key_columns }} order by valid_from) as _next from _target_periods),
-_new as (select struct(*) as _row, * from ({{ hw_periods_sql(known ~ ' union all select * except (_image), _image from _images', settings) }})),
+_new as (select struct(*) as _row, * from ({{ hw_periods_sql(known ~ ' union all select * except (_image), _image from _images',
+    settings) }})),
 _present as (select struct(*) as _row, * from _target_periods)
 {{ hw_classified_sql('_new', '_present', keys + ['valid_from'], settings) }}
 {%- endmacro %}
@@ -35,7 +37,8 @@ _present as (select struct(*) as _row, * from _target_periods)
 select * except (_image, _superseded, _row, _cut, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (
 select *, least(lead(_image.at) over (partition by {{ keys }} order by _image.at, _image.version, _row), _cut) as _until from (
 select *, least(_image.until, min(if(_image.deleted, _image.at, null)) over (partition by {{ keys }} {{ later }})) as _cut from (
-select *, _image.deleted and bool_or(not _image.deleted) over (partition by {{ keys }}, _image.version) as _superseded, struct(* except (_image)) as _row from (
+select *, _image.deleted and bool_or(not _image.deleted) over (partition by {{ keys }}, _image.version) as _superseded,
+struct(* except (_image)) as _row from (
 {{ sql }}
 )
 ) where not _superseded
@@ -69,15 +72,18 @@ select *, _image.deleted and bool_or(not _image.deleted) over (partition by {{ k
 {% macro hw_all_images(spec) %}
     {%- set first = hw_first_known_commit(spec) -%}
     {%- set newest = spec.source ~ ' version as of ' ~ spec.version -%}
-    {%- set known = hw_column_names(adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of ' ~ first.version)) -%}
+    {%- set known = hw_column_names(adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of '
+        ~ first.version)) -%}
     {%- set given = adapter.get_column_schema_from_query('select * from ' ~ newest) -%}
     {%- set grouping = adapter.grouping_of(given) -%}
     {%- set columns = [] -%}
     {%- for column in given -%}
         {%- set name = hw_quote(column.name) -%}
-        {%- do columns.append(name if column.name | lower in known else '(select any_value(' ~ name ~ ') from ' ~ newest ~ ' where false) as ' ~ name) -%}
+        {%- do columns.append(name if column.name | lower in known else '(select any_value(' ~ name ~ ') from ' ~ newest
+            ~ ' where false) as ' ~ name) -%}
     {%- endfor -%}
-    {%- set snapshot = '(select ' ~ columns | join(', ') ~ ", 'insert' as _change_type, cast(" ~ first.version ~ ' as bigint) as _commit_version, timestamp_millis('
+    {%- set snapshot = '(select ' ~ columns | join(', ') ~ ", 'insert' as _change_type, cast(" ~ first.version
+        ~ ' as bigint) as _commit_version, timestamp_millis('
         ~ first.at ~ ') as _commit_timestamp from ' ~ spec.source ~ ' version as of ' ~ first.version -%}
     {%- if first.version == spec.version -%}
         {{ return(hw_images_sql(spec, snapshot ~ ')', grouping)) }}
@@ -116,7 +122,8 @@ select *, _image.deleted and bool_or(not _image.deleted) over (partition by {{ k
         {%- set first = hw_first_known_commit(spec) -%}
         {%- if not hw_is_same_commit(first, begins) -%}
             {{ hw_raise('LOST_PERIODS',
-                target ~ ' would be rebuilt (' ~ plan.reason ~ ') and lose periods: it begins with version ' ~ begins.version ~ ' of ' ~ spec.source
+                target ~ ' would be rebuilt (' ~ plan.reason ~ ') and lose periods: it begins with version ' ~ begins.version ~ ' of '
+                    ~ spec.source
                 ~ ', whose feed can be read from version ' ~ first.version ~ ' on. ' ~ hw_left_as_it_is(settings, target)) }}
         {%- endif -%}
     {%- endif -%}
@@ -130,7 +137,8 @@ select *, _image.deleted and bool_or(not _image.deleted) over (partition by {{ k
         {%- do hw_check_keys_apart(where, code, 'the model') -%}
     {%- endif -%}
     {%- if not modules.re.search('(?i)\\b_image\\b', code) -%}
-        {{ hw_raise('NO_IMAGE', where ~ ' does not select `_image`: the column of images() that says when each image became true has to be among those '
+        {{ hw_raise('NO_IMAGE', where ~ ' does not select `_image`: the column of images() that says when each image became '
+            ~ 'true has to be among those '
             ~ 'that the model selects.') }}
     {%- endif -%}
 {% endmacro %}

@@ -8,7 +8,8 @@
 {#- The greatest row of each key by `latest_by`; rows equal in those columns are told apart by the rest of the row, so that the
     result does not depend on the order of reading. -#}
 {% macro hw_latest_rows_sql(sql, settings) -%}
-select inline(array(_latest._row)) from (select max(struct({{ hw_quoted(settings.get('latest_by')) | join(', ') }}, struct(*) as _row)) as _latest from (
+select inline(array(_latest._row)) from (select max(struct({{ hw_quoted(settings.get('latest_by'))
+    | join(', ') }}, struct(*) as _row)) as _latest from (
 {{ sql }}
 ) group by {{ hw_quoted(settings.get('unique_key')) | join(', ') }})
 {%- endmacro %}

@@ -49,7 +49,8 @@ where {{ moved | join(' or ') }}
     {%- for column in columns if column.name | lower not in others -%}
         {%- if column.dtype in ['double', 'float'] -%}
             {{ hw_raise('FLOATING_POINT_SUM',
-                'signed_sum adds differences to what is there, and floating-point sums depend on the order of adding: ' ~ column.name ~ ' is a ' ~ column.dtype
+                'signed_sum adds differences to what is there, and floating-point sums depend on the order of adding: ' ~ column.name
+                    ~ ' is a ' ~ column.dtype
                 ~ '. Cast what is summed, before it is summed, to a decimal or an integer.') }}
         {%- elif column.dtype.split('(')[0] not in ['tinyint', 'smallint', 'int', 'bigint', 'decimal'] -%}
             {{ hw_raise('NOT_A_SUM', 'signed_sum keeps sums and counts: ' ~ column.name ~ ' is a ' ~ column.dtype
@@ -74,7 +75,8 @@ where {{ moved | join(' or ') }}
 {% macro hw_weight_column(sql) %}
     {%- set found = adapter.weight_column(sql) -%}
     {%- if not found -%}
-        {{ hw_raise('NO_WEIGHT', 'A signed_sum model needs `sum(_weight) as <name>` among its columns: the count of rows tells when a group is gone') }}
+        {{ hw_raise('NO_WEIGHT', 'A signed_sum model needs `sum(_weight) as <name>` among its columns: the count of rows '
+            ~ 'tells when a group is gone') }}
     {%- endif -%}
     {{ return(found) }}
 {% endmacro %}
@@ -113,7 +115,8 @@ where {{ moved | join(' or ') }}
         {%- set code = hw_without_inputs(sql, inputs) -%}
         {%- set found = hw_aggregate_in(code) -%}
         {%- if found -%}
-            {{ hw_raise('NOT_A_SUM', where ~ ' uses `' ~ found ~ '`, which cannot be maintained by adding. Sums of `… * _weight` and the count `sum(_weight)` can; '
+            {{ hw_raise('NOT_A_SUM', where ~ ' uses `' ~ found ~ '`, which cannot be maintained by adding. Sums of `… * '
+                ~ '_weight` and the count `sum(_weight)` can; '
                 ~ 'averages go into derived; for the rest there is affected_keys.') }}
         {%- endif -%}
         {%- do hw_check_weighed_sums(where, code) -%}
@@ -127,7 +130,8 @@ where {{ moved | join(' or ') }}
     {%- for sum in modules.re.finditer('(?i)\\b(?:try_)?sum\\s*\\(((?:' ~ nested ~ ')*)\\)', code) -%}
         {%- set summed = sum.group(1) | trim -%}
         {%- if not modules.re.search('(?<!\\w)_weight(?!\\w)', summed) -%}
-            {{ hw_raise('SUM_WITHOUT_WEIGHT', where ~ ' has sum(' ~ summed ~ ') without _weight, which would count deleted rows as well. Write sum(' ~ summed ~ ' * _weight).') }}
+            {{ hw_raise('SUM_WITHOUT_WEIGHT', where ~ ' has sum(' ~ summed ~ ') without _weight, which would count deleted '
+                ~ 'rows as well. Write sum(' ~ summed ~ ' * _weight).') }}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
@@ -155,8 +159,10 @@ where {{ moved | join(' or ') }}
     {%- endfor -%}
     {%- set lasting = hw_lasting_groups_sql(sql, inputs, keys) -%}
     {%- set weight = '_once.' ~ hw_quote(hw_weight_column(sql)) -%}
-    {%- set missing = '(select count(*) from ' ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on ' ~ hw_equals(keys, '_lasting', '_once') ~ ')' -%}
-select {{ expressions | join(', ') }}, count_if(_once._here and _lasting._stays is null and coalesce({{ weight }}, 0) = 0) + {{ missing }} as _empty
+    {%- set missing = '(select count(*) from ' ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on '
+        ~ hw_equals(keys, '_lasting', '_once') ~ ')' -%}
+select {{ expressions
+    | join(', ') }}, count_if(_once._here and _lasting._stays is null and coalesce({{ weight }}, 0) = 0) + {{ missing }} as _empty
 from {{ sides[0] }} as _once full outer join {{ sides[1] }} as _thrice on {{ hw_equals(keys, '_once', '_thrice') }}
 left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }}
 {%- endmacro %}
@@ -164,10 +170,12 @@ left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }
 
 {% macro hw_signed_sum__difference_text(target, spec, name) %}
     {%- if name == '_empty' -%}
-        {{ return(target ~ ' gives groups that no row of ' ~ spec.source ~ ' stands behind, as an outer join that keeps all rows of a lookup does. Join inner, or use affected_keys.') }}
+        {{ return(target ~ ' gives groups that no row of ' ~ spec.source ~ ' stands behind, as an outer join that keeps all '
+            ~ 'rows of a lookup does. Join inner, or use affected_keys.') }}
     {%- endif -%}
     {{ return(
-        target ~ ': ' ~ name ~ ' cannot be maintained by adding: deleted rows do not take away what they added. It has to be a sum of `… * _weight`, and no more; '
+        target ~ ': ' ~ name ~ ' cannot be maintained by adding: deleted rows do not take away what they added. It has to be '
+            ~ 'a sum of `… * _weight`, and no more; '
         ~ 'averages and the like go into derived.'
     ) }}
 {% endmacro %}
@@ -177,10 +185,13 @@ left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }
     to the other. Only where a run changes such a key; `sql` is the model's, as stored. -#}
 {% macro hw_signed_sum__inspect(target, stage, keys, look, sql, settings) %}
     {%- set nulls = [] -%}
-    {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}{%- do nulls.append(hw_quote(key) ~ ' is null') -%}{%- endfor -%}
+    {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}
+        {%- do nulls.append(hw_quote(key) ~ ' is null') -%}
+    {%- endfor -%}
     {%- if nulls -%}
         {%- set names = hw_quoted(keys) | join(', ') -%}
-        {%- set repeated = 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ') ~ ' group by ' ~ names ~ ' having count(*) > 1' -%}
+        {%- set repeated = 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ') ~ ' group by ' ~ names
+            ~ ' having count(*) > 1' -%}
         {%- do hw_refuse_repeated_keys(target, stage, keys, repeated) -%}
     {%- endif -%}
 {% endmacro %}

@@ -142,13 +142,13 @@ REFUSED = {
         SIGNED_SUM + "select id % 1 as id, sum(_weight) as rows,\n"
         "cast(sum(id * _weight) / sum(_weight) as decimal(18, 2)) as average\n"
         "from {{ signed(source('inputs', 'fed')) }} group by 1",
-        ["average cannot be kept up by adding", "derived"],
+        ["average cannot be maintained by adding", "derived"],
     ),
     "filtered_sums": (
         SIGNED_SUM + "with sums as (select id, sum(_weight) as rows\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id)\n"
         "select * from sums where rows > 0",
-        ["rows cannot be kept up by adding"],
+        ["rows cannot be maintained by adding"],
     ),
     "empty_groups": (
         SIGNED_SUM + "select more.id, sum(fed._weight) as rows\n"

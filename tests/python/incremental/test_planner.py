@@ -82,14 +82,14 @@ def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
         "totals": "replace",
         "sums": "merge",
         "copy": "append",
-        "why": "N % of the keys touched",
+        "why": "N % of the affected keys",
     }
     # more than there were
     assert said(f"update {orders} set grp = grp + 1 where id < 55000") == {
         "totals": "replace",
         "sums": "replace",
         "copy": "replace",
-        "why": "N % of the keys touched",
+        "why": "N % of the affected keys",
     }
 
 

@@ -111,7 +111,7 @@ def test_rows_are_not_repaired_before_a_run_that_was_cut_short_is_completed(
     arguments: dict[str, Any] = {"reason": "x", "dry_run": False, "predicate": "id = 1"}
     for operation, name in (("delete_where", "table"), ("replace_where", "model")):
         said = shared.operation(operation, expect=False, **{name: "silver_orders"}, **arguments)
-        assert f"{operation}: a run of silver.silver_orders was cut short: `dbt run" in said
+        assert f"{operation}: a run of silver.silver_orders was interrupted: `dbt run" in said
     assert shared.version(shared.silver) == before + 1
     shared.sql(f"restore table {{silver}} to version as of {before}")
     assert gold(shared) == BUILT
