@@ -1,11 +1,11 @@
 {% macro affected(relation, key, via=none, on=none) %}
     {%- set key = hw_as_list(key) if key is not mapping else key -%}
     {%- if not key -%}
-        {{ exceptions.raise_compiler_error("affected() needs key=: the columns of " ~ relation ~ " that say which rows of the "
+        {{ hw_raise('ARGUMENT', "affected() needs key=: the columns of " ~ relation ~ " that say which rows of the "
             ~ "model a change touches") }}
     {%- endif -%}
     {%- if (via is none) != (on is none) -%}
-        {{ exceptions.raise_compiler_error("affected(" ~ relation ~ ") got one of via= and on=: an input that lacks the key "
+        {{ hw_raise('ARGUMENT', "affected(" ~ relation ~ ") got one of via= and on=: an input that lacks the key "
             ~ "needs both, the relation that has it and the columns they share") }}
     {%- endif -%}
     {%- set options = {'key': key if key is mapping else dict(zip(key, key))} -%}

@@ -76,7 +76,7 @@
         {%- set meanwhile = adapter.since(hw_describe_history(target, 20), plan.seen, hw_run_id()) -%}
         {%- if meanwhile.superseded -%}
             {%- do hw_drop_staging_table(hw_staging_relation(target)) -%}
-            {{ exceptions.raise_compiler_error(
+            {{ hw_raise('CONCURRENT_RUN',
                 target ~ ': ' ~ meanwhile.superseded ~ ' came in between, so this run wrote nothing. Run one dbt at a time '
                     ~ 'for a model, and run this one again.'
             ) }}
@@ -96,7 +96,7 @@
     {%- set choice = settings.get('on_foreign_write') or hw_on_gap(settings) -%}
     {%- set what = relation ~ ' was changed by ' ~ change ~ ', which is no run of its model' -%}
     {%- if choice == 'fail' -%}
-        {{ exceptions.raise_compiler_error(
+        {{ hw_raise('FOREIGN_WRITE',
             what ~ '. on_foreign_write is fail, so the table was left as it is; `dbt run --full-refresh --select ' ~ relation.identifier
                 ~ '` replaces it by what its SQL gives.'
         ) }}

@@ -1,13 +1,13 @@
 {% macro explain_refresh(model) %}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | selectattr('name', 'equalto', model) | list -%}
     {%- if not nodes -%}
-        {{ exceptions.raise_compiler_error("explain_refresh: there is no model '" ~ model ~ "'. Models: "
+        {{ hw_raise('NO_SUCH_MODEL', "explain_refresh: there is no model '" ~ model ~ "'. Models: "
             ~ graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | map(attribute='name') | sort | join(', ')) }}
     {%- endif -%}
     {%- set node = nodes[0] -%}
     {%- set strategy = node.config.get('incremental_strategy') -%}
     {%- if node.config.materialized != 'incremental' or not adapter.strategy_of(node.config) -%}
-        {{ exceptions.raise_compiler_error("explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model'
+        {{ hw_raise('NO_MODEL_OF_TABLE', "explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model'
             ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
     {%- endif -%}
     {%- set relation = adapter.get_relation(node.database, node.schema, node.alias) -%}

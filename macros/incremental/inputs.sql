@@ -4,7 +4,7 @@
     Only commands that build or show data pin; parse, docs and lint see the plain relation, and so does a unit test's fixture. -#}
 {% macro hw_input(kind, relation, options={}) %}
     {%- if execute and relation.is_cte and model is defined and model.resource_type == 'model' -%}
-        {{ exceptions.raise_compiler_error(kind ~ "(ref('" ~ (relation.identifier | replace('__dbt__cte__', '', 1))
+        {{ hw_raise('EPHEMERAL_INPUT', kind ~ "(ref('" ~ (relation.identifier | replace('__dbt__cte__', '', 1))
             ~ "')): an ephemeral model is no table, so it has no changes. Write " ~ kind
             ~ '() in it, around what it reads, and here the ref() alone.') }}
     {%- elif execute and not relation.is_cte and flags.WHICH in ['run', 'build', 'show', 'retry', 'run-operation']
@@ -26,7 +26,7 @@
     {%- elif 'EXPECT_TABLE_NOT_VIEW' in answer.failure -%}
         {{ return(hw_through_view(kind, source)) }}
     {%- endif -%}
-    {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. '
+    {{ hw_raise('NOT_A_DELTA_TABLE', kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. '
         ~ 'Make it one (file_format: delta, or `convert to delta`), or read a Delta table that has its rows.') }}
 {% endmacro %}
 
@@ -38,7 +38,7 @@
     {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
     {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
     {%- if obstacle or kind not in ['changes', 'lookup'] -%}
-        {{ exceptions.raise_compiler_error(kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '')
+        {{ hw_raise('VIEW_AS_INPUT', kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '')
             ~ ', which has no changes of its own. Make it an ephemeral model with '
             ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
     {%- endif -%}

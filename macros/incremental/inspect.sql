@@ -121,7 +121,7 @@
         {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
         {%- set examples = [] -%}
         {%- for row in found -%}{%- do examples.append(row.values() | join(', ')) -%}{%- endfor -%}
-        {{ exceptions.raise_compiler_error(hw_repeated_keys_text(target, keys) | replace('%s', examples | join('; '))) }}
+        {{ hw_raise('REPEATED_KEYS', hw_repeated_keys_text(target, keys) | replace('%s', examples | join('; '))) }}
     {%- endif -%}
 {% endmacro %}
 
@@ -129,7 +129,7 @@
 {#- SQL that computes its rows by key, which fails at a key that comes twice, in the statement that writes and before its commit. The rows
     of a key lie together already, so that counting them costs a sort; asking first would compute everything a second time. -#}
 {% macro hw_one_row_a_key_sql(target, keys, sql) %}
-    {%- set text = hw_repeated_keys_text(target, keys).split('%s') -%}
+    {%- set text = ('[HW_REPEATED_KEYS] ' ~ hw_repeated_keys_text(target, keys)).split('%s') -%}
     {{ return(
         'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ hw_quoted(keys) | join(', ')
             ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('

@@ -4,7 +4,7 @@
     {%- set settings = node.config -%}
     {%- set state = hw_applied_state(relation) -%}
     {%- if state.sql is none or state.inputs is none -%}
-        {{ exceptions.raise_compiler_error(relation ~ ' was not built by a strategy that follows change feeds: '
+        {{ hw_raise('NO_MODEL_OF_TABLE', relation ~ ' was not built by a strategy that follows change feeds: '
             ~ 'equals_full_refresh has nothing to compare it with') }}
     {%- endif -%}
     {%- set sql = hw_at_versions(state.sql, state.inputs) -%}
@@ -34,5 +34,5 @@ group by {{ names }} having sum(_balance) <> 0
         and node.alias == relation.identifier -%}
         {{ return(node) }}
     {%- endfor -%}
-    {{ exceptions.raise_compiler_error(relation ~ ' is not a model of this project') }}
+    {{ hw_raise('NO_MODEL_OF_TABLE', relation ~ ' is not a model of this project') }}
 {% endmacro %}

@@ -36,15 +36,15 @@
 {% macro hw_check_stock_strategy(strategy) %}
     {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.strategy_names() -%}
     {%- if strategy not in allowed -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy
+        {{ hw_raise('UNKNOWN_STRATEGY', model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy
             ~ "': allowed are " ~ allowed | join(', ')) }}
     {%- endif -%}
     {%- if config.get('file_format') != 'delta' -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has file_format '
+        {{ hw_raise('FILE_FORMAT', model.name ~ ' (' ~ model.original_file_path ~ ') has file_format '
             ~ config.get('file_format') ~ ': incremental models are Delta tables, set file_format: delta') }}
     {%- endif -%}
     {%- if strategy == 'microbatch' and not config.get('partition_by') -%}
-        {{ exceptions.raise_compiler_error(model.name ~ ' (' ~ model.original_file_path ~ ') has incremental_strategy '
+        {{ hw_raise('NO_PARTITION_BY', model.name ~ ' (' ~ model.original_file_path ~ ') has incremental_strategy '
             ~ 'microbatch and no partition_by: a batch replaces the partitions of its period, so partition by a column of the '
             ~ 'grain of batch_size') }}
     {%- endif -%}

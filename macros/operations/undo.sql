@@ -18,7 +18,7 @@
     rows in between would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}
     {%- if fromjson(hw_as_mapping(properties).get('headwaters.pending', 'null')) -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '
+        {{ hw_raise('INTERRUPTED_RUN', operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '
             ~ name.split('.')[-1] ~ '` first. Nothing was changed.') }}
     {%- endif -%}
 {% endmacro %}

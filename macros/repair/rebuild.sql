@@ -5,7 +5,7 @@
     {%- set target = hw_target('rebuild', model) -%}
     {%- set node = target.node -%}
     {%- if not node or node.resource_type != 'model' or not adapter.strategy_of(node.config) -%}
-        {{ exceptions.raise_compiler_error('rebuild: ' ~ target.name ~ ' is not the table of a model with change_feed, '
+        {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with change_feed, '
             ~ 'affected_keys, signed_sum or history. Nothing was changed.') }}
     {%- endif -%}
     {%- set sql = hw_followed_sql(render(node.raw_code), node.config) -%}

@@ -6,10 +6,10 @@
     {%- set schemas = run_query('show schemas').columns[0].values() -%}
     {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
     {%- if found is none -%}
-        {{ exceptions.raise_compiler_error(operation ~ ": there is no table '" ~ table ~ "'"
+        {{ hw_raise('NO_SUCH_TABLE', operation ~ ": there is no table '" ~ table ~ "'"
             ~ (' yet' if parts.node else hw_or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
     {%- elif not found.is_delta -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ table ~ ' is a '
+        {{ hw_raise('NOT_A_DELTA_TABLE', operation ~ ': ' ~ table ~ ' is a '
             ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
     {%- endif -%}
     {%- set relation = hw_named(found) -%}
@@ -34,7 +34,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if meant | length > 1 and table not in meant -%}
-        {{ exceptions.raise_compiler_error(operation ~ ": '" ~ table ~ "' is the name of " ~ meant | sort | join(' and of ')
+        {{ hw_raise('AMBIGUOUS_TABLE', operation ~ ": '" ~ table ~ "' is the name of " ~ meant | sort | join(' and of ')
             ~ ': write the one that is meant. Nothing was changed.') }}
     {%- elif meant -%}
         {%- set parts.node = meant.get(table) or meant.values() | first -%}
@@ -87,9 +87,9 @@
 {#- The version that a number or a time means; an error says which versions there are. -#}
 {% macro hw_version_of(operation, relation, version, timestamp) %}
     {%- if (version is none) == (timestamp is none) -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': name either a version or a timestamp.') }}
+        {{ hw_raise('VERSION', operation ~ ': name either a version or a timestamp.') }}
     {%- elif version is not none and version is not integer -%}
-        {{ exceptions.raise_compiler_error(operation ~ ": version is '" ~ version ~ "', it must be a whole number.") }}
+        {{ hw_raise('VERSION', operation ~ ": version is '" ~ version ~ "', it must be a whole number.") }}
     {%- endif -%}
     {%- set commits = hw_describe_history(relation, 100000) -%}
     {%- set known = 'versions ' ~ commits[-1].version ~ ' (' ~ hw_utc(commits[-1].at) ~ ') to ' ~ commits[0].version ~ ' ('
@@ -99,7 +99,7 @@
         {#- without quotes YAML makes a time of it, whose text is 2026-01-31 12:00:00+00:00 -#}
         {%- set written = (timestamp | string).replace('+00:00', 'Z') -%}
         {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?Z?)?', written) -%}
-            {{ exceptions.raise_compiler_error(operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
+            {{ hw_raise('VERSION', operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
                 ~ "2026-01-31T12:00:00Z, in UTC.") }}
         {%- endif -%}
         {%- set moment = hw_milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
@@ -110,11 +110,11 @@
         {%- elif commit.operation == 'VACUUM START' -%}{%- set found.vacuumed = true -%}{%- endif -%}
     {%- endfor -%}
     {%- if found.version is none -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ relation ~ ' has no '
+        {{ hw_raise('NO_SUCH_VERSION', operation ~ ': ' ~ relation ~ ' has no '
             ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known
             ~ '. Nothing was changed.') }}
     {%- elif found.vacuumed and flags.WHICH == 'run-operation' and hw_has_lost_files(relation, found.version) -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation
+        {{ hw_raise('VACUUMED_VERSION', operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation
             ~ ' were vacuumed: it can no longer be read. A backup may have it: `dbt run-operation list_backups`. Nothing was changed.') }}
     {%- endif -%}
     {{ return(found.version) }}
@@ -136,7 +136,7 @@
 {#- How many rows of a table a condition takes. Refuses one that takes none, and one that takes all unless that is allowed. -#}
 {% macro hw_matched(operation, target, predicate, allow_all) %}
     {%- if not predicate or not predicate | string | trim -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
+        {{ hw_raise('NO_PREDICATE', operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
             ~ '.') }}
     {%- endif -%}
     {%- set row = run_query('select count(*) as files, coalesce(sum(matched), 0) as matched, coalesce(sum(rows), 0) as rows, '
@@ -146,7 +146,7 @@
     {%- set found = {'rows': row['rows'] | int, 'matched': row['matched'] | int, 'whole': row['whole'] | int,
         'parts': row['parts'] | int} -%}
     {%- if found.matched == found.rows and found.rows and not allow_all -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name
+        {{ hw_raise('ALL_ROWS_MATCH', operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name
             ~ '; if that is meant, say allow_all: true. Nothing was changed.') }}
     {%- endif -%}
     {{ return(found) }}
@@ -174,7 +174,7 @@
 {% macro hw_full_refresh_sql_of_model(operation, target) %}
     {%- set state = hw_applied_state(target.relation) -%}
     {%- if not target.node or target.node.resource_type != 'model' or state.sql is none or state.inputs is none -%}
-        {{ exceptions.raise_compiler_error(operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, '
+        {{ hw_raise('NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, '
             ~ 'affected_keys, signed_sum or history built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}

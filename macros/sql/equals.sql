@@ -2,7 +2,7 @@
     The one place that says when two rows are the same; used by merges, comparisons and tests. -#}
 {% macro hw_equals(columns, left, right) %}
     {%- if not columns -%}
-        {{ exceptions.raise_compiler_error("hw_equals() got no columns: pass the key or the columns to compare") }}
+        {{ hw_raise('ARGUMENT', "hw_equals() got no columns: pass the key or the columns to compare") }}
     {%- endif -%}
     {%- for column in columns -%}
         {{ left }}.{{ hw_quote(column) }} <=> {{ right }}.{{ hw_quote(column) }}

@@ -3,7 +3,7 @@
     text: a timestamp's text depends on the session's time zone, which the profiles set to UTC. -#}
 {% macro surrogate_key(columns) %}
     {%- if columns is string or columns is not iterable or not columns -%}
-        {{ exceptions.raise_compiler_error(
+        {{ hw_raise('ARGUMENT',
             "surrogate_key() got " ~ columns ~ ": pass a list of column names, such as ['event_time', 'user_id']"
         ) }}
     {%- endif -%}

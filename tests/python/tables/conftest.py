@@ -153,7 +153,7 @@ class Orders:
         return {
             macro.name: [argument.name for argument in macro.arguments]
             for macro in self._manifest.macros.values()
-            if macro.package_name == "headwaters" and not macro.name.startswith("_")
+            if macro.package_name == "headwaters" and not macro.name.startswith("hw_")
         }
 
     def answers(self, result: Any) -> dict[str, str]:
