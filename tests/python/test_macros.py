@@ -1,0 +1,102 @@
+"""Macros stand on floors: a helper has one home, and calls go down only.
+
+docs/architecture.md draws the floors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path, PurePosixPath
+
+import pytest
+from test_project_rules import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = (
+    *("sql", "delta", "operations", "table_properties", "maintenance", "quality"),
+    *("incremental", "repair", "adapter"),
+)
+LONGEST_LINE, LONGEST_MACRO = 140, 40
+
+Calls = Mapping[tuple[str, str], Iterable[tuple[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Calls:
+    """Each macro and those that it calls, as pairs of file and name."""
+    target = tmp_path_factory.mktemp("target")
+    parse(ROOT, target)
+    manifest = json.loads((target / "manifest.json").read_text())
+    known = {
+        key: (macro["original_file_path"], macro["name"])
+        for key, macro in manifest["macros"].items()
+        if macro["package_name"] in ("headwaters", "dbt_headwaters")
+        and macro["original_file_path"].startswith("macros/")
+    }
+    return {
+        known[key]: [known[to] for to in macro["depends_on"]["macros"] if to in known]
+        for key, macro in manifest["macros"].items()
+        if key in known
+    }
+
+
+def upward(calls: Calls) -> Iterator[str]:
+    """Calls from a floor to one above it."""
+    for (file, name), called in calls.items():
+        for other, its in called:
+            if FLOORS.index(floor(other)) > FLOORS.index(floor(file)):
+                yield f"{name} ({floor(file)}) calls {its} ({floor(other)})"
+
+
+def floor(file: str) -> str:
+    return PurePosixPath(file).parts[1]
+
+
+def circle(calls: Calls) -> list[str]:
+    """Files that call each other in a circle."""
+    files: dict[str, set[str]] = {}
+    for (file, _), called in calls.items():
+        files.setdefault(file, set()).update(other for other, _ in called if other != file)
+    try:
+        TopologicalSorter(files).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_calls_go_down_only(calls: Calls) -> None:
+    assert {floor(file) for file, _ in calls} == set(FLOORS)
+    assert list(upward(calls)) == []
+    assert circle(calls) == []
+
+
+def test_what_breaks_the_floors_is_found() -> None:
+    a, b = ("macros/sql/a.sql", "a"), ("macros/delta/b.sql", "b")
+    assert list(upward({a: [b], b: []})) == ["a (sql) calls b (delta)"]
+    assert circle({a: [b], b: [a]})
+    assert not circle({a: [], b: [a, b]})
+
+
+def long_macros(text: str) -> Iterator[str]:
+    """The macros of more lines than one page shows, with what they have."""
+    pattern = r"\{%-?\s*(macro|materialization|test)\s+(\w+).*?\{%-?\s*end\1\s*-?%\}"
+    for found in re.finditer(pattern, text, flags=re.S):
+        lines = found.group().count("\n") + 1
+        if lines > LONGEST_MACRO:
+            yield f"{found.group(2)}: {lines} lines"
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("macros/**/*.sql")), ids=lambda file: file.stem)
+def test_macros_are_short(file: Path) -> None:
+    text = file.read_text()
+    assert list(long_macros(text)) == []
+    assert [line for line in text.splitlines() if len(line) > LONGEST_LINE] == []
+
+
+def test_a_long_macro_is_found() -> None:
+    macro = "{% macro a() %}" + "\n" * LONGEST_MACRO + "{% endmacro %}"
+    assert list(long_macros(macro)) == ["a: 41 lines"]
+    assert not list(long_macros(macro.replace("\n", "", 1)))
