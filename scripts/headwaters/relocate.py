@@ -19,9 +19,9 @@ from typing import Any
 
 from headwaters import lake as lakes
 from headwaters import metastore
-from headwaters.checkpoint import Checkpoint
-from headwaters.environment import spark_java
 from headwaters.errors import UserError
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.java import spark_java
 from headwaters.project import Project
 
 

@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from headwaters import ingest, tables
-from headwaters.audit import audit, summarise
-from headwaters.checkpoint import Checkpoint
+from headwaters import tables
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError, WorkError
+from headwaters.ingestion import run as ingest
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.ingestion.reconcile import audit, summarise
+from headwaters.ingestion.replay import replay
 from headwaters.project import Project
-from headwaters.replay import replay
 
 ROOT = Path(__file__).resolve().parents[2]
 

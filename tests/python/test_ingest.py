@@ -20,17 +20,18 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, audit, node, wait_for
 
-from headwaters import audit as audits
-from headwaters import ingest, tables
-from headwaters.checkpoint import Checkpoint
+from headwaters import tables
 from headwaters.cli import _spread
 from headwaters.contract import parse_contract
 from headwaters.delta_log import commit_of
 from headwaters.errors import WorkError
-from headwaters.ingest import Stopping, Stream, Writer
+from headwaters.formats.base import PLACE, among, wild_numbers, with_place
+from headwaters.ingestion import reconcile as audits
+from headwaters.ingestion import run as ingest
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.ingestion.run import Stopping, Stream, Writer
+from headwaters.ingestion.status import status
 from headwaters.project import Project
-from headwaters.records import PLACE, among, wild_numbers, with_place
-from headwaters.status import status
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},

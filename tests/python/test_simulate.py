@@ -12,8 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwaters import cli
-from headwaters.errors import UserError
-from headwaters.simulate import (
+from headwaters.demo.simulate import (
     FAULTS,
     FinanceConfig,
     Landed,
@@ -23,6 +22,7 @@ from headwaters.simulate import (
     moment,
     transactions,
 )
+from headwaters.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 FLAGGED_FROM = datetime(2026, 1, 10, tzinfo=UTC)

@@ -19,10 +19,11 @@ from typing import Any
 from headwaters.contract import Contract
 from headwaters.delta_log import first_after, version
 from headwaters.errors import UserError, WorkError
-from headwaters.ingest import Stream, one_line, start_spark, widened
+from headwaters.ingestion.run import Stream, one_line, start_spark, widened
+from headwaters.ingestion.unreadable import IS_FILE
 from headwaters.project import Project
-from headwaters.sources import beside_lineage, changes_with_lineage, read_by_name
-from headwaters.unreadable import IS_FILE
+from headwaters.sources import kafka_client as kafka
+from headwaters.sources.base import beside_lineage, changes_with_lineage, read_by_name
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,6 @@ def _rows(spark: Any, stream: Stream, now: Moment, keys: Sequence[str]) -> Any:
 
 def _kafka(spark: Any, stream: Stream, now: Moment) -> list[Balance]:
     from pyspark.sql import functions as F
-
-    from headwaters import kafka
 
     checkpoint, declared = stream.checkpoint, stream.contract.stream
     held = kafka.ranges(stream.servers, declared.topics, stream.client)
@@ -339,7 +338,7 @@ def _compare(
     spark: Any, stream: Stream, now: Moment, contract: Contract, frames: Sequence[Any], unit: Any
 ) -> list[Balance]:
     """Each unit's records, parsed again, with the rows that the tables have of it."""
-    from headwaters.records import parse
+    from headwaters.formats.base import parse
 
     bronze = _table(spark, stream.bronze, now.bronze)
     quarantine = _table(spark, stream.quarantine, now.quarantine)

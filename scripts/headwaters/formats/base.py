@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import headwaters.contract as declared
-from headwaters import texts
 from headwaters.contract import Contract
+from headwaters.formats import texts
 
 CORRUPT = "_corrupt"
 # Fields of a row of CSV, beyond which Spark gives up its whole file: usually 20,480. Each file that

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from headwaters.ingest import Stream
+    from headwaters.ingestion.run import Stream
 
 
 class Display:

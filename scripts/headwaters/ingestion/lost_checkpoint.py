@@ -13,14 +13,14 @@ import json
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from headwaters import kafka
-from headwaters.checkpoint import Offsets, landed
 from headwaters.contract import Contract
 from headwaters.errors import UserError
-from headwaters.sources import identities, latest_version, recreated
+from headwaters.ingestion.checkpoint import Offsets, landed
+from headwaters.sources import kafka_client as kafka
+from headwaters.sources.base import identities, latest_version, recreated
 
 if TYPE_CHECKING:
-    from headwaters.ingest import Stream
+    from headwaters.ingestion.run import Stream
 
 From = Literal["earliest", "table", "latest", "recreated"]
 # Of these, Spark keeps no end that it began at, or knows no such start: it is written down here.

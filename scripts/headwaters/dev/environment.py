@@ -9,10 +9,7 @@ complete: a second call compares digests and ends at once, a killed one is taken
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import importlib.util
-import json
 import os
 import re
 import shutil
@@ -20,71 +17,23 @@ import subprocess
 import sys
 import venv
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from headwaters import drafts
 from headwaters.errors import UserError, WorkError
-
-PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
-JAVA_PROVEN = (17, 21)
-INSTALL_JAVA = (
-    "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: "
-    "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
+from headwaters.java import (
+    JAVA_PROVEN,
+    Java,
+    changed_jar,
+    find_java,
+    read_hashes,
+    read_stamp,
+    sha256,
 )
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Java:
-    """The Java that Spark will start: conf/spark/spark-env.sh chooses by the same rule."""
-
-    path: Path
-    major: int
-
-
-def find_java() -> Java:
-    """JAVA_HOME's Java, or else the first on PATH.
-
-    Raises UserError when there is none, or one older than 17.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
-    if found is None:
-        where = f"JAVA_HOME is {home}, but there is no bin/java in it" if home else "no Java found"
-        raise UserError(f"{where}: {INSTALL_JAVA}")
-    asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
-    if version is None:  # macOS has a /usr/bin/java that only says where to get one
-        said = [line.strip() for line in asked.stderr.splitlines() if line.strip()]
-        if options := os.environ.get("JAVA_TOOL_OPTIONS"):
-            wrong = [line for line in said if not line.startswith("Picked up")]
-            raise UserError(
-                f"{found} does not run with JAVA_TOOL_OPTIONS={options}: "
-                f"{wrong[0] if wrong else 'it says nothing'}"
-            )
-        reason = f" ({said[0]})" if said else ""
-        raise UserError(f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
-    java = Java(Path(found), int(version.group(1)))
-    if java.major < min(JAVA_PROVEN):
-        raise UserError(f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}")
-    return java
-
-
-def spark_java() -> Java:
-    """The Java that Spark will start, on a class path of jars that are those of the lock.
-
-    Raises UserError for what the user must provide or repair.
-    """
-    java = find_java()
-    spec = importlib.util.find_spec("pyspark")
-    assert spec and spec.submodule_search_locations
-    jars = Path(spec.submodule_search_locations[0]) / "jars"
-    if problem := changed_jar(jars, read_hashes(CONF / "jars.sha256")):
-        raise UserError(f"{problem} is not the one of conf/jars.sha256: `make setup` fetches it")
-    return java
 
 
 def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
@@ -122,7 +71,7 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
     lock = root / "conf" / ("requirements-dev.txt" if dev else "requirements.txt")
     # The development lock holds all of the runtime's, so its stamp is good for both.
     for name in {lock.name, "requirements-dev.txt"}:
-        if _read(folder / f"{name}.sha256") == _packages_digest(root, folder, name):
+        if read_stamp(folder / f"{name}.sha256") == _packages_digest(root, folder, name):
             return False
     begun = folder / "setup.begun"
     if begun.exists():
@@ -144,7 +93,7 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
             ) from error
     _pip(folder, "--require-hashes", "-r", str(lock))
     _pip(folder, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(root))
-    _write(folder / f"{lock.name}.sha256", _packages_digest(root, folder, lock.name))
+    drafts.write(folder / f"{lock.name}.sha256", _packages_digest(root, folder, lock.name))
     begun.unlink()
     return True
 
@@ -194,7 +143,7 @@ def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool
     locked = read_hashes(hashes)
     stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
     digest = _digest(module, hashes)
-    before = _read(stamp).split()
+    before = read_stamp(stamp).split()
     if before[:1] == [digest] and not changed_jar(pyspark / "jars", locked):
         return False
     say(f"fetching {len(locked)} jars (once)")
@@ -211,7 +160,7 @@ def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool
     for name in locked:
         (part / name).replace(pyspark / "jars" / name)
     shutil.rmtree(part)
-    _write(stamp, "\n".join([digest, *locked]))
+    drafts.write(stamp, "\n".join([digest, *locked]))
     return True
 
 
@@ -229,42 +178,6 @@ def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Pa
         shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
         raise WorkError(f"{problem}: nothing was installed")
     part.replace(into)
-
-
-def read_hashes(path: Path) -> dict[str, str]:
-    """`{file name: SHA-256}` of a file in the format of sha256sum."""
-    pairs = (line.split() for line in path.read_text().splitlines() if line.strip())
-    return {name: digest for digest, name in pairs}
-
-
-def changed_jar(folder: Path, locked: dict[str, str]) -> str:
-    """A jar that is missing or not the locked one, or ''. Costs a hash only where a jar is new.
-
-    Whose size and time are as they were when it was hashed is taken for what it was.
-    """
-    stamp = folder / "headwaters.verified"
-    try:
-        known = json.loads(_read(stamp))
-    except ValueError:
-        known = {}
-    found = {}
-    for name, expected in locked.items():
-        jar = folder / name
-        if not jar.is_file():
-            return f"{jar} (missing)"
-        state = jar.stat()
-        found[name] = [state.st_size, state.st_mtime_ns, expected]
-        if known.get(name) != found[name] and _sha256(jar) != expected:
-            return str(jar)
-    if known != found:
-        with contextlib.suppress(OSError):  # an environment that may only be read
-            _write(stamp, json.dumps(found))
-    return ""
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
@@ -316,7 +229,7 @@ def _compare(
         differ = ", ".join(sorted(names ^ set(locked)))
         return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
     for name, expected in locked.items():
-        actual = _sha256(folder / name)
+        actual = sha256(folder / name)
         if actual != expected:
             return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
     return ""
@@ -325,10 +238,8 @@ def _compare(
 def _link(target: Path, link: Path) -> None:
     if link.is_symlink() and link.resolve() == target.resolve():
         return
-    draft = link.with_name("conf.part")
-    draft.unlink(missing_ok=True)
-    draft.symlink_to(target.resolve())
-    draft.replace(link)
+    with drafts.draft(link) as path:
+        path.symlink_to(target.resolve())
 
 
 # -- small things --------------------------------------------------------------------------------
@@ -340,16 +251,6 @@ def _digest(*paths: Path, text: str = "") -> str:
     ).hexdigest()
 
 
-def _read(stamp: Path) -> str:
-    return stamp.read_text() if stamp.is_file() else ""
-
-
-def _write(stamp: Path, text: str) -> None:
-    draft = stamp.with_suffix(".part")
-    draft.write_text(text)
-    draft.replace(stamp)
-
-
 def _last_line(output: bytes | str | None) -> str:
     text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
     lines = text.strip().splitlines()
@@ -357,7 +258,7 @@ def _last_line(output: bytes | str | None) -> str:
 
 
 def main() -> int:
-    """`python -m headwaters.environment [--dev]`, from the project's root."""
+    """`python -m headwaters.dev.environment [--dev]`, from the project's root."""
     try:
         setup(Path.cwd(), dev="--dev" in sys.argv[1:])
     except UserError as error:

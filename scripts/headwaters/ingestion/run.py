@@ -25,17 +25,24 @@ from typing import Any
 from urllib.parse import unquote
 
 from headwaters import lake as lakes
-from headwaters import unreadable
-from headwaters.checkpoint import Checkpoint, Pending
 from headwaters.contract import ORIGIN, Column, Contract, StartAt, new_columns
 from headwaters.delta_log import commit_of, exists
-from headwaters.environment import spark_java
 from headwaters.errors import UserError, WorkError, java_ended, quiet
-from headwaters.lost_checkpoint import KEEP_LATEST, From, decide, decide_recreated, left_out
+from headwaters.ingestion import unreadable
+from headwaters.ingestion.checkpoint import Checkpoint, Pending
+from headwaters.ingestion.lost_checkpoint import (
+    KEEP_LATEST,
+    From,
+    decide,
+    decide_recreated,
+    left_out,
+)
+from headwaters.java import spark_java
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
 from headwaters.servers import check_port
-from headwaters.sources import TopicRecreated, begins, look, read, records, topic_ids
+from headwaters.sources import kafka_client as kafka
+from headwaters.sources.base import TopicRecreated, begins, look, read, records, topic_ids
 
 
 class _StopAsked(Exception):
@@ -98,8 +105,6 @@ class Stream:
     @property
     def servers(self) -> str:
         """The brokers of a Kafka stream."""
-        from headwaters import kafka
-
         return self.contract.stream.servers or kafka.servers(self.lake)
 
     @property
@@ -108,15 +113,11 @@ class Stream:
 
         Raises UserError for an environment variable that is not set.
         """
-        from headwaters import kafka
-
         return kafka.resolved(self._where, self.contract.stream.client)
 
     @property
     def java_client(self) -> dict[str, str]:
         """The same for Java's client, as options of Spark; it looks up secrets by itself."""
-        from headwaters import kafka
-
         settings = kafka.for_java(self._where, self.contract.stream.client)
         return {f"kafka.{key}": value for key, value in settings.items()}
 
@@ -173,7 +174,7 @@ def run(
     Uses `spark` when it is given and leaves it running. Otherwise Spark is started, unless no
     stream has anything to do, and stopped.
     """
-    from headwaters.progress import Display
+    from headwaters.ingestion.progress import Display
 
     lakes.enter(project.lake)
     streams = [Stream.of(project, contract) for contract in contracts]
@@ -200,7 +201,7 @@ def run(
             display.say("starting Spark")
             with contextlib.ExitStack() as started:
                 if metrics_port is not None:
-                    from headwaters.metrics import serve
+                    from headwaters.ingestion.metrics import serve
 
                     started.enter_context(serve(streams, metrics_port))
                 if spark is None:
@@ -570,7 +571,7 @@ class Writer:
     def _write(self, batch: Any, number: int, done: bool) -> None:
         from pyspark.sql import Observation
 
-        from headwaters.records import among, bad_rows, good_rows, mark_repeated, with_place
+        from headwaters.formats.base import among, bad_rows, good_rows, mark_repeated, with_place
 
         self._see_same_topics()
         started = time.monotonic()
@@ -641,7 +642,7 @@ class Writer:
         """The records of a batch, parsed, without those that the tables had from before."""
         from pyspark.sql import DataFrame
 
-        from headwaters.records import PLACE, parse
+        from headwaters.formats.base import PLACE, parse
 
         parsed = [parse(self.contract, raw, kept=[PLACE]) for raw in frames]
         if self.unreadable or not parsed:
@@ -651,7 +652,7 @@ class Writer:
 
     def _widen(self, spark: Any, frames: Sequence[Any]) -> None:
         """Make columns of fields that are new, where the contract says so."""
-        from headwaters.records import parse, unknown_fields
+        from headwaters.formats.base import parse, unknown_fields
         from headwaters.tables import add_columns
 
         if self.contract.stream.schema_policy != "add_columns":
@@ -671,7 +672,7 @@ class Writer:
 
         A batch that runs again must find the same duplicates, though its rows are in bronze now.
         """
-        from headwaters.records import newest_event
+        from headwaters.formats.base import newest_event
         from headwaters.tables import state
 
         version = state(spark, self.stream.bronze).version

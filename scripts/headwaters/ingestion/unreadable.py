@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwaters.contract import Contract
-from headwaters.sources import read_by_name
+from headwaters.sources.base import read_by_name
 
 if TYPE_CHECKING:
-    from headwaters.ingest import Stream
+    from headwaters.ingestion.run import Stream
 
 FIELD = "_source_file"
 # Rows of quarantine that stand for a whole file.
@@ -105,7 +105,7 @@ def rows(spark: Any, stream: Stream, contract: Contract, files: Mapping[str, str
     """The files in the form that `records.parse` gives: records that are not good."""
     from pyspark.sql import functions as F
 
-    from headwaters.records import PLACE, problem_of
+    from headwaters.formats.base import PLACE, problem_of
 
     named = [(file.removeprefix(f"file://{stream.lake}/"), why) for file, why in files.items()]
     frame = spark.createDataFrame(named, "_source_file string, why string")

@@ -12,9 +12,9 @@ from rich.table import Table
 from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
 from headwaters.errors import UserError, WorkError
-from headwaters.ingest import Stream
+from headwaters.ingestion.run import Stream
 from headwaters.project import Project
-from headwaters.sources import look
+from headwaters.sources.base import look
 
 
 @dataclass(frozen=True)

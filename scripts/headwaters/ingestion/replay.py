@@ -17,9 +17,9 @@ from typing import Any
 from headwaters.contract import Contract
 from headwaters.delta_log import exists
 from headwaters.errors import WorkError
-from headwaters.ingest import Stream, start_spark, widened
+from headwaters.ingestion.run import Stream, start_spark, widened
+from headwaters.ingestion.unreadable import FIELD, IS_FILE
 from headwaters.project import Project
-from headwaters.unreadable import FIELD, IS_FILE
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
     """
     from pyspark.sql import functions as F
 
-    from headwaters.records import mark_repeated, parse_again, problem_of, with_problem
+    from headwaters.formats.base import mark_repeated, parse_again, problem_of, with_problem
 
     parsed = parse_again(contract, rows)
     if not contract.stream.deduplicate:

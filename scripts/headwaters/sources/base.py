@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwaters import kafka
-from headwaters.checkpoint import Pending
 from headwaters.contract import Contract, StartAt
 from headwaters.delta_log import appended, snapshot
 from headwaters.errors import UserError, WorkError
+from headwaters.ingestion.checkpoint import Pending
+from headwaters.sources import kafka_client as kafka
 
 if TYPE_CHECKING:
-    from headwaters.ingest import Stream
+    from headwaters.ingestion.run import Stream
 
 
 # Hadoop's usual file system looks for a checksum beside a file, by a name that it cannot make where
@@ -228,7 +228,7 @@ def _lines(reader: Any, stream: Stream, contract: Contract, paths: str | Sequenc
     """Lines of text or rows of CSV, from a reader of files or of a stream."""
     from pyspark.sql import functions as F
 
-    from headwaters.records import csv_options, read_schema
+    from headwaters.formats.base import csv_options, read_schema
 
     reader = reader.options(**ANY_NAME)
     if contract.form == "csv":
@@ -241,7 +241,7 @@ def _lines(reader: Any, stream: Stream, contract: Contract, paths: str | Sequenc
 
 def beside_lineage(frame: Any, contract: Contract) -> Any:
     """A source's own columns; one that is called like a column of the lineage gets a `_` more."""
-    from headwaters.records import PLACE
+    from headwaters.formats.base import PLACE
 
     taken = {*contract.origin, PLACE}
     return frame.withColumnsRenamed({n: f"{n}_" for n in frame.columns if n.lower() in taken})

@@ -1,0 +1,32 @@
+"""Files that appear under their name whole or not at all, also when a process is killed.
+
+Set-up uses this before anything is installed, so it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def draft(file: Path) -> Iterator[Path]:
+    """A free path in the same folder, which replaces the file when the block ends well.
+
+    Its name is hidden, so that no stream reads it. What a killed process left there is removed.
+    """
+    path = file.with_name(f".{file.name}.new")
+    path.unlink(missing_ok=True)
+    try:
+        yield path
+        path.replace(file)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file, or replace it."""
+    with draft(file) as path:
+        path.write_text(text)

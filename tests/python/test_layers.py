@@ -1,0 +1,75 @@
+"""Which part of the Python may know which: read from the imports, without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+MODULES = {
+    ".".join(path.relative_to(SCRIPTS).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (SCRIPTS / "headwaters").rglob("*.py")
+}
+
+
+def imports(module: str) -> set[str]:
+    """The modules of headwaters that a module imports anywhere, also late or for types alone."""
+    return set(_named(ast.parse(MODULES[module].read_text())))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, "imports name their module from the root"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in MODULES or node.module in MODULES:
+                    yield whole if whole in MODULES else node.module
+
+
+GRAPH = {module: imports(module) for module in MODULES}
+
+
+def inside(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def violations(of: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]:
+    return sorted(
+        f"{module} imports {other}"
+        for module in GRAPH
+        if inside(module, *of)
+        for other in GRAPH[module]
+        if inside(other, *forbidden)
+    )
+
+
+def test_the_graph_is_read() -> None:
+    assert "headwaters.errors" in GRAPH["headwaters.project"]
+    assert "headwaters.drafts" in GRAPH["headwaters.java"]
+
+
+def test_the_product_imports_neither_the_development_kit_nor_the_demonstration() -> None:
+    kit = ("headwaters.dev", "headwaters.demo")
+    # the command line alone registers their commands
+    product = {module for module in GRAPH if not inside(module, *kit, "headwaters.cli")}
+    assert [line for line in violations(("headwaters",), kit) if line.split()[0] in product] == []
+
+
+def test_the_development_kit_does_not_import_the_demonstration() -> None:
+    assert violations(("headwaters.dev",), ("headwaters.demo",)) == []
+
+
+def test_set_up_runs_before_anything_is_installed() -> None:
+    needed = {"headwaters.dev.environment"}
+    while more := {other for module in needed for other in GRAPH[module]} - needed:
+        needed |= more
+    assert needed == {
+        "headwaters.dev.environment",
+        "headwaters.drafts",
+        "headwaters.errors",
+        "headwaters.java",
+    }
