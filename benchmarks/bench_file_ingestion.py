@@ -15,7 +15,7 @@ from benchmarks.runner import ROOT, Bench, bytes_below, clock, descendants, medi
 from headwaters.delta_log import snapshot
 from headwaters.demo.land import land
 from headwaters.ingestion.run import run as ingest
-from headwaters.ingestion.run import start_spark
+from headwaters.ingestion.spark import start_spark
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
 

@@ -30,7 +30,7 @@ from headwaters.demo.send import make_topic, send
 from headwaters.dev import broker as brokers
 from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.ingestion.run import run as ingest
-from headwaters.ingestion.run import start_spark
+from headwaters.ingestion.spark import start_spark
 from headwaters.json_lines import lines
 from headwaters.project import Project
 from headwaters.sources import kafka_client

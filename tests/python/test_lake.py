@@ -50,7 +50,7 @@ def test_what_ingestion_makes_is_for_its_owner_alone(ingester: Ingester) -> None
 def test_a_setting_lets_a_group_read_the_lake(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     code = (
-        "from pathlib import Path; from headwaters.ingestion.run import start_spark;"
+        "from pathlib import Path; from headwaters.ingestion.spark import start_spark;"
         "from headwaters.project import Project;"
         "project = Project(Path.cwd()); spark = start_spark(project);"
         "spark.range(3).write.format('delta').save(str(project.warehouse / 'bronze.db' / 't'));"

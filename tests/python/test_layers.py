@@ -73,3 +73,26 @@ def test_set_up_runs_before_anything_is_installed() -> None:
         "headwaters.errors",
         "headwaters.java",
     }
+
+
+def test_sources_know_neither_the_parsers_nor_the_writer() -> None:
+    allowed = {
+        "headwaters.formats.base",  # the protocol, and no format that implements it
+        "headwaters.ingestion.checkpoint",
+        "headwaters.ingestion.stream",
+    }
+    packages = ("headwaters.formats", "headwaters.ingestion")
+    found = violations(("headwaters.sources",), packages)
+    assert [line for line in found if line.split()[-1] not in allowed] == []
+
+
+def test_formats_and_tables_know_no_source_and_no_stream() -> None:
+    above = ("headwaters.sources", "headwaters.ingestion")
+    assert violations(("headwaters.formats", "headwaters.tables"), above) == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    left = {module: set(others) for module, others in GRAPH.items()}
+    while free := {module for module, others in left.items() if not others & left.keys()}:
+        left = {module: others for module, others in left.items() if module not in free}
+    assert left == {}

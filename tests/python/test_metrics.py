@@ -14,7 +14,7 @@ from headwaters.errors import UserError
 from headwaters.ingestion.checkpoint import Pending
 from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import progress_of
-from headwaters.ingestion.run import Stream
+from headwaters.ingestion.stream import Stream
 from headwaters.project import Project
 
 METRICS = r"""

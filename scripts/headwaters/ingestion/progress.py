@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-if TYPE_CHECKING:
-    from headwaters.ingestion.run import Stream
+from headwaters.ingestion.stream import Stream
 
 
 class Display:
@@ -30,7 +28,7 @@ class Display:
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.tasks: dict[str, Any] = {}
+        self.tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Display:
         """Show the display."""

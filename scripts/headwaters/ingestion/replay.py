@@ -14,12 +14,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
 from headwaters.contract import Contract
 from headwaters.delta_log import exists
 from headwaters.errors import WorkError
-from headwaters.ingestion.run import Stream, start_spark, widened
-from headwaters.ingestion.unreadable import FIELD, IS_FILE
+from headwaters.formats.problems import problem_of, with_problem
+from headwaters.formats.registry import format_of
+from headwaters.ingestion.duplicates import mark_repeated
+from headwaters.ingestion.spark import start_spark
+from headwaters.ingestion.stream import Stream
+from headwaters.ingestion.widening import widened
 from headwaters.project import Project
+from headwaters.sources.unreadable import FIELD, IS_FILE
+from headwaters.tables import Table
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,10 @@ class Replayed:
 
 
 def replay(
-    project: Project, contracts: Sequence[Contract], dry_run: bool = True, spark: Any = None
+    project: Project,
+    contracts: Sequence[Contract],
+    dry_run: bool = True,
+    spark: SparkSession | None = None,
 ) -> dict[str, Replayed | WorkError]:
     """Replay the quarantine of each stream, by name, or say why not; `dry_run` only counts.
 
@@ -47,7 +60,7 @@ def replay(
             spark.stop()
 
 
-def _try_replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed | WorkError:
+def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed | WorkError:
     try:
         with stream.checkpoint.held():
             return _replay(spark, stream, dry_run)
@@ -55,12 +68,7 @@ def _try_replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed | WorkErr
         return error
 
 
-def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
-    from delta.tables import DeltaTable
-    from pyspark.sql import functions as F
-
-    from headwaters.tables import make_table, state
-
+def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     if stream.checkpoint.unfinished:
         raise WorkError("a batch was cut short: run headwaters ingest first")
     if not exists(stream.quarantine):
@@ -68,15 +76,16 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     note = stream.checkpoint.path / "replay.json"
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
     version = quarantine.history(1).collect()[0]["version"]
-    before = state(spark, stream.bronze).version
+    table = Table(spark, stream.bronze)
+    before = table.version
     contract = stream.contract
     if note.exists():
         begun = json.loads(note.read_text())
         version, before = begun["version"], begun["bronze"]
         contract = Contract.model_validate(begun["contract"])
-    contract = widened(spark, stream.bronze, contract)
-    bronze = spark.read.format("delta").option("versionAsOf", before).load(str(stream.bronze))
-    rows = spark.read.format("delta").option("versionAsOf", version).load(str(stream.quarantine))
+    contract = widened(table, contract)
+    bronze = table.at(before)
+    rows = Table(spark, stream.quarantine).at(version)
     files = rows.where(IS_FILE).count()  # have no record that could be parsed
     parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
     counted = parsed.groupBy("_bad.reason", "_bad.field").count().collect()
@@ -94,20 +103,14 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     draft = note.with_name(".replay.json.new")
     draft.write_text(json.dumps(noted))
     draft.replace(note)
-    make_table(spark, stream.bronze, contract.bronze_columns(), contract.bronze_properties())
+    table.make(contract.bronze_columns(), contract.bronze_properties())
     good = parsed.where("_bad is null")
     keys = ["_raw", *contract.origin, "_batch_id"]
     at = datetime.now(UTC)
     moved = good.withColumn("_ingested_at", F.lit(at)).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
-    (
-        moved.write.format("delta")
-        .mode("append")
-        .option("txnAppId", f"{stream.checkpoint.app_id}:replay")
-        .option("txnVersion", version)
-        .save(str(stream.bronze))
-    )
+    table.append(moved, f"{stream.checkpoint.app_id}:replay", version)
     columns = {"_raw": "record"}
     same = " and ".join(f"q.`{columns.get(key, key)}` <=> s.`{key}`" for key in keys)
     moves = good.select(*keys, F.lit(False).alias("_stays")).distinct()
@@ -126,30 +129,23 @@ def _replay(spark: Any, stream: Stream, dry_run: bool) -> Replayed:
     return Replayed(accepted, refused)
 
 
-def _stay(contract: Contract, parsed: Any, keys: Sequence[str]) -> Any:
+def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFrame:
     """What a key that comes twice leaves in quarantine, of records that are equal in everything.
 
     Nothing tells two equal lines of a file apart, so both are deleted, and one is put back.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     moves = F.max(F.col("_bad").isNull()).over(Window.partitionBy(*keys))
     left = parsed.withColumn("_moves", moves).where("_moves and _bad is not null")
     version = F.lit(contract.version).alias("contract")
     return left.select(*keys, "_bad.*", version, "_ingested_at", F.lit(True).alias("_stays"))
 
 
-def _parsed(contract: Contract, rows: Any, bronze: Any) -> Any:
+def _parsed(contract: Contract, rows: DataFrame, bronze: DataFrame) -> DataFrame:
     """Quarantined records, parsed by a contract as if they had just come in.
 
     Where keys must not repeat, a record whose key is in bronze by now stays, whatever was wrong.
     """
-    from pyspark.sql import functions as F
-
-    from headwaters.formats.base import mark_repeated, parse_again, problem_of, with_problem
-
-    parsed = parse_again(contract, rows)
+    parsed = format_of(contract).parse_again(rows)
     if not contract.stream.deduplicate:
         return parsed
     late = F.when(F.col("_reason") == "late", problem_of("late"))

@@ -12,9 +12,9 @@ from rich.table import Table
 from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
 from headwaters.errors import UserError, WorkError
-from headwaters.ingestion.run import Stream
+from headwaters.ingestion.inputs import refresh_backlog, source_of
+from headwaters.ingestion.stream import Stream
 from headwaters.project import Project
-from headwaters.sources.base import look
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,18 @@ def status(project: Project, contract: Contract) -> Status:
     stream = Stream.of(project, contract)
     position = ""
     try:
-        look(stream)
+        refresh_backlog(stream)
         behind = "unknown" if stream.pending is None else str(stream.pending)
         if stream.checkpoint.unfinished:
             behind += ", a batch cut short"
-        position = _position(stream)
+        position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
         error = stream.checkpoint.error
     except (UserError, WorkError) as problem:
         behind, error = "unknown", str(problem)
     bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
-    declared = contract.stream
     return Status(
         name=contract.name,
-        source=" ".join(declared.topics)
-        if declared.source == "kafka"
-        else f"{declared.source} {declared.path or ''}".strip(),
+        source=source_of(stream).describe(),
         batches=stream.checkpoint.committed + 1,
         position=position,
         last=stream.checkpoint.committed_at,
@@ -62,26 +59,6 @@ def status(project: Project, contract: Contract) -> Status:
         behind=behind,
         error=error,
     )
-
-
-def _position(stream: Stream) -> str:
-    """Up to where a stream has read its source: what its last batch left in the checkpoint."""
-    checkpoint, source = stream.checkpoint, stream.contract.stream.source
-    if checkpoint.committed < 0:
-        return ""
-    if source == "kafka":
-        offsets = checkpoint.offsets(checkpoint.committed)
-        parts = {
-            t: " ".join(f"{p}:{at}" for p, at in sorted(o.items())) for t, o in offsets.items()
-        }
-        return ", ".join(f"{t} {o}" if len(parts) > 1 else o for t, o in parts.items())
-    if source == "files":
-        return f"{len(checkpoint.seen(checkpoint.committed)):,} files"
-    if source == "rate":
-        return f"second {checkpoint.rate_seconds()}"
-    position = checkpoint.delta_position()
-    assert position
-    return f"version {position[0] - 1}" if position[1] else f"part of version {position[0]}"
 
 
 def show(states: Sequence[Status], console: Console | None = None) -> None:
