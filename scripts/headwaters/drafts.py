@@ -5,6 +5,7 @@ Set-up uses this before anything is installed, so it imports nothing but the sta
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +18,14 @@ def draft(file: Path) -> Iterator[Path]:
     Its name is hidden, so that no stream reads it. What a killed process left there is removed.
     """
     path = file.with_name(f".{file.name}.new")
-    path.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.unlink()
     try:
         yield path
         path.replace(file)
     except BaseException:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong is said already
+            path.unlink()
         raise
 
 

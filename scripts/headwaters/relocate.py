@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headwaters import drafts, metastore
 from headwaters import lake as lakes
-from headwaters import metastore
 from headwaters.errors import UserError
 from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.java import spark_java
@@ -124,10 +124,10 @@ def _checkpoints(lake: Path, prefixes: tuple[str, str], dry_run: bool) -> int:
                 lines[number] = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
                 here += 1
         if here and not dry_run:
-            draft = log.with_name(f".{log.name}.new")
-            draft.write_text("\n".join([version, *lines]))
-            log.with_name(f".{log.name}.crc").unlink(missing_ok=True)  # Hadoop's, of the old text
-            draft.replace(log)
+            with drafts.draft(log) as path:
+                path.write_text("\n".join([version, *lines]))
+                # Hadoop's, of the old text
+                log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
         changed += here
     return changed
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from headwaters import drafts
 from headwaters.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -42,11 +43,9 @@ class Server:
     def remember(self, record: Path) -> None:
         """Write down where it is, in one step, for its owner alone."""
         record.parent.mkdir(parents=True, exist_ok=True)
-        draft = record.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        alone = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with drafts.draft(record) as path, os.fdopen(os.open(path, alone, 0o600), "w") as file:
             file.write(json.dumps(asdict(self)))
-        draft.replace(record)
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:

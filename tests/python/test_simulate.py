@@ -248,7 +248,7 @@ def test_landing_again_writes_nothing_and_an_interrupted_landing_is_completed(
 
     lost = sorted(before)[1]
     lost.unlink()
-    lost.with_name(f".{lost.name}.tmp").write_text("half a rec")
+    lost.with_name(f".{lost.name}.new").write_text("half a rec")
     assert [one.written for one in land(config, tmp_path, files=3)] == [[lost], []]
     assert lost.read_bytes() == before[lost][0]
     assert sorted(p for p in tmp_path.rglob("*") if p.is_file()) == sorted(before)

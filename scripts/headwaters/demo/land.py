@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from headwaters import drafts
 from headwaters import lake as lakes
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
@@ -38,13 +39,11 @@ def _copy(files: list[Path], folder: Path) -> int:
         target = folder / path.name
         if target.exists():
             continue
-        hidden = target.with_name(f".{path.name}.part")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, hidden)
-            hidden.rename(target)
+            with drafts.draft(target) as hidden:
+                shutil.copyfile(path, hidden)
         except OSError as error:
-            hidden.unlink(missing_ok=True)
             raise WorkError(f"cannot land {target}: {error.strerror}") from error
         copied += 1
     return copied

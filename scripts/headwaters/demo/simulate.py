@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from headwaters import drafts
 from headwaters.errors import UserError, WorkError
 
 T = TypeVar("T")
@@ -668,13 +669,8 @@ def _land(stream: str, records: list[Record], paths: list[Path]) -> Landed:
         if path.exists():
             landed.kept.append(path)
             continue
-        hidden = path.with_name(f".{path.name}.tmp")
-        try:
-            with hidden.open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{record.value}\n" for record in records[first:last])
-            hidden.rename(path)
-        finally:
-            hidden.unlink(missing_ok=True)
+        with drafts.draft(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{record.value}\n" for record in records[first:last])
         landed.written.append(path)
     return landed
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from headwaters import drafts
 from headwaters.delta_log import snapshot
 from headwaters.project import Project
 
@@ -67,9 +68,7 @@ def summary(project: Project, console: Console | None = None) -> None:
     width = max(len(command) for command, _ in NEXT)
     for command, purpose in NEXT:
         console.print(f"  {command:<{width}}  {purpose}", highlight=False, soft_wrap=True)
-    draft = record.with_suffix(".part")
-    draft.write_text(json.dumps({line.table: line.rows or 0 for line in found}))
-    draft.replace(record)
+    drafts.write(record, json.dumps({line.table: line.rows or 0 for line in found}))
 
 
 def _before(record: Path) -> dict[str, int]:

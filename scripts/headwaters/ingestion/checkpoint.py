@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
+from headwaters import drafts
 from headwaters.contract import Contract
 from headwaters.errors import WorkError
 from headwaters.json_lines import lines
@@ -285,12 +286,10 @@ class Checkpoint:
 
     def _keep(self, name: str, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        new = self.path / f".{name}.new"
-        with new.open("w") as draft:
-            draft.write(text)
-            draft.flush()
-            os.fsync(draft.fileno())
-        new.replace(self.path / name)
+        with drafts.draft(self.path / name) as path, path.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
 
     @contextmanager
     def held(self) -> Iterator[None]:

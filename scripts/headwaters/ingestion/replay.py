@@ -18,6 +18,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from headwaters import drafts
 from headwaters.contract import Contract
 from headwaters.delta_log import exists
 from headwaters.errors import WorkError
@@ -100,9 +101,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
         return Replayed(accepted, refused)
     declared = contract.model_dump(mode="json", by_alias=True)
     noted = {"version": version, "bronze": before, "contract": declared}
-    draft = note.with_name(".replay.json.new")
-    draft.write_text(json.dumps(noted))
-    draft.replace(note)
+    drafts.write(note, json.dumps(noted))
     table.make(contract.bronze_columns(), contract.bronze_properties())
     good = parsed.where("_bad is null")
     keys = ["_raw", *contract.origin, "_batch_id"]
