@@ -22,9 +22,9 @@ from headwaters.delta_log import first_after, version
 from headwaters.errors import UserError, WorkError
 from headwaters.formats.registry import format_of
 from headwaters.ingestion.inputs import source_of
-from headwaters.ingestion.said import one_line
 from headwaters.ingestion.spark import start_spark
 from headwaters.ingestion.stream import Stream
+from headwaters.ingestion.stream_errors import one_line
 from headwaters.ingestion.widening import widened
 from headwaters.project import Project
 from headwaters.sources.base import Balance, Moment

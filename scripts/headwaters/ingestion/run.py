@@ -21,10 +21,10 @@ from headwaters.ingestion import guards
 from headwaters.ingestion.inputs import refresh_backlog, source_of
 from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import Display
-from headwaters.ingestion.said import one_line
 from headwaters.ingestion.spark import start_spark, stop
 from headwaters.ingestion.stopping import StopAsked, Stopping
 from headwaters.ingestion.stream import From, Stream
+from headwaters.ingestion.stream_errors import one_line
 from headwaters.ingestion.writer import Writer
 from headwaters.manifest import load_contracts
 from headwaters.project import Project

@@ -15,6 +15,8 @@ from pyarrow import ArrowException, parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from headwaters.spark_errors import innermost
+
 FIELD = "_source_file"
 # Rows of quarantine that stand for a whole file.
 IS_FILE = f"reason = 'malformed' and field = '{FIELD}'"
@@ -45,7 +47,7 @@ def find(
             for frame in read(files):
                 frame.write.format("noop").mode("overwrite").save()
         except (PySparkException, Py4JJavaError) as error:
-            reason = cause(error)
+            reason = innermost(error)
             if _NOT_THE_FILE.search(reason):
                 return
             if len(files) == 1:
@@ -69,14 +71,6 @@ def _bad_footer(file: str) -> bool:
     except (ArrowException, OSError):
         return True
     return len(names) != len(set(names))
-
-
-def cause(error: BaseException) -> str:
-    """The innermost cause of an error of Spark."""
-    java = getattr(error, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    return str(error if java is None else java.getMessage() or java.toString())
 
 
 def _short(reason: str) -> str:
