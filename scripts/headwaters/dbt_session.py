@@ -129,7 +129,7 @@ def _session(sessions: dict[str | None, Any], settings: dict[str, str]) -> Any:
 
     from headwaters import engine, metastore
     from headwaters import lake as lakes
-    from headwaters.java import spark_java
+    from headwaters.jars import spark_java
 
     remote = settings.get("spark.remote")
     own = remote is None or remote == OF_THIS_LAKE

@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+
 from headwaters import drafts, metastore
 from headwaters import lake as lakes
 from headwaters.errors import UserError
 from headwaters.ingestion.checkpoint import Checkpoint
-from headwaters.java import spark_java
+from headwaters.jars import spark_java
 from headwaters.project import Project
 
 
@@ -143,9 +146,6 @@ def _uri(path: Any, folder: Path) -> str:
 @contextmanager
 def _java(project: Project) -> Iterator[Any]:
     """A Java with Spark's jars, without a Spark."""
-    from pyspark import SparkConf
-    from pyspark.java_gateway import launch_gateway
-
     conf = SparkConf(loadDefaults=False).setAll(list(project.spark_settings("local").items()))
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
     try:

@@ -49,7 +49,7 @@ def violations(of: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]:
 
 def test_the_graph_is_read() -> None:
     assert "headwaters.errors" in GRAPH["headwaters.project"]
-    assert "headwaters.drafts" in GRAPH["headwaters.java"]
+    assert "headwaters.drafts" in GRAPH["headwaters.jars"]
 
 
 def test_the_product_imports_neither_the_development_kit_nor_the_demonstration() -> None:
@@ -71,7 +71,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
         "headwaters.dev.environment",
         "headwaters.drafts",
         "headwaters.errors",
-        "headwaters.java",
+        "headwaters.jars",
     }
 
 

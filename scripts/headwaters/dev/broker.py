@@ -16,10 +16,9 @@ from typing import IO
 import pyspark
 
 from headwaters import lake as lakes
-from headwaters.dev.environment import cache_folder, fetch_locked
 from headwaters.dev.servers import await_start, end, free_port
 from headwaters.errors import UserError, WorkError
-from headwaters.java import changed_jar, find_java, read_hashes
+from headwaters.jars import cache_folder, changed_jar, fetch_locked, find_java, read_hashes
 from headwaters.project import Project
 from headwaters.sources.kafka_client import Broker, find, record
 

@@ -14,7 +14,7 @@ from headwaters import lake as lakes
 from headwaters import metastore
 from headwaters.dev.servers import await_start, end, free_port
 from headwaters.engine import DEFAULT_PORT, Engine, find, record
-from headwaters.java import spark_java
+from headwaters.jars import spark_java
 from headwaters.project import Project
 
 

@@ -9,7 +9,6 @@ complete: a second call compares digests and ends at once, a killed one is taken
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -21,14 +20,17 @@ from pathlib import Path
 
 from headwaters import drafts
 from headwaters.errors import UserError, WorkError
-from headwaters.java import (
+from headwaters.jars import (
     JAVA_PROVEN,
     Java,
     changed_jar,
+    compare,
+    digest,
+    fetch,
     find_java,
+    ivy_cache,
     read_hashes,
     read_stamp,
-    sha256,
 )
 
 PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
@@ -100,7 +102,7 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
 
 def _packages_digest(root: Path, folder: Path, lock: str) -> str:
     # with the folder's own path, because an environment that was moved or copied does not work
-    return _digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
+    return digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
 
 
 def _pip(folder: Path, *arguments: str) -> None:
@@ -142,97 +144,26 @@ def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool
     module, hashes = root / "conf" / "jars.xml", root / "conf" / "jars.sha256"
     locked = read_hashes(hashes)
     stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
-    digest = _digest(module, hashes)
+    made_of = digest(module, hashes)
     before = read_stamp(stamp).split()
-    if before[:1] == [digest] and not changed_jar(pyspark / "jars", locked):
+    if before[:1] == [made_of] and not changed_jar(pyspark / "jars", locked):
         return False
     say(f"fetching {len(locked)} jars (once)")
     part = folder / "jars.part"
     shutil.rmtree(part, ignore_errors=True)
-    _fetch(module, pyspark, java, part)
-    problem = _compare(part, locked)
+    fetch(module, pyspark, java, part)
+    problem = compare(part, locked)
     if problem:
         shutil.rmtree(part)
-        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        shutil.rmtree(ivy_cache(), ignore_errors=True)  # or the bad file would come from there
         raise WorkError(f"{problem}: nothing was installed")
     for name in set(before[1:]) - set(locked):
         (pyspark / "jars" / name).unlink(missing_ok=True)
     for name in locked:
         (part / name).replace(pyspark / "jars" / name)
     shutil.rmtree(part)
-    drafts.write(stamp, "\n".join([digest, *locked]))
+    drafts.write(stamp, "\n".join([made_of, *locked]))
     return True
-
-
-def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
-    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
-
-    Raises WorkError when one cannot be fetched, or is not the locked one.
-    """
-    part = into.with_name(f"{into.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.parent.mkdir(parents=True, exist_ok=True)
-    _fetch(module, pyspark, java, part)
-    if problem := _compare(part, read_hashes(hashes), module.name, hashes.name):
-        shutil.rmtree(part)
-        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
-        raise WorkError(f"{problem}: nothing was installed")
-    part.replace(into)
-
-
-def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
-    """Fetch the jars of an ivy.xml, with the Ivy that pyspark brings along."""
-    command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
-    if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
-        if not Path(mirror).is_file():
-            raise UserError(f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file")
-        command += ["-settings", mirror]
-    command += ["-cache", str(_ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
-    command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
-    ran = subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if ran.returncode:
-        log = into.parent / "setup.log"
-        with log.open("a") as output:
-            output.write(ran.stdout)
-        reason = re.findall(r"\[Fatal Error\].*|No space left.*|Server access error.*", ran.stdout)
-        raise WorkError(
-            f"the jars could not be fetched: {reason[0] if reason else 'no repository has them'} "
-            f"(all of it in {log}; a Maven mirror is named by HEADWATERS_IVY_SETTINGS, the path of "
-            "an ivysettings.xml)"
-        )
-
-
-def cache_folder() -> Path:
-    """Where what was fetched is kept for every checkout of this user."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "headwaters"
-
-
-def _ivy_cache() -> Path:
-    return cache_folder() / "ivy"
-
-
-def _compare(
-    folder: Path, locked: dict[str, str], module: str = "jars.xml", hashes: str = "jars.sha256"
-) -> str:
-    """What is wrong with the fetched jars, or ''."""
-    names = {path.name for path in folder.glob("*")}
-    if names != set(locked):
-        differ = ", ".join(sorted(names ^ set(locked)))
-        return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
-    for name, expected in locked.items():
-        actual = sha256(folder / name)
-        if actual != expected:
-            return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
-    return ""
 
 
 def _link(target: Path, link: Path) -> None:
@@ -240,15 +171,6 @@ def _link(target: Path, link: Path) -> None:
         return
     with drafts.draft(link) as path:
         path.symlink_to(target.resolve())
-
-
-# -- small things --------------------------------------------------------------------------------
-
-
-def _digest(*paths: Path, text: str = "") -> str:
-    return hashlib.sha256(
-        b"".join([*(path.read_bytes() for path in paths), text.encode()])
-    ).hexdigest()
 
 
 def _last_line(output: bytes | str | None) -> str:

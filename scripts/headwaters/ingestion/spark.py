@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from headwaters import lake as lakes
 from headwaters.errors import WorkError, quiet
-from headwaters.java import spark_java
+from headwaters.jars import spark_java
 from headwaters.project import Project
 
 

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on, and the jars on its class path: those of the lock.
+"""The jars that Spark needs beside its own, and the Java that it runs on.
 
 Set-up uses this before anything is installed, so it imports nothing but the standard library.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwaters import drafts
-from headwaters.errors import UserError
+from headwaters.errors import UserError, WorkError
 
 JAVA_PROVEN = (17, 21)
 INSTALL_JAVA = (
@@ -118,3 +118,82 @@ def sha256(path: Path) -> str:
 def read_stamp(stamp: Path) -> str:
     """What a stamp says, or '' where there is none."""
     return stamp.read_text() if stamp.is_file() else ""
+
+
+def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
+
+    Raises WorkError when one cannot be fetched, or is not the locked one.
+    """
+    part = into.with_name(f"{into.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    fetch(module, pyspark, java, part)
+    if problem := compare(part, read_hashes(hashes), module.name, hashes.name):
+        shutil.rmtree(part)
+        shutil.rmtree(ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    part.replace(into)
+
+
+def fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml, with the Ivy that pyspark brings along."""
+    command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
+    if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
+        if not Path(mirror).is_file():
+            raise UserError(f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file")
+        command += ["-settings", mirror]
+    command += ["-cache", str(ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
+    command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
+    ran = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if ran.returncode:
+        log = into.parent / "setup.log"
+        with log.open("a") as output:
+            output.write(ran.stdout)
+        reason = re.findall(r"\[Fatal Error\].*|No space left.*|Server access error.*", ran.stdout)
+        raise WorkError(
+            f"the jars could not be fetched: {reason[0] if reason else 'no repository has them'} "
+            f"(all of it in {log}; a Maven mirror is named by HEADWATERS_IVY_SETTINGS, the path of "
+            "an ivysettings.xml)"
+        )
+
+
+def cache_folder() -> Path:
+    """Where what was fetched is kept for every checkout of this user."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "headwaters"
+
+
+def ivy_cache() -> Path:
+    """Where Ivy keeps what it fetched."""
+    return cache_folder() / "ivy"
+
+
+def compare(
+    folder: Path, locked: dict[str, str], module: str = "jars.xml", hashes: str = "jars.sha256"
+) -> str:
+    """What is wrong with the fetched jars, or ''."""
+    names = {path.name for path in folder.glob("*")}
+    if names != set(locked):
+        differ = ", ".join(sorted(names ^ set(locked)))
+        return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
+    for name, expected in locked.items():
+        actual = sha256(folder / name)
+        if actual != expected:
+            return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
+    return ""
+
+
+def digest(*paths: Path, text: str = "") -> str:
+    """What some files and a text are made of, as one SHA-256."""
+    return hashlib.sha256(
+        b"".join([*(path.read_bytes() for path in paths), text.encode()])
+    ).hexdigest()
