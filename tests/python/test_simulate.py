@@ -12,16 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from headwaters import cli
-from headwaters.demo.simulate import (
-    FAULTS,
-    FinanceConfig,
-    Landed,
-    arrivals,
-    claims,
-    land,
-    moment,
-    transactions,
-)
+from headwaters.demo.clock import arrivals, moment
+from headwaters.demo.finance_files import Landed, land
+from headwaters.demo.simulate import FAULTS, FinanceConfig, claims, transactions
 from headwaters.errors import UserError
 
 ROOT = Path(__file__).parents[2]

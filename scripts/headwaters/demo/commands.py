@@ -61,7 +61,9 @@ def simulate_finance(
     ] = False,
 ) -> None:
     """Financial transactions and insurance claims as JSON lines, the same for the same options."""
-    from headwaters.demo.simulate import FinanceConfig, land, moment, summary
+    from headwaters.demo.clock import moment
+    from headwaters.demo.finance_files import land, summary
+    from headwaters.demo.simulate import FinanceConfig
     from headwaters.lake import enter
 
     config = FinanceConfig(
