@@ -153,9 +153,8 @@ class Table:
                 f"create table if not exists {self._sql_name} ({_ddl(columns)}) "
                 f"using delta tblproperties ({settings})"
             )
-        elif not exists(
-            self.path
-        ):  # its first commit met a full disk: SQL would take it for a table
+        elif not exists(self.path):
+            # its first commit met a full disk: SQL would take it for a table
             empty = self.spark.createDataFrame([], _ddl(columns))
             empty.write.format("delta").mode("ignore").save(str(self.path))
 

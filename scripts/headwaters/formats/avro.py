@@ -36,9 +36,8 @@ class AvroMessages(Typed):
         """
         options = self.contract.stream.options
         payload = F.col("value")
-        if (
-            options.get("confluent") == "true"
-        ):  # a zero byte and the number of the schema come first
+        if options.get("confluent") == "true":
+            # a zero byte and the number of the schema come first
             payload = F.expr("substring(value, 6)")
         wrapped = (
             f'{{"type": "record", "name": "headwaters_record", "fields": '

@@ -89,14 +89,8 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     rows = Table(spark, stream.quarantine).at(version)
     files = rows.where(IS_FILE).count()  # have no record that could be parsed
     parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
-    counted = parsed.groupBy("_bad.reason", "_bad.field").count().collect()
-    refused = Counter({f"malformed {FIELD}": files} if files else {})
-    accepted = 0
-    for row in counted:
-        if row["reason"] is None:
-            accepted = row["count"]
-        else:
-            refused[" ".join(filter(None, (row["reason"], row["field"])))] = row["count"]
+    accepted, refused = _counted(parsed)
+    refused = Counter({f"malformed {FIELD}": files}) + refused
     if dry_run or not accepted:
         return Replayed(accepted, refused)
     declared = contract.model_dump(mode="json", by_alias=True)
@@ -104,12 +98,30 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     drafts.write(note, json.dumps(noted))
     table.make(contract.bronze_columns(), contract.bronze_properties())
     good = parsed.where("_bad is null")
-    keys = ["_raw", *contract.origin, "_batch_id"]
-    at = datetime.now(UTC)
-    moved = good.withColumn("_ingested_at", F.lit(at)).select(
+    moved = good.withColumn("_ingested_at", F.lit(datetime.now(UTC))).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
     table.append(moved, f"{stream.checkpoint.app_id}:replay", version)
+    _leave(quarantine, contract, parsed)
+    note.unlink()
+    return Replayed(accepted, refused)
+
+
+def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:
+    """How many records are accepted, and how many are refused for which reason."""
+    accepted, refused = 0, Counter[str]()
+    for row in parsed.groupBy("_bad.reason", "_bad.field").count().collect():
+        if row["reason"] is None:
+            accepted = row["count"]
+        else:
+            refused[" ".join(filter(None, (row["reason"], row["field"])))] = row["count"]
+    return accepted, refused
+
+
+def _leave(quarantine: DeltaTable, contract: Contract, parsed: DataFrame) -> None:
+    """Delete what is in bronze by now from quarantine."""
+    good = parsed.where("_bad is null")
+    keys = ["_raw", *contract.origin, "_batch_id"]
     columns = {"_raw": "record"}
     same = " and ".join(f"q.`{columns.get(key, key)}` <=> s.`{key}`" for key in keys)
     moves = good.select(*keys, F.lit(False).alias("_stays")).distinct()
@@ -124,8 +136,6 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
         }
         merge = merge.whenNotMatchedInsert("s._stays", back)
     merge.execute()
-    note.unlink()
-    return Replayed(accepted, refused)
 
 
 def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFrame:

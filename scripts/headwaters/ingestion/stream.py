@@ -94,9 +94,8 @@ class Stream:
         """One line of JSON for each batch and each failure, in `<lake>/logs/ingest.jsonl`."""
         line = {"at": datetime.now(UTC).isoformat(), "stream": self.contract.name, **facts}
         file = self.lake / "logs" / "ingest.jsonl"
-        with contextlib.suppress(
-            OSError
-        ):  # the batch is written, whether or not the disk is full now
+        # the batch is written, whether or not the disk is full now
+        with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a") as journal:
                 journal.write(json.dumps(line) + "\n")

@@ -72,9 +72,8 @@ class Delta(Source):
         begun = stream.checkpoint.begun().get("version")
         if begun is not None:
             options["startingVersion"] = str(begun + 1)
-        elif (
-            stream.start == "latest"
-        ):  # of a checkpoint that was begun before this was written down
+        elif stream.start == "latest":
+            # of a checkpoint that was begun before this was written down
             options["startingVersion"] = "latest"
         elif isinstance(stream.start, StartAt) and stream.start.version is not None:
             options["startingVersion"] = str(stream.start.version)

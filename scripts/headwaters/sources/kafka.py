@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -136,9 +136,8 @@ class Kafka(Source):
             named = {
                 t: {str(p): at for p, at in parts.items()} for t, parts in start.offsets.items()
             }
-        if (
-            named is not None
-        ):  # Spark wants all partitions: the others are read from their beginning
+        if named is not None:
+            # Spark wants all partitions: the others are read from their beginning
             ends = kafka.ranges(self.servers, topics, self.client)
             offsets = {t: {p: named.get(t, {}).get(str(p), -2) for p in ends[t]} for t in ends}
             return {"startingOffsets": json.dumps(offsets)}
@@ -295,84 +294,89 @@ class Kafka(Source):
 
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
         """By topic, partition and offset, against the broker."""
-        checkpoint, declared = self.stream.checkpoint, self.stream.contract.stream
         held = self._ends()
-        ends = checkpoint.offsets(now.committed)
-        # what a stream had read before its checkpoint was lost counts as well
-        before = checkpoint.begun().get("first", {})
-        known = {topic: {int(p): at for p, at in parts.items()} for topic, parts in before.items()}
-        begun = checkpoint.start() | known
-        spans = [
-            (
-                topic,
-                partition,
-                begun.get(topic, {}).get(partition, 0),
-                end,
-                held[topic][partition][0],
-            )
-            for topic, partitions in ends.items()
-            for partition, end in partitions.items()
-            if partition in held.get(topic, {})
-        ]
-        # What retention has deleted from the topic can no longer be compared.
-        first = {(t, p): min(max(start, low), end) for t, p, start, end, low in spans}
-        options = {
-            "kafka.bootstrap.servers": self.servers,
-            "subscribe": ",".join(declared.topics),
-            "startingOffsets": _named({key: at for key, at in first.items()}, held),
-            "endingOffsets": _named({(t, p): end for t, p, _, end, _ in spans}, held),
-            **self.java_client,
-        }
+        spans = self._spans(now, held)
         keys = ["_topic", "_partition", "_offset", "_timestamp"]
-        source = spark.read.format("kafka").options(**options).load()
-        sent = source.select(
-            F.col("topic").alias("_topic"),
-            F.col("partition").alias("_partition"),
-            F.col("offset").alias("_offset"),
-            F.col("timestamp").alias("_timestamp"),
-            F.lit(1).alias("_sent"),
-        )
+        sent = self._sent(spark, spans, held)
         limits = spark.createDataFrame(
-            [(t, p, first[t, p], end) for t, p, _, end, _ in spans],
+            [(one.topic, one.partition, one.first, one.end) for one in spans],
             "_topic string, _partition int, _first bigint, _end bigint",
         )
-        inside = stored(spark, self.stream, now, keys).join(
-            F.broadcast(limits), ["_topic", "_partition"]
-        )
+        known = stored(spark, self.stream, now, keys)
+        inside = known.join(F.broadcast(limits), ["_topic", "_partition"])
         inside = inside.where("_offset >= _first and _offset < _end")
         rows = inside.groupBy(*keys).agg(
             F.count("*").alias("_rows"), F.sum("_bronze").alias("_bronze")
         )
         # of a topic that was recreated, the tables keep what they have of the one before
-        before_it = F.col("_sent").isNull() & F.col("_topic").isin(
-            checkpoint.begun().get("recreated", [])
-        )
-        found = (
-            sent.join(rows, keys, "full")
-            .where(~before_it)
-            .groupBy("_topic", "_partition")
-            .agg(
-                F.count("_sent").alias("read"),
-                F.coalesce(F.sum("_bronze"), F.lit(0)).alias("bronze"),
-                F.coalesce(F.sum(F.col("_rows") - F.col("_bronze")), F.lit(0)).alias("quarantine"),
-                F.count_if(F.col("_rows").isNull()).alias("missing"),
-                F.coalesce(F.sum(F.col("_rows") - F.coalesce("_sent", F.lit(0))), F.lit(0)).alias(
-                    "extra"
-                ),
-            )
-            .orderBy("_topic", "_partition")
-        )
-        return [
-            Balance(
-                f"{r[0]} partition {r[1]}",
-                r["read"],
-                r["bronze"],
-                r["quarantine"],
-                r["missing"],
-                r["extra"],
-            )
-            for r in found.collect()
+        recreated = self.stream.checkpoint.begun().get("recreated", [])
+        before_it = F.col("_sent").isNull() & F.col("_topic").isin(recreated)
+        return _account(sent.join(rows, keys, "full").where(~before_it))
+
+    def _spans(self, now: Moment, held: Ends) -> list[_Span]:
+        """What was read of each partition that there still is."""
+        checkpoint = self.stream.checkpoint
+        # what a stream had read before its checkpoint was lost counts as well
+        before = checkpoint.begun().get("first", {})
+        known = {topic: {int(p): at for p, at in parts.items()} for topic, parts in before.items()}
+        begun = checkpoint.start() | known
+        spans = []
+        for topic, partitions in checkpoint.offsets(now.committed).items():
+            for partition, end in partitions.items():
+                if partition in held.get(topic, {}):
+                    low, _ = held[topic][partition]
+                    start = begun.get(topic, {}).get(partition, 0)
+                    # what retention has deleted from the topic can no longer be compared
+                    spans.append(_Span(topic, partition, min(max(start, low), end), end))
+        return spans
+
+    def _sent(self, spark: SparkSession, spans: Sequence[_Span], held: Ends) -> DataFrame:
+        """What the broker has of it."""
+        first = {(one.topic, one.partition): one.first for one in spans}
+        end = {(one.topic, one.partition): one.end for one in spans}
+        options = {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": ",".join(self.stream.contract.stream.topics),
+            "startingOffsets": _named(first, held),
+            "endingOffsets": _named(end, held),
+            **self.java_client,
+        }
+        source = spark.read.format("kafka").options(**options).load()
+        columns = [
+            F.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset", "timestamp")
         ]
+        return source.select(*columns, F.lit(1).alias("_sent"))
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Offsets of a partition, from the first to before the end."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+def _account(both: DataFrame) -> list[Balance]:
+    """The balances of records that were sent, beside the rows of both tables."""
+
+    def total(numbers: Column) -> Column:
+        return F.coalesce(F.sum(numbers), F.lit(0))
+
+    rows, bronze = F.col("_rows"), F.col("_bronze")
+    found = both.groupBy("_topic", "_partition").agg(
+        F.count("_sent").alias("read"),
+        total(bronze).alias("bronze"),
+        total(rows - bronze).alias("quarantine"),
+        F.count_if(rows.isNull()).alias("missing"),
+        total(rows - F.coalesce("_sent", F.lit(0))).alias("extra"),
+    )
+    names = ("read", "bronze", "quarantine", "missing", "extra")
+    return [
+        Balance(f"{row['_topic']} partition {row['_partition']}", *(row[name] for name in names))
+        for row in found.orderBy("_topic", "_partition").collect()
+    ]
 
 
 def _capped(held: dict[str, dict[str, int]], ends: Ends) -> dict[str, dict[str, int]]:
