@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.runner import ROOT, Bench, clock_process, median
-from headwaters import engine
+from headwaters.dev import engine
 from headwaters.project import Project
 
 

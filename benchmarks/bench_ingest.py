@@ -24,14 +24,16 @@ from itertools import count, cycle, islice, pairwise
 from typing import Any
 
 from benchmarks.runner import ROOT, Bench, Clock, bytes_below, clock, descendants, median
-from headwaters import kafka
-from headwaters.checkpoint import Checkpoint
 from headwaters.contract import Contract, parse_contract
 from headwaters.delta_log import commit_of
-from headwaters.ingest import run as ingest
-from headwaters.ingest import start_spark
+from headwaters.demo.send import make_topic, send
+from headwaters.dev import broker as brokers
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.ingestion.run import run as ingest
+from headwaters.ingestion.spark import start_spark
 from headwaters.json_lines import lines
 from headwaters.project import Project
+from headwaters.sources import kafka_client
 
 NOTES = """
 Two runs, and 200 small batches (HEADWATERS_BENCH_TIMES=2 HEADWATERS_BENCH_BATCHES=200). The goals
@@ -77,20 +79,20 @@ def run(bench: Bench) -> None:
     os.chdir(ROOT)
     os.environ["HEADWATERS_LAKE"] = str(bench.work)
     project = Project(ROOT)
-    broker = kafka.start(project)
+    broker = brokers.start(project)
     spark = start_spark(project)
     jvm = descendants(os.getpid())
     try:
         for case, bad_every in (("clean", 0), ("one in 1,000 malformed", 1000)):
             topic = f"bench_{bad_every}"
-            kafka.make_topic(broker.servers, topic, 3)
-            kafka.send(broker.servers, topic, islice(_records(bad_every), RECORDS))
+            make_topic(broker.servers, topic, 3)
+            send(broker.servers, topic, islice(_records(bad_every), RECORDS))
             rate = _case(bench, case, spark, project, broker.servers, topic, jvm)
         _latency(bench, spark, project, broker.servers, rate / 2)
         _small_batches(bench, spark, project, broker.servers)
     finally:
         spark.stop()
-        kafka.stop(project.lake)
+        brokers.stop(project.lake)
 
 
 def _case(
@@ -153,7 +155,7 @@ def _case(
 def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: float) -> None:
     """From the making of a record to the commit that has it: 95 % of them take no longer."""
     topic = "bench_latency"
-    kafka.make_topic(servers, topic, 3)
+    make_topic(servers, topic, 3)
     warm = 5
     sent = int(rate * (SECONDS + warm))
 
@@ -167,9 +169,9 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
             yield record
 
     def produce() -> None:
-        kafka.send(servers, topic, paced())
+        send(servers, topic, paced())
         checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
-        while checkpoint.behind(kafka.ranges(servers, [topic])).number:
+        while checkpoint.behind(kafka_client.ranges(servers, [topic])).number:
             time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGTERM)  # as one ends `headwaters ingest`
 
@@ -205,7 +207,7 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
 def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> None:
     """Many batches of 200 records: the time of the first and of the last tenth, and the heap."""
     topic, size, tenth = "bench_small", 200, BATCHES // 10
-    kafka.make_topic(servers, topic, 1)
+    make_topic(servers, topic, 1)
     contract = _contract(topic, topic, servers, size)
     log = project.lake / "logs" / "ingest.jsonl"
     records = _records(0)
@@ -218,7 +220,7 @@ def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> 
         return [datetime.fromisoformat(line["at"]).timestamp() for line in ours]
 
     for variant, number in (("first tenth", tenth), ("last tenth", BATCHES - tenth)):
-        kafka.send(servers, topic, islice(records, number * size))
+        send(servers, topic, islice(records, number * size))
         ingest(project, [contract], spark)
         found = ends()[-tenth:]
         gaps = [after - before for before, after in pairwise(found)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headwaters import engine
+from headwaters.dev import engine
 from headwaters.json_lines import lines
 from headwaters.project import Project
 

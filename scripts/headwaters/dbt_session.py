@@ -28,6 +28,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import UserError, WorkError, java_ended, quiet
 from headwaters.project import Project
+from headwaters.spark_errors import one_line
 
 _lock = threading.Lock()
 
@@ -128,7 +129,7 @@ def _session(sessions: dict[str | None, Any], settings: dict[str, str]) -> Any:
 
     from headwaters import engine, metastore
     from headwaters import lake as lakes
-    from headwaters.environment import spark_java
+    from headwaters.jars import spark_java
 
     remote = settings.get("spark.remote")
     own = remote is None or remote == OF_THIS_LAKE
@@ -181,40 +182,6 @@ def _lake() -> Path:
 
 def _log() -> str:
     return os.path.relpath(_lake() / "logs" / "spark.log")
-
-
-# Of two runs of a model at once, the later one drops the staging table of the other, so that it
-# cannot write any more, and changes the table's metadata, so that a write under way fails.
-_SUPERSEDED = re.compile(
-    r"\[(?:TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND|FAILED_READ_FILE\.FILE_NOT_EXIST)\].*__stage_\d{12}_"
-    r"|\[?DELTA_METADATA_CHANGED\b"
-)
-
-# They say that something failed; what it was, their cause says.
-_WRAPPERS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
-
-
-def one_line(error: BaseException) -> str:
-    """What a Spark error says, without its plan, its stack and its Java names."""
-    text = str(error)
-    if _SUPERSEDED.search(text):
-        return (
-            "another run of the model, or an ALTER TABLE, came in between, so this run wrote "
-            "nothing. Run one dbt at a time for a model, and run this one again."
-        )
-    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, flags=re.MULTILINE)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return type(error).__name__
-    line = lines[0]
-    if line.startswith(_WRAPPERS) and len(lines) > 1:
-        line = causes[-1] if causes else lines[1]
-    if refused := re.search(r'^\s*details = "(.+)"$', text, flags=re.MULTILINE):
-        return refused[1]  # of gRPC itself
-    line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
-    # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
-    task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)
-    return (task.group(1) if task else line).rstrip(";")
 
 
 class Interrupted(DbtRuntimeError, KeyboardInterrupt):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 from headwaters.json_lines import lines
 
 
@@ -111,8 +113,6 @@ def _complete(parts: list[Path]) -> bool:
 
 
 def _checkpoint(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    from pyarrow import parquet
-
     for part in parts:
         for add in parquet.read_table(part, columns=["add"]).column("add").to_pylist():
             if add is not None:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from headwaters.checkpoint import Checkpoint
 from headwaters.erasure import (
     Form,
     Verdict,
@@ -36,6 +35,7 @@ from headwaters.erasure import (
     verdict,
 )
 from headwaters.errors import UserError
+from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.project import Project
 
 REMEDY = (

@@ -19,6 +19,7 @@ class WorkError(Exception):
 
 def quiet() -> None:
     """Keep PySpark and Py4J from printing errors that are said in one line; the log has all."""
+    # set-up imports this module before pyspark is installed
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from headwaters import drafts
 from headwaters.errors import UserError
 
 OWNER_ALONE = "077"
@@ -115,9 +116,7 @@ def _elsewhere(lake: Path, made: Path) -> UserError:
 
 def remember(lake: Path, made: Path) -> None:
     """Write down where a lake was made."""
-    draft = lake / ".lake.json.new"
-    draft.write_text(json.dumps({"made_at": str(_absolute(made))}) + "\n")
-    draft.replace(lake / "lake.json")
+    drafts.write(lake / "lake.json", json.dumps({"made_at": str(_absolute(made))}) + "\n")
 
 
 def _read_from(lake: Path) -> Path | None:

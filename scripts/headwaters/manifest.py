@@ -48,6 +48,7 @@ def load_contracts(
 
 
 def _invoke(root: Path, arguments: Sequence[str], manifest: Any = None) -> Any:
+    # dbt takes two seconds to import, and most commands do without the manifest
     from dbt.cli.main import dbtRunner
 
     folders = ["--project-dir", str(root), "--profiles-dir", str(root)]

@@ -46,6 +46,7 @@ class Project:
     @cached_property
     def profile(self) -> dict[str, Any]:
         """The project's profile as dbt renders it: `target` and `outputs`."""
+        # dbt takes two seconds to import, and most commands do without the profile
         from dbt.config.renderer import ProfileRenderer
         from dbt_common.clients.system import load_file_contents
         from dbt_common.context import set_invocation_context

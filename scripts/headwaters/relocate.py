@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+
+from headwaters import drafts, metastore
 from headwaters import lake as lakes
-from headwaters import metastore
-from headwaters.checkpoint import Checkpoint
-from headwaters.environment import spark_java
 from headwaters.errors import UserError
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.jars import spark_java
 from headwaters.project import Project
 
 
@@ -124,10 +127,10 @@ def _checkpoints(lake: Path, prefixes: tuple[str, str], dry_run: bool) -> int:
                 lines[number] = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
                 here += 1
         if here and not dry_run:
-            draft = log.with_name(f".{log.name}.new")
-            draft.write_text("\n".join([version, *lines]))
-            log.with_name(f".{log.name}.crc").unlink(missing_ok=True)  # Hadoop's, of the old text
-            draft.replace(log)
+            with drafts.draft(log) as path:
+                path.write_text("\n".join([version, *lines]))
+                # Hadoop's, of the old text
+                log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
         changed += here
     return changed
 
@@ -143,9 +146,6 @@ def _uri(path: Any, folder: Path) -> str:
 @contextmanager
 def _java(project: Project) -> Iterator[Any]:
     """A Java with Spark's jars, without a Spark."""
-    from pyspark import SparkConf
-    from pyspark.java_gateway import launch_gateway
-
     conf = SparkConf(loadDefaults=False).setAll(list(project.spark_settings("local").items()))
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
     try:

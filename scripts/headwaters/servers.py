@@ -8,15 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
-import subprocess
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from headwaters.errors import UserError, WorkError
+from headwaters import drafts
+from headwaters.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -45,11 +43,9 @@ class Server:
     def remember(self, record: Path) -> None:
         """Write down where it is, in one step, for its owner alone."""
         record.parent.mkdir(parents=True, exist_ok=True)
-        draft = record.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        alone = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with drafts.draft(record) as path, os.fdopen(os.open(path, alone, 0o600), "w") as file:
             file.write(json.dumps(asdict(self)))
-        draft.replace(record)
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
@@ -61,69 +57,10 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
         return False
 
 
-def free_port(port: int | None = None, usual: int = 0) -> int:
-    """The port, if it is free, or else, where none is named, the usual one or any.
-
-    Raises UserError when the port that was named is taken, or is none.
-    """
-    check_port(port, "--port")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", usual if port is None else port))
-        except OSError:
-            if port:
-                raise UserError(
-                    f"port {port} is taken: choose another --port, or none to get a free one"
-                ) from None
-            probe.bind(("127.0.0.1", 0))
-        chosen: int = probe.getsockname()[1]
-        return chosen
-
-
 def check_port(port: int | None, option: str) -> None:
     """Raise UserError where an option names a port that cannot be."""
     if port is not None and not 0 <= port <= 65535:
         raise UserError(f"{option} {port} is not a port: choose one from 1 to 65535, or 0 for any")
-
-
-def await_start(
-    process: subprocess.Popen[bytes], port: int, what: str, log: Path, patience: float
-) -> None:
-    """Wait until a server listens; it is ended when it does not.
-
-    Raises WorkError, with the last line that the server said.
-    """
-    until = time.monotonic() + patience
-    try:
-        while not listens(port):
-            if process.poll() is not None:
-                said = [
-                    line for line in log.read_text(errors="replace").splitlines() if line.strip()
-                ]
-                reason = said[-1].strip() if said else f"exit code {process.returncode}"
-                raise WorkError(f"{what} ended while it started: {reason} (see {log})")
-            if time.monotonic() > until:
-                raise WorkError(f"{what} does not listen after {patience:.0f} seconds (see {log})")
-            time.sleep(0.1)
-    except BaseException:
-        end(process.pid)
-        raise
-
-
-def end(pid: int, patience: float = 20.0) -> None:
-    """End a server, kindly and then not, and wait until it is gone."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        until = time.monotonic() + patience
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-        while alive(pid):
-            if time.monotonic() > until:
-                break
-            time.sleep(0.05)
-        else:
-            return
-    raise WorkError(f"process {pid} does not end")
 
 
 def alive(pid: int) -> bool:

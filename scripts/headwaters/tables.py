@@ -1,4 +1,4 @@
-"""The Delta tables that a stream writes: made, widened and asked by path, without a metastore."""
+"""A Delta table that a stream writes: made, widened and asked by path, without a metastore."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwaters.contract import DECLARED
 from headwaters.delta_log import exists
 from headwaters.errors import UserError
-
-
-@dataclass(frozen=True)
-class State:
-    """What a table's log says: its version, and the last batch of each writer (`txnAppId`)."""
-
-    version: int
-    batches: Mapping[str, int]
+from headwaters.sql import literal
 
 
 @dataclass(frozen=True)
@@ -33,101 +26,6 @@ class Size:
     below: Mapping[int, int]
 
 
-def make_table(
-    spark: SparkSession,
-    path: Path,
-    columns: Sequence[tuple[str, str]],
-    properties: Mapping[str, str],
-) -> None:
-    """Make the table, or add the columns and set the properties that it lacks.
-
-    Properties that were declared once and are no longer are taken away, and no others.
-    The macro `register_sources` makes the same table when dbt comes first. A table without
-    columns is one that dbt is registering at this moment. Raises UserError when a column has
-    another type in the table: changing it means rewriting the table, which nothing does unasked.
-    """
-    table = f"delta.`{path}`"
-    settings = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
-    if not (path / "_delta_log").is_dir():
-        spark.sql(
-            f"create table if not exists {table} ({_ddl(columns)}) "
-            f"using delta tblproperties ({settings})"
-        )
-    elif not exists(path):  # its first commit met a full disk: SQL would take it for a table
-        empty = spark.createDataFrame([], _ddl(columns))
-        empty.write.format("delta").mode("ignore").save(str(path))
-    present = {field.name.lower(): field.dataType for field in spark.table(table).schema}
-    wanted = cast(StructType, StructType.fromDDL(_ddl(columns)))
-    for field in wanted:
-        found = present.get(field.name.lower(), field.dataType)
-        if found != field.dataType:
-            raise UserError(
-                f"bronze.{path.name}: column {field.name} is {found.simpleString()} in the table "
-                f"and {field.dataType.simpleString()} in the contract: declare the old type, or "
-                "another column"
-            )
-    missing = [column for column in columns if column[0].lower() not in present]
-    if missing:
-        spark.sql(f"alter table {table} add columns ({_ddl(missing)})")
-    rows = spark.sql(f"show tblproperties {table}").collect()
-    held = {row["key"]: row["value"] for row in rows}
-    once = [name for name in held.get(DECLARED, "").split(", ") if name in held]
-    if gone := ", ".join(_text(name) for name in once if name not in properties):
-        spark.sql(f"alter table {table} unset tblproperties ({gone})")
-    if not held.items() >= properties.items():
-        spark.sql(f"alter table {table} set tblproperties ({settings})")
-
-
-def state(spark: SparkSession, path: Path) -> State:
-    """The table as its newest commit left it.
-
-    Delta shows writers' transactions in no SQL statement, so this asks the log itself.
-    """
-    snapshot = _snapshot(spark, path)
-    transactions = snapshot.setTransactions()
-    batches = {}
-    for index in range(transactions.size()):
-        transaction = transactions.apply(index)
-        batches[transaction.appId()] = transaction.version()
-    return State(snapshot.version(), batches)
-
-
-def size(spark: SparkSession, path: Path) -> Size:
-    """The table's size, from the checksum that Delta leaves beside a commit, where it does.
-
-    Delta itself runs a Spark job for it, which takes longer than to write a small batch.
-    """
-    snapshot = _snapshot(spark, path)
-    checksum = path / "_delta_log" / f"{snapshot.version():020}.crc"
-    try:
-        known = json.loads(checksum.read_text())
-        sizes = known["fileSizeHistogram"]
-        counted = list(zip(sizes["sortedBinBoundaries"], sizes["fileCounts"], strict=True))
-        below = {end: sum(n for start, n in counted if start < end) for end in SMALL}
-        return Size(known["numFiles"], known["tableSizeBytes"], below)
-    except (OSError, ValueError, KeyError):
-        files, total = snapshot.numOfFiles(), snapshot.sizeInBytes()
-        return Size(files, total, {SMALL[-1]: files - total // SMALL[-1]})
-
-
-def _snapshot(spark: SparkSession, path: Path) -> Any:
-    jvm: Any = spark._jvm
-    none = jvm.scala.Option.empty()
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
-    return log.update(False, none, none)
-
-
-def columns(spark: SparkSession, path: Path) -> list[tuple[str, str]]:
-    """Name and type of every column."""
-    schema = spark.read.format("delta").load(str(path)).schema
-    return [(field.name, field.dataType.simpleString()) for field in schema]
-
-
-def add_columns(spark: SparkSession, path: Path, added: Sequence[tuple[str, str]]) -> None:
-    """Add columns that the table does not have."""
-    spark.sql(f"alter table delta.`{path}` add columns ({_ddl(added)})")
-
-
 # Small files cost readers. Files are joined with those of their own class, each eight times as
 # large as the one before, so that a row is written again three times at most and a batch waits for
 # little; larger ones are left alone. These are among the bounds by which Delta counts files.
@@ -135,22 +33,162 @@ SMALL = (2**20, 2**23, 2**26)
 TOO_MANY = 50
 
 
+class Table:
+    """A table at one moment: its snapshot is read once, and again after a write of its own.
+
+    Take a new one for each batch: others may write meanwhile.
+    """
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        """The table in this folder, which need not be there yet."""
+        self.spark, self.path = spark, path
+        self._known: Any = None
+
+    @property
+    def name(self) -> str:
+        """The table's own name."""
+        return self.path.name
+
+    @property
+    def _sql_name(self) -> str:
+        return f"delta.`{self.path}`"
+
+    @property
+    def _snapshot(self) -> Any:
+        """The table as its newest commit left it, from Delta's own classes."""
+        if self._known is None:
+            jvm: Any = self.spark._jvm
+            none = jvm.scala.Option.empty()
+            logs = jvm.org.apache.spark.sql.delta.DeltaLog
+            log = logs.forTable(self.spark._jsparkSession, str(self.path))
+            self._known = log.update(False, none, none)
+        return self._known
+
+    @property
+    def version(self) -> int:
+        """The number of the newest commit."""
+        return int(self._snapshot.version())
+
+    @property
+    def batches(self) -> dict[str, int]:
+        """The last batch of each writer (`txnAppId`).
+
+        Delta shows writers' transactions in no SQL statement, so this asks the log itself.
+        """
+        transactions = self._snapshot.setTransactions()
+        found = (transactions.apply(index) for index in range(transactions.size()))
+        return {transaction.appId(): transaction.version() for transaction in found}
+
+    @property
+    def size(self) -> Size:
+        """The table's size, from the checksum that Delta leaves beside a commit, where it does.
+
+        Delta itself runs a Spark job for it, which takes longer than to write a small batch.
+        """
+        checksum = self.path / "_delta_log" / f"{self.version:020}.crc"
+        try:
+            known = json.loads(checksum.read_text())
+            sizes = known["fileSizeHistogram"]
+            counted = list(zip(sizes["sortedBinBoundaries"], sizes["fileCounts"], strict=True))
+            below = {end: sum(n for start, n in counted if start < end) for end in SMALL}
+            return Size(known["numFiles"], known["tableSizeBytes"], below)
+        except (OSError, ValueError, KeyError):
+            files, total = self._snapshot.numOfFiles(), self._snapshot.sizeInBytes()
+            return Size(files, total, {SMALL[-1]: files - total // SMALL[-1]})
+
+    def now(self) -> DataFrame:
+        """Its rows."""
+        return self.spark.read.format("delta").load(str(self.path))
+
+    def at(self, version: int) -> DataFrame:
+        """Its rows as they were at a version."""
+        return self.spark.read.format("delta").option("versionAsOf", version).load(str(self.path))
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Name and type of every column."""
+        return [(field.name, field.dataType.simpleString()) for field in self.now().schema]
+
+    def append(self, rows: DataFrame, app: str, batch: int) -> None:
+        """Append rows, unless this writer has written this batch."""
+        self._known = None
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", app)
+            .option("txnVersion", batch)
+            .save(str(self.path))
+        )
+
+    def add_columns(self, added: Sequence[tuple[str, str]]) -> None:
+        """Add columns that the table does not have."""
+        self._known = None
+        self.spark.sql(f"alter table {self._sql_name} add columns ({_ddl(added)})")
+
+    def compact(self, below: int) -> None:
+        """Join files smaller than this. Readers of older versions keep the files that they need."""
+        self._known = None
+        self.spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(below))
+        self.spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(2 * SMALL[-1]))
+        self.spark.sql(f"optimize {self._sql_name}")
+
+    def make(self, columns: Sequence[tuple[str, str]], properties: Mapping[str, str]) -> None:
+        """Make the table, or add the columns and set the properties that it lacks.
+
+        Properties that were declared once and are no longer are taken away, and no others.
+        The macro `register_sources` makes the same table when dbt comes first. A table without
+        columns is one that dbt is registering at this moment. Raises UserError when a column has
+        another type in the table: nothing rewrites a table unasked.
+        """
+        self._known = None
+        settings = ", ".join(
+            f"{literal(key)} = {literal(value)}" for key, value in properties.items()
+        )
+        self._create(columns, settings)
+        self._bring_columns(columns)
+        self._bring_properties(properties, settings)
+
+    def _create(self, columns: Sequence[tuple[str, str]], settings: str) -> None:
+        if not (self.path / "_delta_log").is_dir():
+            self.spark.sql(
+                f"create table if not exists {self._sql_name} ({_ddl(columns)}) "
+                f"using delta tblproperties ({settings})"
+            )
+        elif not exists(self.path):
+            # its first commit met a full disk: SQL would take it for a table
+            empty = self.spark.createDataFrame([], _ddl(columns))
+            empty.write.format("delta").mode("ignore").save(str(self.path))
+
+    def _bring_columns(self, columns: Sequence[tuple[str, str]]) -> None:
+        present = {
+            field.name.lower(): field.dataType for field in self.spark.table(self._sql_name).schema
+        }
+        wanted = cast(StructType, StructType.fromDDL(_ddl(columns)))
+        for field in wanted:
+            found = present.get(field.name.lower(), field.dataType)
+            if found != field.dataType:
+                raise UserError(
+                    f"bronze.{self.name}: column {field.name} is {found.simpleString()} in the "
+                    f"table and {field.dataType.simpleString()} in the contract: declare the old "
+                    "type, or another column"
+                )
+        missing = [column for column in columns if column[0].lower() not in present]
+        if missing:
+            self.spark.sql(f"alter table {self._sql_name} add columns ({_ddl(missing)})")
+
+    def _bring_properties(self, properties: Mapping[str, str], settings: str) -> None:
+        rows = self.spark.sql(f"show tblproperties {self._sql_name}").collect()
+        held = {row["key"]: row["value"] for row in rows}
+        once = [name for name in held.get(DECLARED, "").split(", ") if name in held]
+        if gone := ", ".join(literal(name) for name in once if name not in properties):
+            self.spark.sql(f"alter table {self._sql_name} unset tblproperties ({gone})")
+        if not held.items() >= properties.items():
+            self.spark.sql(f"alter table {self._sql_name} set tblproperties ({settings})")
+
+
 def to_compact(table: Size) -> int | None:
     """The size below which a table has so many files that they are to be joined, or None."""
     return next((bound for bound, files in table.below.items() if files > TOO_MANY), None)
 
 
-def compact(spark: SparkSession, path: Path, below: int) -> None:
-    """Join files smaller than this. Readers of older versions keep the files that they need."""
-    spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(below))
-    spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(2 * SMALL[-1]))
-    spark.sql(f"optimize delta.`{path}`")
-
-
 def _ddl(columns: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"`{name}` {kind}" for name, kind in columns)
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -32,8 +32,10 @@ import pytest
 from ingestion import Ingester, start_worker
 from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
 
-from headwaters import engine as engines
-from headwaters import kafka
+from headwaters.demo.send import make_topic
+from headwaters.dev import broker as brokers
+from headwaters.dev import engine as engines
+from headwaters.engine import Engine
 from headwaters.project import Project
 from headwaters.servers import alive
 
@@ -73,7 +75,7 @@ def project(lake: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def engine(project: Project, lake: Path) -> Iterator[engines.Engine]:
+def engine(project: Project, lake: Path) -> Iterator[Engine]:
     """One Spark Connect server for the whole session."""
     with pytest.MonkeyPatch.context() as patch:
         if "HEADWATERS_DRIVER_MEMORY" not in os.environ:
@@ -90,7 +92,7 @@ def engine(project: Project, lake: Path) -> Iterator[engines.Engine]:
 
 
 @pytest.fixture(scope="session")
-def spark(engine: engines.Engine) -> Any:
+def spark(engine: Engine) -> Any:
     """A Spark Connect session on the engine."""
     from pyspark.sql import SparkSession
 
@@ -116,16 +118,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         lake = tmp_path_factory.mktemp("broker")
         patch.setenv("HEADWATERS_LAKE", str(lake))
-        running = kafka.start(Project(ROOT))
+        running = brokers.start(Project(ROOT))
     yield running.servers
-    kafka.stop(lake)
+    brokers.stop(lake)
 
 
 @pytest.fixture
 def topic(broker: str) -> str:
     """A topic of the test's own, with three partitions."""
     name = f"t_{uuid.uuid4().hex[:8]}"
-    kafka.make_topic(broker, name, 3)
+    make_topic(broker, name, 3)
     return name
 
 
@@ -139,7 +141,7 @@ def schema(spark: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-def dbt(engine: engines.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dbt:
+def dbt(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dbt:
     """`dbt("run", "--select", "x", project_dir=…, schema=…, expect=True)` in this process.
 
     Returns dbt's result object. Fails the test with dbt's messages when the outcome is not the

@@ -22,13 +22,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from headwaters import ingest, tables
-from headwaters.audit import audit, summarise
-from headwaters.checkpoint import Checkpoint
+from headwaters import tables
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError, WorkError
+from headwaters.ingestion import guards, writer
+from headwaters.ingestion import run as ingest
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.ingestion.reconcile import audit, summarise
+from headwaters.ingestion.replay import replay
+from headwaters.ingestion.spark import start_spark
 from headwaters.project import Project
-from headwaters.replay import replay
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,17 +67,17 @@ def run(
         def now(cls, tz: tzinfo | None = None) -> Clock:
             return super().now(tz) + timedelta(seconds=clock)
 
-    append = ingest.Writer._append
+    append = tables.Table.append
     pauses = iter([pause_before] if pause_before else [])
 
-    def dying(self: Any, rows: Any, table: Path, number: int) -> None:
-        if die_before and table.name.endswith(die_before):
+    def dying(self: tables.Table, rows: Any, app: str, number: int) -> None:
+        if die_before and self.name.endswith(die_before):
             raise Killed(f"before {die_before}")
         if next(pauses, None) is not None:
             Path(str(pause_before)).touch()
             while Path(str(pause_before)).exists():
                 time.sleep(0.05)
-        append(self, rows, table, number)
+        append(self, rows, app, number)
 
     replace = Checkpoint.replace
 
@@ -83,7 +86,7 @@ def run(
             raise Killed(f"before {die_before}")
         replace(self)
 
-    prepare, starts = ingest._prepare, iter(range(fail_starts))
+    prepare, starts = guards.prepare, iter(range(fail_starts))
 
     def failing(*stream: Any) -> None:
         if next(starts, None) is not None:
@@ -96,10 +99,10 @@ def run(
         if file_limit is not None:
             resource.prlimit(jvm, resource.RLIMIT_FSIZE, (file_limit, usual[1]))
         with (
-            mock.patch.object(ingest.Writer, "_append", dying),
+            mock.patch.object(tables.Table, "append", dying),
             mock.patch.object(Checkpoint, "replace", dying_replace),
-            mock.patch.object(ingest, "datetime", Clock),
-            mock.patch.object(ingest, "_prepare", failing),
+            mock.patch.object(writer, "datetime", Clock),
+            mock.patch.object(guards, "prepare", failing),
             mock.patch.object(tables, "TOO_MANY", compact_at or tables.TOO_MANY),
             contextlib.redirect_stdout(out),
         ):
@@ -118,17 +121,17 @@ def kill_at(point: str, batch: int, after: float | None) -> None:
     Points: `bronze` and `quarantine`, before their commits; `checkpoint`, after both and before
     the batch is committed to the checkpoint; anything else is never reached.
     """
-    write, append = ingest.Writer.write, ingest.Writer._append
+    write, append = writer.Writer.write, tables.Table.append
     written = [0]
 
     def die() -> None:
         os.killpg(0, signal.SIGKILL)
 
-    def dying_append(self: Any, rows: Any, table: Path, number: int) -> None:
-        at = "quarantine" if table.name.endswith("_quarantine") else "bronze"
+    def dying_append(self: tables.Table, rows: Any, app: str, number: int) -> None:
+        at = "quarantine" if self.name.endswith("_quarantine") else "bronze"
         if at == point and written[0] >= batch:
             die()
-        append(self, rows, table, number)
+        append(self, rows, app, number)
 
     def dying_write(self: Any, frame: Any, number: int) -> None:
         write(self, frame, number)
@@ -136,7 +139,8 @@ def kill_at(point: str, batch: int, after: float | None) -> None:
         if point == "checkpoint" and written[0] > batch:
             die()
 
-    mock.patch.multiple(ingest.Writer, _append=dying_append, write=dying_write).start()
+    mock.patch.object(tables.Table, "append", dying_append).start()
+    mock.patch.object(writer.Writer, "write", dying_write).start()
     if after is not None:
         threading.Timer(after, die).start()
 
@@ -145,7 +149,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.chdir(ROOT)
-    spark = ingest.start_spark(Project(ROOT))
+    spark = start_spark(Project(ROOT))
     for line in sys.stdin:
         try:
             answer = respond(spark, json.loads(line))

@@ -21,7 +21,8 @@ from random import Random
 
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, start_worker, topic_stream
 
-from headwaters import kafka
+from headwaters.demo.send import make_topic, send
+from headwaters.dev import broker as brokers
 from headwaters.project import Project
 
 TOPIC = "soak"
@@ -34,8 +35,8 @@ def main(kills: int, minutes: float, lane: int) -> int:
     until = time.monotonic() + 60 * minutes
     lake = ROOT / "lake" / (f"soak-{lane}" if lane > 1 else "soak")
     os.environ["HEADWATERS_LAKE"] = str(lake)
-    broker = kafka.start(Project(ROOT)).servers
-    kafka.make_topic(broker, TOPIC)
+    broker = brokers.start(Project(ROOT)).servers
+    make_topic(broker, TOPIC)
     state = lake / "soak.json"
     points: Counter[str] = Counter(json.loads(state.read_text()) if state.exists() else {})
     done = points.pop("rounds", 0)
@@ -49,7 +50,7 @@ def main(kills: int, minutes: float, lane: int) -> int:
         while _killed().total() < kills and time.monotonic() < until:
             random = Random(done + (lane - 1) * 1_000_000)
             records = [numbered(n) for n in range(done * RECORDS, (done + 1) * RECORDS)]
-            kafka.send(broker, TOPIC, records)
+            send(broker, TOPIC, records)
             hidden = landing / f".{done}.jsonl"
             hidden.write_text("".join(f"{value}\n" for _, value in records))
             hidden.rename(landing / f"{done}.jsonl")
@@ -65,7 +66,7 @@ def main(kills: int, minutes: float, lane: int) -> int:
             if due and not _right(lake, [topic, files]):
                 return 1
     finally:
-        kafka.stop(lake)
+        brokers.stop(lake)
     return 0
 
 

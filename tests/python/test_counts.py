@@ -17,7 +17,7 @@ import duckdb
 import pytest
 import yaml
 
-from headwaters.simulate import FinanceConfig
+from headwaters.demo.simulate import FinanceConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 Row = tuple[Any, ...]
@@ -259,7 +259,7 @@ def test_every_category_of_the_sample_has_a_name(lake_tables: Any) -> None:
 
 def records(stream: str, key: str, amount: str, time: str) -> list[dict[str, Any]]:
     """The well-formed records of a simulated stream, in the order of sending."""
-    from headwaters.simulate import STREAMS
+    from headwaters.demo.simulate import STREAMS
 
     found = []
     for record in STREAMS[stream](FinanceConfig()):

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from headwaters import environment
+from headwaters.dev import environment
 from headwaters.errors import UserError, WorkError
+from headwaters.jars import changed_jar, find_java, read_hashes
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_setup(root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "headwaters.environment"],
+        [sys.executable, "-m", "headwaters.dev.environment"],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(ROOT / "scripts"), **variables},
         capture_output=True,
@@ -69,7 +70,7 @@ def test_java_is_found_by_java_home(
     version: str, major: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
-    assert environment.find_java().major == major
+    assert find_java().major == major
 
 
 def test_spark_itself_refuses_an_old_java_in_one_line(tmp_path: Path) -> None:
@@ -142,8 +143,8 @@ def jars(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jars:
     (own / "jars").mkdir(parents=True)
     for ivy in (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"):
         (own / "jars" / ivy.name).symlink_to(ivy)
-    java = environment.find_java()
-    return lambda: environment._jars(copy, copy / ".venv", own, java, lambda line: None)
+    found = find_java()
+    return lambda: environment._jars(copy, copy / ".venv", own, found, lambda line: None)
 
 
 def test_jars_are_fetched_once(jars: Jars, copy: Path) -> None:
@@ -169,20 +170,20 @@ def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> Non
 
 def test_a_jar_that_was_changed_is_noticed_and_fetched_again(jars: Jars, copy: Path) -> None:
     assert jars() is True
-    folder, locked = copy / ".venv/pyspark/jars", environment.read_hashes(copy / "conf/jars.sha256")
+    folder, locked = copy / ".venv/pyspark/jars", read_hashes(copy / "conf/jars.sha256")
     jar = folder / "water-1.0.jar"
     right = jar.read_bytes()
-    assert environment.changed_jar(folder, locked) == ""
+    assert changed_jar(folder, locked) == ""
     jar.write_bytes(right.replace(b"clear", b"muddy"))
-    assert environment.changed_jar(folder, locked) == str(jar)
-    assert environment.changed_jar(folder, locked) == str(jar)  # and is not taken for the new one
+    assert changed_jar(folder, locked) == str(jar)
+    assert changed_jar(folder, locked) == str(jar)  # and is not taken for the new one
     assert jars() is True
     assert jar.read_bytes() == right
     assert jars() is False
     jar.touch()
-    assert environment.changed_jar(folder, locked) == ""
+    assert changed_jar(folder, locked) == ""
     jar.unlink()
-    assert environment.changed_jar(folder, locked) == f"{jar} (missing)"
+    assert changed_jar(folder, locked) == f"{jar} (missing)"
 
 
 def test_a_killed_fetch_is_taken_up_again(jars: Jars, copy: Path) -> None:

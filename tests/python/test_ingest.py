@@ -13,24 +13,31 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, audit, node, wait_for
+from pyspark.sql import SparkSession
 
-from headwaters import audit as audits
-from headwaters import ingest, tables
-from headwaters.checkpoint import Checkpoint
 from headwaters.cli import _spread
 from headwaters.contract import parse_contract
 from headwaters.delta_log import commit_of
 from headwaters.errors import WorkError
-from headwaters.ingest import Stopping, Stream, Writer
+from headwaters.formats.base import PLACE
+from headwaters.formats.json import wild_numbers
+from headwaters.ingestion import guards, run, writer
+from headwaters.ingestion import reconcile as audits
+from headwaters.ingestion.checkpoint import Checkpoint
+from headwaters.ingestion.split import among, with_place
+from headwaters.ingestion.status import status
+from headwaters.ingestion.stopping import Stopping
+from headwaters.ingestion.stream import Stream
+from headwaters.ingestion.writer import Writer
 from headwaters.project import Project
-from headwaters.records import PLACE, among, wild_numbers, with_place
-from headwaters.status import status
+from headwaters.sources.base import Balance, Moment
+from headwaters.tables import Table
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
@@ -486,7 +493,7 @@ def test_checkpoint_and_tables_must_know_the_same_batches(tmp_path: Path) -> Non
         ({app: 1, "headwaters:orders:before": 9}, {app: 0}),
     ]
     for bronze, quarantine in right:
-        ingest._see_same_batches(stream, bronze, quarantine)
+        guards.see_same_batches(stream, bronze, quarantine)
     wrong = [
         ({}, {}, "has read 2 batches that bronze.orders never saw"),
         ({app: 0}, {app: 0}, "has read 1 batches that bronze.orders never saw"),
@@ -495,7 +502,7 @@ def test_checkpoint_and_tables_must_know_the_same_batches(tmp_path: Path) -> Non
     ]
     for bronze, quarantine, said in wrong:
         with pytest.raises(WorkError, match=said):
-            ingest._see_same_batches(stream, bronze, quarantine)
+            guards.see_same_batches(stream, bronze, quarantine)
 
 
 @pytest.mark.slow
@@ -616,7 +623,8 @@ sources:
         config:
           meta:
             stream: {from: files, path: landing/made_twice, format: json}
-            tblproperties: {delta.logRetentionDuration: interval 30 days, note: it's}
+            tblproperties:
+              {delta.logRetentionDuration: interval 30 days, note: it's, kept: '${spark.app.name}'}
         columns:
           - {name: id, data_type: string, constraints: [{type: not_null}]}
           - {name: price, data_type: "decimal(12, 2)"}
@@ -639,11 +647,18 @@ sources:
     assert [row[0] for row in spark.table("bronze.made_twice").collect()] == ["2026-01-01"]
     assert parse_contract(contract_node).bronze_columns()[0] == ("id", "string")
     # which it brings to what is declared: another value, and one that is declared no more
-    contract_node["config"]["meta"]["tblproperties"] = {"delta.logRetentionDuration": "20 days"}
+    held = dict(spark.sql("show tblproperties bronze.made_twice").collect())
+    assert held["kept"] == "${spark.app.name}"
+    kept = r"${spark.app.name} \ it's"
+    contract_node["config"]["meta"]["tblproperties"] = {
+        "delta.logRetentionDuration": "20 days",
+        "kept": kept,
+    }
     Ingester(ingester.process, lake).run(contract_node)
     properties = dict(spark.sql("show tblproperties bronze.made_twice").collect())
     assert properties["delta.logRetentionDuration"] == "20 days"
     assert "note" not in properties
+    assert properties["kept"] == kept
 
 
 def test_the_files_that_are_read_are_those_of_batches_that_are_done(tmp_path: Path) -> None:
@@ -728,7 +743,7 @@ def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     (tmp_path / "lake").touch()  # nothing can be written into a file
     stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
     stream.lake, stream.checkpoint = tmp_path / "lake", Checkpoint(tmp_path / "lake" / "orders")
-    ingest._failed(stream, WorkError("no space left"))
+    run._failed(stream, WorkError("no space left"))
     assert (stream.error, stream.failures) == ("no space left", 1)
 
 
@@ -802,28 +817,30 @@ def test_a_replay_in_flight_is_left_out_of_the_reconciliation(tmp_path: Path) ->
         write(f"{table}/_delta_log/{0:020}.json", {"commitInfo": {}})
         write(f"{table}/_delta_log/{1:020}.json", {"txn": {"appId": app, "version": 4}})
         write(f"{table}/_delta_log/{2:020}.json", {"commitInfo": {"operation": "OPTIMIZE"}})
-    assert audits.moment(stream) == audits.Moment(4, 2, 2)
+    assert audits.moment(stream) == Moment(4, 2, 2)
     write("orders/replay.json", {"version": 1, "bronze": 2})
     write(f"bronze/_delta_log/{3:020}.json", {"txn": {"appId": f"{app}:replay", "version": 1}})
-    assert audits.moment(stream) == audits.Moment(4, 2, 1)
+    assert audits.moment(stream) == Moment(4, 2, 1)
     (tmp_path / "orders" / "replay.json").unlink()
-    assert audits.moment(stream) == audits.Moment(4, 3, 2)
+    assert audits.moment(stream) == Moment(4, 3, 2)
     write(f"bronze/_delta_log/{4:020}.json", {"txn": {"appId": app, "version": 5}})
     write(f"bronze/_delta_log/{5:020}.json", {"commitInfo": {"operation": "OPTIMIZE"}})
-    assert audits.moment(stream) == audits.Moment(4, 3, 2)
+    assert audits.moment(stream) == Moment(4, 3, 2)
 
 
 def test_a_stream_that_cannot_be_audited_does_not_stop_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def balance(_: Any, stream: Stream) -> list[audits.Balance]:
+    def balance(_: Any, stream: Stream) -> list[Balance]:
         if stream.contract.name == "broken":
             raise ValueError("its source is gone")
-        return [audits.Balance("a", 2, 2, 0, 0, 0)]
+        return [Balance("a", 2, 2, 0, 0, 0)]
 
     monkeypatch.setattr(audits, "balance", balance)
     contracts = [parse_contract(node({"id": "string"}, name=name)) for name in ("broken", "whole")]
-    found = audits.audit(project := Project(tmp_path), contracts, spark=object())
+    found = audits.audit(
+        project := Project(tmp_path), contracts, spark=cast(SparkSession, object())
+    )
     log = project.lake / "logs" / "spark.log"
     assert [line for name, one in found.items() for line in audits.summarise(name, one)] == [
         f"broken: FAILED: its source is gone (more in {log})",
@@ -838,10 +855,11 @@ def test_duplicates_that_can_no_longer_be_found_again_are_an_error(
     rule = {"key": ["id"], "event_time": "at", "within": "1h"}
     contract = parse_contract(node({"id": "string", "at": "timestamp"}, {"deduplicate": rule}))
     stream = Stream.of(Project(tmp_path), contract)
-    monkeypatch.setattr(ingest, "commit_of", lambda *_: None)
-    monkeypatch.setattr(tables, "state", lambda *_: tables.State(5, {}))
+    monkeypatch.setattr(writer, "commit_of", lambda *_: None)
+    monkeypatch.setattr(Table, "version", 5)
+    bronze = Table(cast(SparkSession, None), stream.bronze)
     with pytest.raises(WorkError, match="batch 3 was cut short so long ago that the log of bronze"):
-        Writer(stream, contract, Stopping())._bronze_before(None, 3, done=True)
+        Writer(stream, contract, Stopping())._bronze_before(bronze, 3, done=True)
 
 
 @pytest.mark.slow

@@ -15,13 +15,16 @@ import pytest
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
 from processes import environment
 
-from headwaters import kafka
 from headwaters.contract import Reference, parse_contract
 from headwaters.delta_log import snapshot
+from headwaters.demo.send import make_topic
+from headwaters.demo.send import send as send_records
+from headwaters.dev import broker as brokers
+from headwaters.dev.servers import free_port
 from headwaters.errors import UserError, WorkError
+from headwaters.ingestion.status import status
 from headwaters.project import Project
-from headwaters.servers import free_port
-from headwaters.status import status
+from headwaters.sources import kafka_client as kafka
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
@@ -156,7 +159,7 @@ def test_a_secret_is_in_no_file_log_or_process_list_after_a_run(
     users = f'{login} user_reader="{SENTINEL}";'
     listeners = "CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
     own = "BROKER://127.0.0.1:" + str(free_port())
-    broker = kafka.start(
+    broker = brokers.start(
         Project(ROOT),
         settings={
             "listeners": listeners + own,
@@ -169,8 +172,8 @@ def test_a_secret_is_in_no_file_log_or_process_list_after_a_run(
             "listener.name.clients.plain.sasl.jaas.config": users,
         },
     ).servers
-    kafka.make_topic(own.removeprefix("BROKER://"), "t", 1)
-    kafka.send(own.removeprefix("BROKER://"), "t", named("r", 10))
+    make_topic(own.removeprefix("BROKER://"), "t", 1)
+    send_records(own.removeprefix("BROKER://"), "t", named("r", 10))
     source = f"""
 sources:
   - name: shop
@@ -234,7 +237,7 @@ sources:
         assert audited.stdout == "orders: 10 read = 10 bronze + 0 quarantined: right\n"
         assert SENTINEL not in said + audited.stdout + audited.stderr
     finally:
-        kafka.stop(lake)
+        brokers.stop(lake)
     files = [f for f in tmp_path.rglob("*") if f.is_file() and lake not in f.parents]
     assert events in {f.parent.parent for f in files} | {f.parent for f in files}
     assert [f for f in files if b"hunter2" in f.read_bytes()] == []
@@ -257,7 +260,7 @@ def recreate(broker: str, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
     admin.delete_topics([topic])[topic].result()
     wait_for(lambda: topic not in admin.list_topics(timeout=10).topics)
-    kafka.make_topic(broker, topic, partitions)
+    make_topic(broker, topic, partitions)
 
 
 def named(prefix: str, number: int) -> list[tuple[str | None, str]]:
@@ -273,17 +276,17 @@ def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothi
 ) -> None:
     first, other = f"{topic}_first", f"{topic}_other"
     for name in (first, other):
-        kafka.make_topic(broker, name, 1)
+        make_topic(broker, name, 1)
     declared = topic_stream(broker, first)
     declared["config"]["meta"]["stream"]["topics"] = [first, other]
-    kafka.send(broker, first, named("old", 10))
-    kafka.send(broker, other, named("other", 5))
+    send_records(broker, first, named("old", 10))
+    send_records(broker, other, named("other", 5))
     rows, failed = 'rows_total{stream="orders"}', 'failed{stream="orders"}'
     error = ingester.lake / "checkpoints" / "orders" / "error.txt"
     with ingester.running(declared, every=1, code=1) as metrics:
         wait_for(lambda: metrics().get(rows) == 15)
         recreate(broker, first)
-        kafka.send(broker, first, named("new", 25))
+        send_records(broker, first, named("new", 25))
         said = f"the topic {first} was deleted and created again since orders last read it"
         wait_for(lambda: metrics().get(failed) == 1 and error.read_text().startswith(said))
     known = sorted([*ids("old", 10), *ids("other", 5)])
@@ -294,7 +297,7 @@ def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothi
         "--select orders --from recreated, which reads the new topic from its beginning and leaves "
         "out what bronze and quarantine hold of it"
     )
-    kafka.send(broker, other, named("later", 5))
+    send_records(broker, other, named("later", 5))
     ingester.run(declared, begin="recreated")
     known = sorted([*known, *ids("new", 25), *ids("later", 5)])
     assert [row[0] for row in ingester.rows("orders", "id")] == known
@@ -308,15 +311,15 @@ def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
 ) -> None:
     """Also where a run is killed after it has decided from where the new topic is read."""
     name = f"{topic}_one"
-    kafka.make_topic(broker, name, 1)
+    make_topic(broker, name, 1)
     declared = topic_stream(broker, name)
-    kafka.send(broker, name, named("old", 10))
+    send_records(broker, name, named("old", 10))
     pause = ingester.lake.with_name("pause")
     failed = 'failed{stream="orders"}'
     with ingester.running(declared, every=0.3, code=1, pause_before=str(pause)) as metrics:
         wait_for(pause.exists)
         recreate(broker, name)
-        kafka.send(broker, name, named("new", 25))
+        send_records(broker, name, named("new", 25))
         pause.unlink()
         wait_for(lambda: metrics().get(failed) == 1)
     assert [row[0] for row in ingester.rows("orders", "id")] == sorted(ids("new", 10))
@@ -327,7 +330,7 @@ def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
     # where the checkpoint is lost as well, only the records themselves tell one topic from another
     for prefix, number in (("longer", 30), ("shorter", 10)):
         recreate(broker, name)
-        kafka.send(broker, name, named(prefix, number))
+        send_records(broker, name, named(prefix, number))
         known += ids(prefix, number)
         for _ in range(2):
             shutil.rmtree(ingester.lake / "checkpoints" / "orders")
@@ -348,7 +351,7 @@ def test_nothing_is_lost_and_nothing_is_twice_after_kills(
     ingester: Ingester, broker: str, topic: str, tmp_path: Path
 ) -> None:
     declared = topic_stream(broker, topic, batch=50)
-    kafka.send(broker, topic, (numbered(n) for n in range(400)))
+    send_records(broker, topic, (numbered(n) for n in range(400)))
     for how in KILLS:
         kill(ingester.lake, [declared], tmp_path / "scratch", how)
     ingester.run(declared)
@@ -356,7 +359,7 @@ def test_nothing_is_lost_and_nothing_is_twice_after_kills(
 
 
 def send(broker: str, topic: str, *numbers: int) -> None:
-    kafka.send(broker, topic, (numbered(number) for number in numbers))
+    send_records(broker, topic, (numbered(number) for number in numbers))
 
 
 @pytest.mark.slow
@@ -367,9 +370,9 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
 
     lake = tmp_path / "broker"
     monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
-    broker = kafka.start(Project(ROOT)).servers
+    broker = brokers.start(Project(ROOT)).servers
     try:
-        kafka.make_topic(broker, "t", 1)
+        make_topic(broker, "t", 1)
         declared = topic_stream(broker, "t")
         batch = declared["config"]["meta"]["stream"]["batch"]
         batch |= {"min_records": 5, "max_delay": "500ms"}
@@ -379,8 +382,8 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
             wait_for(lambda: metrics().get('failed{stream="orders"}') == 0)
             send(broker, "t", *range(10))
             wait_for(lambda: metrics().get(good) == 9)
-            kafka.stop(lake)
-            assert kafka.start(Project(ROOT)).servers == broker
+            brokers.stop(lake)
+            assert brokers.start(Project(ROOT)).servers == broker
             admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
             admin.create_partitions([NewPartitions("t", 3)])["t"].result()
             send(broker, "t", *range(10, 40))
@@ -392,7 +395,7 @@ def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flig
         partitions = ingester.rows("orders", "distinct _partition", "1")
         assert len(partitions) > 1
     finally:
-        kafka.stop(lake)
+        brokers.stop(lake)
 
 
 @pytest.mark.slow
@@ -404,9 +407,9 @@ def test_records_that_expired_before_they_were_read_are_an_error_unless_declared
 
     records = [numbered(number)[1] for number in range(30)]
     declared = topic_stream(broker, topic)
-    kafka.send(broker, topic, (("one partition", record) for record in records[:10]))
+    send_records(broker, topic, (("one partition", record) for record in records[:10]))
     ingester.run(declared)
-    kafka.send(broker, topic, (("one partition", record) for record in records[10:]))
+    send_records(broker, topic, (("one partition", record) for record in records[10:]))
     held = kafka.ranges(broker, [topic])[topic]
     (partition,) = (p for p, (_, end) in held.items() if end)
     admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
@@ -450,7 +453,7 @@ def test_records_of_a_transaction_are_read_when_it_is_committed_and_never_when_i
             producer.produce(topic, value, key)
         producer.flush()
         ends()
-    kafka.send(broker, topic, named("c", 3))
+    send_records(broker, topic, named("c", 3))
     producer.begin_transaction()
     producer.produce(topic, '{"id": "d"}', "k0")
     producer.flush()
@@ -476,7 +479,7 @@ def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topi
     }
     large = json.dumps({"id": "large", "amount": 1, "text": "x" * 10_000_000})
     harmless = '{"id": "u", "other": 1e100000000}'  # no decimal is made of it
-    kafka.send(
+    send_records(
         broker,
         topic,
         [(None, large), (None, harmless), *((None, record) for record in poison.values())],

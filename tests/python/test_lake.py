@@ -50,7 +50,7 @@ def test_what_ingestion_makes_is_for_its_owner_alone(ingester: Ingester) -> None
 def test_a_setting_lets_a_group_read_the_lake(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     code = (
-        "from pathlib import Path; from headwaters.ingest import start_spark;"
+        "from pathlib import Path; from headwaters.ingestion.spark import start_spark;"
         "from headwaters.project import Project;"
         "project = Project(Path.cwd()); spark = start_spark(project);"
         "spark.range(3).write.format('delta').save(str(project.warehouse / 'bronze.db' / 't'));"
@@ -180,7 +180,7 @@ def test_a_lake_s_record_names_no_link_that_it_was_not_reached_by(tmp_path: Path
 
 
 SESSION = (
-    "import sys; from pathlib import Path; from headwaters import engine;"
+    "import sys; from pathlib import Path; from headwaters.dev import engine;"
     "from headwaters.dbt_session import _session; from headwaters.project import Project\n"
     "project = Project(Path.cwd()); engine.start(project, port=0)\n"
     "try:\n"

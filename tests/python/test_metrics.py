@@ -9,12 +9,12 @@ from urllib.request import urlopen
 import pytest
 from ingestion import node
 
-from headwaters.checkpoint import Pending
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError
-from headwaters.ingest import Stream
-from headwaters.metrics import serve
-from headwaters.progress import progress_of
+from headwaters.ingestion.checkpoint import Pending
+from headwaters.ingestion.metrics import serve
+from headwaters.ingestion.progress import progress_of
+from headwaters.ingestion.stream import Stream
 from headwaters.project import Project
 
 METRICS = r"""

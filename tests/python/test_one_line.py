@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.dbt_session import one_line
+from headwaters.spark_errors import conditions, one_line
 
 CLASSIC = """[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14;
 'Project [*]
@@ -60,3 +60,11 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
 )
 def test_the_line_is_what_happened(text: str, line: str) -> None:
     assert one_line(RuntimeError(text)) == line
+
+
+def test_conditions_are_those_of_the_error_and_of_what_it_says() -> None:
+    said = "[STREAM_FAILED] Query terminated: [DELTA_SOURCE_IGNORE_DELETE] Detected deleted data"
+    assert conditions(RuntimeError(said)) == {"STREAM_FAILED", "DELTA_SOURCE_IGNORE_DELETE"}
+    classed = "[KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITION] Some data may be lost"
+    assert "KAFKA_DATA_LOSS" in conditions(RuntimeError(classed))
+    assert conditions(RuntimeError("nothing [of] Spark's")) == set()

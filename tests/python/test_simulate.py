@@ -12,17 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from headwaters import cli
+from headwaters.demo.clock import arrivals, moment
+from headwaters.demo.finance_files import Landed, land
+from headwaters.demo.simulate import FAULTS, FinanceConfig, claims, transactions
 from headwaters.errors import UserError
-from headwaters.simulate import (
-    FAULTS,
-    FinanceConfig,
-    Landed,
-    arrivals,
-    claims,
-    land,
-    moment,
-    transactions,
-)
 
 ROOT = Path(__file__).parents[2]
 FLAGGED_FROM = datetime(2026, 1, 10, tzinfo=UTC)
@@ -248,7 +241,7 @@ def test_landing_again_writes_nothing_and_an_interrupted_landing_is_completed(
 
     lost = sorted(before)[1]
     lost.unlink()
-    lost.with_name(f".{lost.name}.tmp").write_text("half a rec")
+    lost.with_name(f".{lost.name}.new").write_text("half a rec")
     assert [one.written for one in land(config, tmp_path, files=3)] == [[lost], []]
     assert lost.read_bytes() == before[lost][0]
     assert sorted(p for p in tmp_path.rglob("*") if p.is_file()) == sorted(before)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, Node, audit, node, numbered, wait_for
 
-from headwaters import kafka
+from headwaters.demo.send import send
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +134,7 @@ def test_avro_from_files_and_from_a_topic(ingester: Ingester, broker: str, topic
     how = {"from": "kafka", "topics": [topic], "servers": broker, "format": "avro"}
     records = [avro("a", "1.5"), avro("b", None), avro("c", "x"), b"\xff\xff", None]
     header = b"\x00\x00\x00\x00\x07"
-    kafka.send(broker, topic, ((None, r if r is None else header + r) for r in records))
+    send(broker, topic, ((None, r if r is None else header + r) for r in records))
     stream = node(columns, {**how, "options": {"avroSchema": SCHEMA, "confluent": True}})
     ingester.run(stream)
     assert ingester.rows("orders", "id, amount") == [["a", "1.50"], ["b", None]]
@@ -153,7 +153,7 @@ def test_raw_keeps_what_came(ingester: Ingester, broker: str, topic: str) -> Non
     rules = {"body": [{"type": "not_null"}]}
     files = node({"body": "binary"}, {"format": "raw"}, "files", rules)
     ingester.land("a.bin", b"\x00\xff two", b"lines", stream="files")
-    kafka.send(broker, topic, [(None, b"\x00\xff"), (None, None)])
+    send(broker, topic, [(None, b"\x00\xff"), (None, None)])
     how = {"from": "kafka", "topics": [topic], "servers": broker, "format": "raw"}
     stream = node({"body": "binary"}, how, rules=rules)
     ingester.run(files, stream)

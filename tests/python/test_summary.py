@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from headwaters.delta_log import Snapshot, snapshot
+from headwaters.demo.summary import summary
 from headwaters.project import Project
-from headwaters.summary import summary
 
 
 def test_a_folder_without_a_table_has_no_snapshot(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from processes import INTERPRETED
 
-from headwaters import engine as engines
+from headwaters.dev import engine as engines
 from headwaters.project import Project
 from incremental.expected import EXPECTED
 from incremental.histories import drawn, follow

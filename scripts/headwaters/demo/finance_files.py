@@ -1,0 +1,132 @@
+"""The simulated streams as files of JSON lines, and what is known to be in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from headwaters import drafts
+from headwaters.demo.simulate import STREAMS, FinanceConfig, Record
+from headwaters.errors import UserError, WorkError
+
+
+@dataclass
+class Truth:
+    """What was sent to one stream, counted while it was made."""
+
+    stream: str
+    records: int = 0
+    duplicates: int = 0
+    corrections: int = 0
+    late: int = 0
+    malformed: Counter[str] = field(default_factory=Counter)
+    flagged: int = 0  # records with the field `is_flagged`
+    keys: int = 0  # different transactions or claims with at least one well-formed record
+
+    def count(self, record: Record, seen: set[str]) -> None:
+        """Add one record; `seen` holds the keys of entities met so far."""
+        self.records += 1
+        self.duplicates += record.kind == "duplicate"
+        self.corrections += record.kind == "correction"
+        self.late += record.kind == "late"
+        self.flagged += '"is_flagged"' in record.value
+        if record.fault:
+            self.malformed[record.fault] += 1
+        else:
+            # The identifier is the first field of every record.
+            seen.add(record.value.split('"', 4)[3])
+            self.keys = len(seen)
+
+
+@dataclass
+class Landed:
+    """What `land` did with one stream."""
+
+    truth: Truth
+    written: list[Path]
+    kept: list[Path]  # files that were there already
+
+
+def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
+    """Write both streams as JSON lines to `<out>/<stream>/`, each in `files` files.
+
+    A file appears whole or not at all: it is written under a hidden name and renamed. Its name says
+    which configuration it is from, and a file that is there is left alone; so the same call again
+    writes nothing, and a call after an interrupted one completes it.
+
+    Raises UserError when the same records lie there in another number of files, and WorkError when
+    a file cannot be written.
+    """
+    if files < 1:
+        raise UserError(f"--files must be at least 1: it is {files}")
+    results = []
+    for stream, make in STREAMS.items():
+        folder = out / stream
+        paths = _paths(config, folder, files)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            results.append(_land(stream, list(make(config)), paths))
+        except OSError as error:
+            raise WorkError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+    return results
+
+
+def _paths(config: FinanceConfig, folder: Path, files: int) -> list[Path]:
+    prefix = f"seed-{config.seed}-{config.fingerprint}-part"
+    width = len(str(files))
+    paths = [folder / f"{prefix}-{part:0{width}d}-of-{files}.jsonl" for part in range(1, files + 1)]
+    others = sorted(set(folder.glob(f"{prefix}-*.jsonl")) - set(paths))
+    if others:
+        number = others[0].stem.rpartition("-")[2]
+        raise UserError(
+            f"{folder} holds these records already, in {number} files:"
+            f" use --files {number}, or another --seed"
+        )
+    return paths
+
+
+def _land(stream: str, records: list[Record], paths: list[Path]) -> Landed:
+    landed = Landed(Truth(stream), [], [])
+    seen: set[str] = set()
+    for record in records:
+        landed.truth.count(record, seen)
+    edges = [len(records) * part // len(paths) for part in range(len(paths) + 1)]
+    for path, (first, last) in zip(paths, pairwise(edges), strict=True):
+        if first == last:
+            continue  # more files than records
+        if path.exists():
+            landed.kept.append(path)
+            continue
+        with drafts.draft(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{record.value}\n" for record in records[first:last])
+        landed.written.append(path)
+    return landed
+
+
+def summary(landed: Landed) -> list[str]:
+    """What a person wants to know of one stream, in two lines."""
+    truth, paths = landed.truth, landed.written + landed.kept
+    if not paths:
+        return [f"{truth.stream}: no records"]
+    folder = paths[0].parent
+    if folder.is_relative_to(Path.cwd()):
+        folder = folder.relative_to(Path.cwd())
+    files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+    if not landed.written:
+        what = f"nothing new: its {truth.records:,} records are in {folder} already"
+    elif landed.kept:
+        what = f"{truth.records:,} records in {files} ({len(landed.written)} new) in {folder}"
+    else:
+        what = f"{truth.records:,} records in {files} in {folder}"
+    malformed = f"{truth.malformed.total():,} malformed"
+    if truth.malformed:
+        malformed += f" ({', '.join(f'{n:,} {fault}' for fault, n in truth.malformed.items())})"
+    counts = [f"{truth.keys:,} {truth.stream.rpartition('_')[2]}"]
+    counts += [f"{truth.duplicates:,} duplicates", f"{truth.late:,} late", malformed]
+    if truth.corrections:
+        counts.insert(2, f"{truth.corrections:,} corrections")
+    if truth.flagged:
+        counts.append(f"{truth.flagged:,} with is_flagged")
+    return [f"{truth.stream}: {what}", f"  {' · '.join(counts)}"]

@@ -1,0 +1,75 @@
+"""Send records to Kafka topics: the simulated finance streams, and what tests send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
+
+from headwaters.demo.simulate import STREAMS, FinanceConfig
+from headwaters.errors import WorkError
+from headwaters.sources.kafka_client import connect, ranges
+
+
+def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
+    """Make a topic, unless it is there. Raises WorkError when the broker does not answer."""
+
+    admin = connect(AdminClient, servers, {})
+    try:
+        if topic not in admin.list_topics(timeout=10).topics:
+            for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+                made.result()
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+
+
+Record = tuple[str | None, str | bytes | None]  # key and value
+
+
+def send(servers: str, topic: str, records: Iterable[Record]) -> int:
+    """Send keys and values, in order; returns how many. Raises WorkError when one is not taken."""
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "message.max.bytes": 16_000_000,
+            "log_level": 0,
+        }
+    )
+    failed: list[str] = []
+
+    def sent(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error.str())
+
+    number = 0
+    for key, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, on_delivery=sent)
+                break
+            except BufferError:
+                producer.poll(0.5)
+        producer.poll(0)
+        number += 1
+    if producer.flush(60) or failed:
+        raise WorkError(f"{topic}: the broker did not take all records: {(failed or ['?'])[0]}")
+    return number
+
+
+def send_finance(config: FinanceConfig, servers: str) -> dict[str, int]:
+    """Send the simulated finance streams to the topics of their names; returns the numbers sent.
+
+    A topic that holds exactly these many records already is left alone.
+    """
+    numbers = {}
+    for topic, make in STREAMS.items():
+        records = [(record.key, record.value) for record in make(config)]
+        make_topic(servers, topic)
+        held = sum(high - low for low, high in ranges(servers, [topic])[topic].values())
+        numbers[topic] = 0 if held == len(records) else send(servers, topic, records)
+    return numbers

@@ -1,0 +1,120 @@
+"""A Kafka broker of one's own, for development and tests: the real one, in KRaft mode, from jars.
+
+`<lake>/kafka/broker.json` says where it listens and which process it is; its data lies beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import pyspark
+
+from headwaters import lake as lakes
+from headwaters.dev.servers import await_start, end, free_port
+from headwaters.errors import UserError, WorkError
+from headwaters.jars import cache_folder, changed_jar, fetch_locked, find_java, read_hashes
+from headwaters.project import Project
+from headwaters.sources.kafka_client import Broker, find, record
+
+
+def start(
+    project: Project,
+    port: int | None = None,
+    patience: float = 60.0,
+    settings: Mapping[str, str] | None = None,
+) -> Broker:
+    """Start the broker of this lake and wait until it listens; one that runs is returned as it is.
+
+    A broker that is started again keeps its port and its data; `settings` stand above its own,
+    `{port}` being where clients come in. Raises WorkError when its jars cannot be had, or when it
+    ends while it starts.
+    """
+    lakes.enter(project.lake)
+    if running := find(project.lake):
+        return running
+    jars = broker_jars(project)
+    folder = project.lake / "kafka"
+    folder.mkdir(parents=True, exist_ok=True)
+    before = Broker.last(record(project.lake))
+    chosen = free_port(port if port is not None else before.port if before else 0)
+    properties = folder / "server.properties"
+    more = {key: value.replace("{port}", str(chosen)) for key, value in (settings or {}).items()}
+    properties.write_text(_properties(folder / "data", chosen, free_port(), more))
+    log = folder / "broker.log"
+    java = [str(find_java().path), "-Xmx384m", "-cp", f"{jars}/*"]
+    with log.open("wb") as output:
+        if not (folder / "data" / "meta.properties").exists():
+            _format(java, properties, output, log)
+        process = subprocess.Popen(
+            [*java, "kafka.Kafka", str(properties)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    await_start(process, chosen, "the Kafka broker", log, patience)
+    broker = Broker(process.pid, chosen)
+    broker.remember(record(project.lake))
+    return broker
+
+
+def stop(lake: Path) -> Broker | None:
+    """Stop the broker of this lake and wait until it is gone; None if none runs. Data is kept."""
+    broker = find(lake)
+    if broker is not None:
+        end(broker.pid)
+    return broker
+
+
+def _format(java: list[str], settings: Path, output: IO[bytes], log: Path) -> None:
+    data = settings.parent / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    identity = uuid.uuid5(uuid.NAMESPACE_URL, str(data)).hex[:22]
+    command = [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
+    done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise WorkError(f"the Kafka broker's folder {data} could not be made (see {log})")
+
+
+def _properties(data: Path, port: int, controller: int, more: Mapping[str, str]) -> str:
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "log.dirs": data,
+        "num.partitions": 3,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        # records of up to 16 MB, so that a large one is no special case in development
+        "message.max.bytes": 16_000_000,
+        "log.retention.check.interval.ms": 1000,
+        **{key: value.replace("{controller}", str(controller)) for key, value in more.items()},
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def broker_jars(project: Project) -> Path:
+    """The broker's jars, fetched once for all checkouts; not on Spark's class path."""
+    module, hashes = (project.root / "conf" / f"kafka-broker.{kind}" for kind in ("xml", "sha256"))
+    digest = hashlib.sha256(module.read_bytes() + hashes.read_bytes()).hexdigest()[:12]
+    folder = cache_folder() / f"kafka-broker-{digest}"
+    if not folder.is_dir():
+        home = Path(pyspark.__file__).parent
+        fetch_locked(module, hashes, home, find_java(), folder)
+    if problem := changed_jar(folder, read_hashes(hashes)):
+        raise UserError(
+            f"{problem} is not the one of conf/kafka-broker.sha256: delete {folder}, and the next "
+            "start fetches it"
+        )
+    return folder

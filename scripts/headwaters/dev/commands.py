@@ -1,0 +1,90 @@
+"""The commands of the development kit: set-up, the engine, the Kafka broker.
+
+What a command needs is imported where it runs: the others should not wait for Spark and dbt.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headwaters.project import Project
+
+engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
+kafka_app = typer.Typer(no_args_is_help=True, help="A Kafka broker of one's own.")
+
+
+def setup(
+    dev: Annotated[bool, typer.Option("--dev", help="With what the checks need.")] = False,
+) -> None:
+    """Make .venv complete: packages and jars from their locks, Spark's configuration."""
+    from headwaters.dev.environment import setup as run
+
+    if not run(Project.find().root, dev, typer.echo):
+        typer.echo("nothing to do: the environment is complete")
+
+
+@engine_app.command("start")
+def engine_start(
+    port: Annotated[
+        int | None, typer.Option(help="Port on 127.0.0.1 [default: 15002, or a free one].")
+    ] = None,
+) -> None:
+    """Start a local Spark Connect server on this lake, and wait until it listens."""
+    from headwaters.dev import engine
+
+    started = engine.start(Project.find(), port)
+    typer.echo(f"engine at {started.address}: dbt run --target engine")
+
+
+@engine_app.command("stop")
+def engine_stop() -> None:
+    """Stop the engine of this lake."""
+    from headwaters.dev import engine
+
+    stopped = engine.stop(Project.find())
+    typer.echo("engine stopped" if stopped else "no engine runs here")
+
+
+@engine_app.command("status")
+def engine_status() -> None:
+    """Say where the engine of this lake listens; exit code 1 when none runs."""
+    from headwaters import engine
+
+    found = engine.find(Project.find().lake)
+    typer.echo(
+        f"engine at {found.address}, process {found.pid}" if found else "no engine runs here"
+    )
+    raise typer.Exit(0 if found else 1)
+
+
+@kafka_app.command("start")
+def kafka_start(
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 [default: any]")] = None,
+) -> None:
+    """Start this lake's Kafka broker, and wait until it listens."""
+    from headwaters.dev import broker
+
+    typer.echo(f"Kafka at {broker.start(Project.find(), port).servers}")
+
+
+@kafka_app.command("stop")
+def kafka_stop() -> None:
+    """Stop this lake's Kafka broker; its data is kept."""
+    from headwaters.dev import broker
+
+    stopped = broker.stop(Project.find().lake)
+    typer.echo("Kafka stopped" if stopped else "no Kafka broker runs here")
+
+
+@kafka_app.command("status")
+def kafka_status() -> None:
+    """Say where this lake's Kafka broker listens; exit code 1 when none runs."""
+    from headwaters.sources import kafka_client
+
+    found = kafka_client.find(Project.find().lake)
+    typer.echo(
+        f"Kafka at {found.servers}, process {found.pid}" if found else "no Kafka broker runs here"
+    )
+    raise typer.Exit(0 if found else 1)

@@ -1,0 +1,87 @@
+"""Start and stop the engine of a lake; `headwaters.engine` says where it is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+
+from headwaters import lake as lakes
+from headwaters import metastore
+from headwaters.dev.servers import await_start, end, free_port
+from headwaters.engine import DEFAULT_PORT, Engine, find, record
+from headwaters.jars import spark_java
+from headwaters.project import Project
+
+
+def start(
+    project: Project,
+    port: int | None = None,
+    patience: float = 90.0,
+    settings: Mapping[str, str] | None = None,
+) -> Engine:
+    """Start the engine with the Spark settings of the target `local`, and wait until it listens.
+
+    `port` None takes 15002, or a free port when that is taken. `settings` come on top. An engine
+    that already runs is returned as it is. Raises WorkError when another process holds the
+    metastore, or Spark ends.
+    """
+    lake = project.lake
+    lakes.enter(lake)
+    if (running := find(lake)) is not None:
+        return running
+    spark_java()
+    lock = metastore.hold(lake, "headwaters engine")
+    chosen = free_port(port, DEFAULT_PORT)
+    token = secrets.token_urlsafe(32)
+    log = lake / "logs" / "engine.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            _command(project, chosen, settings or {}),
+            cwd=project.root,
+            # in no list of processes, as an argument would be
+            env={**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=[lock],
+        )
+    metastore.sign(lock, "headwaters engine", process.pid)  # the server has inherited the lock
+    metastore.release(lake)
+    await_start(process, chosen, "the engine", log, patience)
+    engine = Engine(process.pid, chosen, token)
+    engine.remember(record(lake))
+    return engine
+
+
+def stop(project: Project) -> Engine | None:
+    """Stop the engine of this lake and wait until its metastore is free; None if none runs."""
+    engine = find(project.lake)
+    if engine is not None:
+        end(engine.pid)
+    record(project.lake).unlink(missing_ok=True)
+    return engine
+
+
+def _command(project: Project, port: int, more: Mapping[str, str]) -> list[str]:
+    settings = {
+        **project.spark_settings("local"),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        **more,
+    }
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+    ]
+    for key, value in settings.items():
+        command += ["--conf", f"{key}={value}"]
+    return [*command, "spark-internal"]

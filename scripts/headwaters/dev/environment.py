@@ -1,0 +1,199 @@
+"""Set-up: the virtual environment, the jars, and the Java that Spark runs on.
+
+`make` runs this module with the system's Python before anything is installed, so it imports nothing
+but the standard library. `headwaters setup` is the same thing from inside the environment.
+
+Each step leaves a stamp with the digest of what it was made from, written when the step is
+complete: a second call compares digests and ends at once, a killed one is taken up again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+from headwaters import drafts
+from headwaters.errors import UserError, WorkError
+from headwaters.jars import (
+    JAVA_PROVEN,
+    Java,
+    changed_jar,
+    compare,
+    digest,
+    fetch,
+    find_java,
+    ivy_cache,
+    read_hashes,
+    read_stamp,
+)
+
+PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
+
+Say = Callable[[str], None]
+
+
+def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
+    """Make `<root>/.venv` complete: packages, jars, Spark's configuration. True if it did anything.
+
+    `dev` adds what the checks need. Raises UserError for what the user must provide (Python, Java),
+    WorkError for what failed (network, disk, a jar that is not the locked one).
+    """
+    if not PYTHON_FROM <= sys.version_info[:2] < PYTHON_BEFORE:
+        have = ".".join(map(str, sys.version_info[:2]))
+        raise UserError(
+            f"this is Python {have}: headwaters needs 3.11, 3.12 or 3.13 (make PYTHON=python3.11 …)"
+        )
+    java = find_java()
+    if java.major not in JAVA_PROVEN:
+        say(f"note: Java {java.major} is not one that Spark 4.2 was proven on: 17 and 21 are")
+    try:
+        folder = root / ".venv"
+        worked = _packages(root, folder, dev, say)
+        pyspark = _pyspark(folder)
+        worked |= _jars(root, folder, pyspark, java, say)
+        _link(root / "conf" / "spark", pyspark / "conf")
+    except OSError as error:
+        raise WorkError(
+            f"set-up failed at {error.filename or root}: {error.strerror}; it goes on from here "
+            "when that is mended"
+        ) from error
+    return worked
+
+
+# -- packages ------------------------------------------------------------------------------------
+
+
+def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
+    lock = root / "conf" / ("requirements-dev.txt" if dev else "requirements.txt")
+    # The development lock holds all of the runtime's, so its stamp is good for both.
+    for name in {lock.name, "requirements-dev.txt"}:
+        if read_stamp(folder / f"{name}.sha256") == _packages_digest(root, folder, name):
+            return False
+    begun = folder / "setup.begun"
+    if begun.exists():
+        # Half an environment, from a killed set-up: pip cannot be trusted to see what is missing.
+        shutil.rmtree(folder)
+    folder.mkdir(exist_ok=True)
+    begun.touch()
+    for stamp in folder.glob("requirements*.sha256"):
+        stamp.unlink()
+    count = len(re.findall(r"^[\w.\[\]-]+==", lock.read_text(), flags=re.MULTILINE))
+    say(f"installing {count} packages into {folder.name} (a minute or two, once)")
+    if not (folder / "bin" / "python").exists():
+        try:
+            venv.create(folder, with_pip=True)
+        except subprocess.CalledProcessError as error:
+            raise WorkError(
+                f"Python cannot make a virtual environment in {folder}: {_last_line(error.output)} "
+                "(Debian and Ubuntu: apt install python3-venv)"
+            ) from error
+    _pip(folder, "--require-hashes", "-r", str(lock))
+    _pip(folder, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(root))
+    drafts.write(folder / f"{lock.name}.sha256", _packages_digest(root, folder, lock.name))
+    begun.unlink()
+    return True
+
+
+def _packages_digest(root: Path, folder: Path, lock: str) -> str:
+    # with the folder's own path, because an environment that was moved or copied does not work
+    return digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
+
+
+def _pip(folder: Path, *arguments: str) -> None:
+    log = folder / "setup.log"
+    command = [folder / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+    # `make` in a Spark user's shell: a PYTHONPATH with another pyspark would count as installed
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    with log.open("a") as output:
+        ran = subprocess.run(
+            [*map(str, command), *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            check=False,
+        )
+    if ran.returncode:
+        said = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
+        reason = said[0].removeprefix("ERROR: ") if said else f"exit code {ran.returncode}"
+        copy = folder.parent / "setup.log"
+        shutil.copy(log, copy)
+        raise WorkError(
+            f"pip could not install the packages: {reason} (all of it in {copy}; another index is "
+            "named by PIP_INDEX_URL or pip's configuration)"
+        )
+
+
+def _pyspark(folder: Path) -> Path:
+    found = sorted(folder.glob("lib/python3*/site-packages/pyspark"))
+    if len(found) != 1:
+        raise WorkError(f"{folder} has no pyspark: delete {folder} and run the set-up again")
+    return found[0]
+
+
+# -- jars ----------------------------------------------------------------------------------------
+
+
+def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool:
+    module, hashes = root / "conf" / "jars.xml", root / "conf" / "jars.sha256"
+    locked = read_hashes(hashes)
+    stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
+    made_of = digest(module, hashes)
+    before = read_stamp(stamp).split()
+    if before[:1] == [made_of] and not changed_jar(pyspark / "jars", locked):
+        return False
+    say(f"fetching {len(locked)} jars (once)")
+    part = folder / "jars.part"
+    shutil.rmtree(part, ignore_errors=True)
+    fetch(module, pyspark, java, part)
+    problem = compare(part, locked)
+    if problem:
+        shutil.rmtree(part)
+        shutil.rmtree(ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    for name in set(before[1:]) - set(locked):
+        (pyspark / "jars" / name).unlink(missing_ok=True)
+    for name in locked:
+        (part / name).replace(pyspark / "jars" / name)
+    shutil.rmtree(part)
+    drafts.write(stamp, "\n".join([made_of, *locked]))
+    return True
+
+
+def _link(target: Path, link: Path) -> None:
+    if link.is_symlink() and link.resolve() == target.resolve():
+        return
+    with drafts.draft(link) as path:
+        path.symlink_to(target.resolve())
+
+
+def _last_line(output: bytes | str | None) -> str:
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no reason given"
+
+
+def main() -> int:
+    """`python -m headwaters.dev.environment [--dev]`, from the project's root."""
+    try:
+        setup(Path.cwd(), dev="--dev" in sys.argv[1:])
+    except UserError as error:
+        print(f"headwaters: {error}", file=sys.stderr)
+        return 2
+    except WorkError as error:
+        print(f"headwaters: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("headwaters: stopped; the next set-up goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What a record becomes: one module for each format."""

@@ -1,0 +1,149 @@
+"""Records whose columns have types already: rows of Delta tables, of Parquet and of Avro files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headwaters.contract import Contract
+from headwaters.formats import texts
+from headwaters.formats.base import KEPT, Format, as_kept
+from headwaters.formats.json import Json
+from headwaters.formats.problems import (
+    NOT_UTF8,
+    Problem,
+    no_problem,
+    null,
+    problem_of,
+    uncast,
+    undeclared,
+)
+from headwaters.formats.values import by_name, fitted
+
+# of moments, Spark writes no more than milliseconds by itself
+_WHOLE = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+class Typed(Format):
+    """What formats share whose records have columns of some type."""
+
+    def problems(self) -> list[Problem]:
+        """Values that do not fit, and columns that are not declared."""
+        problems: list[Problem] = [(F.col("_uncast").isNotNull(), F.col("_uncast"))]
+        if self.contract.stream.schema_policy == "fail":
+            there = F.col("_unknown") != "{}"
+            problems.append(undeclared(there, "json_object_keys(_unknown)"))
+        return problems
+
+    def rescued(self) -> Column:
+        """The columns that are not declared."""
+        return F.when(F.col("_unknown") != "{}", F.col("_unknown"))
+
+
+class Columns(Typed):
+    """Rows of a table."""
+
+    def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+        """Columns by their names, without regard to case."""
+        contract = self.contract
+        declared_as = {column.name.lower(): column.name for column in contract.read_columns}
+        found = {declared_as.get(name.lower(), name): name for name in raw.columns}
+        names = [column.name for column in contract.read_columns if column.name in found]
+        names += sorted(name for name in found if name not in (*names, *origin))
+        given = {name: F.col(f"`{found[name]}`") for name in names}
+        types = {name: raw.schema[found[name]].dataType for name in names}
+        columns = F.struct(*[_as_text(contract, n, given[n], types[n]) for n in names])
+        return typed_columns(contract, raw, origin, given, F.to_json(columns, _WHOLE))
+
+    def parse_again(self, rows: DataFrame) -> DataFrame:
+        """By the JSON as which they were kept: a row of a table has no text of its own."""
+        contract = self.contract
+        kept = as_kept(contract, rows, F.col("record").cast("string"))
+        return Json(contract).parse(kept.withColumn("value", _as_declared(contract)), KEPT)
+
+
+def _as_declared(contract: Contract) -> Column:
+    """A row that was kept as JSON, with the names of its fields as they are declared by now.
+
+    Columns are told without regard to case, and fields of JSON are not.
+    """
+    names = {column.name.lower(): column.name for column in contract.read_columns}
+    declared_as = F.create_map(*[F.lit(text) for pair in names.items() for text in pair])
+    keys = F.json_object_keys("value")
+    other = F.exists(keys, lambda key: F.element_at(declared_as, F.lower(key)) != key)
+    renamed = F.transform_keys(
+        F.from_json("value", "map<string,variant>"),
+        lambda key, _: F.coalesce(F.element_at(declared_as, F.lower(key)), key),
+    )
+    return F.when(other, F.to_json(renamed)).otherwise(F.col("value"))
+
+
+def typed_columns(
+    contract: Contract,
+    raw: DataFrame,
+    origin: Sequence[str],
+    given: Mapping[str, Column],
+    text: Column,
+    *more: Column,
+) -> DataFrame:
+    """Columns that have a type already, by name, in the types that the contract declares."""
+    declared_names = {column.name for column in contract.read_columns}
+    unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
+    types = [field.dataType for field in raw.select(*given.values()).schema]
+    type_of = dict(zip(given, types, strict=True))
+    kind_of = {name: kind.simpleString() for name, kind in type_of.items()}
+    typed = {
+        c.name: fitted(c, by_name(c, given[c.name], type_of[c.name]), kind_of[c.name])
+        for c in contract.read_columns
+        if c.name in given
+    }
+    not_text = [
+        F.when(~F.is_valid_utf8(value.cast("string")), _not_text(F.lit(name), value))
+        for name, value in given.items()
+        if kind_of[name] == "string"
+        or (kind_of[name] == "binary" and _kind_of(contract, name) == "string")
+    ]
+    return raw.select(
+        *origin,
+        *[
+            typed.get(c.name, F.lit(None).cast(c.data_type)).alias(c.name)
+            for c in contract.read_columns
+        ],
+        text.alias("_raw"),
+        (F.to_json(F.struct(*unknown), _WHOLE) if unknown else null()).alias("_unknown"),
+        F.coalesce(*not_text, *uncast(contract, given, typed), no_problem()).alias("_uncast"),
+        *more,
+    )
+
+
+def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:
+    """A column as quarantine keeps it: all of it, with names as they are declared."""
+    column = next((column for column in contract.read_columns if column.name == name), None)
+    return (value if column is None else by_name(column, value, given, whole=False)).alias(name)
+
+
+def _kind_of(contract: Contract, name: str) -> str | None:
+    return next((texts.kind(c.data_type) for c in contract.read_columns if c.name == name), None)
+
+
+def _not_text(name: Column, value: Column) -> Column:
+    """A problem that keeps the bytes of a field, since a record that is kept as JSON cannot."""
+    said = F.concat(F.lit(f"{NOT_UTF8}: "), F.hex(value.cast("binary")))
+    return problem_of("type", name, said)
+
+
+def by_schema(
+    spark: SparkSession, format_: str, options: Mapping[str, str], paths: Sequence[str]
+) -> list[DataFrame]:
+    """Files together that have one schema: Spark would read all with the schema of the first."""
+    reader = spark.read.format(format_).options(**options)
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(reader.load(path).schema.json(), []).append(path)
+    return [reader.load(same) for same in found.values()]

@@ -1,0 +1,306 @@
+"""Lines of JSON: one object a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, reduce
+from typing import cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import headwaters.contract as declared
+from headwaters.contract import Contract
+from headwaters.formats import texts
+from headwaters.formats.base import CORRUPT, KEPT, FileFormat, as_kept
+from headwaters.formats.problems import (
+    NOT_UTF8,
+    Problem,
+    malformed,
+    misfit,
+    no_problem,
+    null,
+    problem_of,
+    type_problem,
+    uncast,
+    undeclared,
+)
+from headwaters.formats.values import is_infinite
+from headwaters.sql import literal
+
+
+class Json(FileFormat):
+    """Records of JSON, from lines of files or from messages."""
+
+    def files(
+        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+    ) -> list[DataFrame]:
+        """Lines that are not empty."""
+        reader = spark.read.option("recursiveFileLookup", "true").options(**options)
+        return [reader.text(list(paths)).where(F.trim("value") != "")]
+
+    def of_message(self, value: Column) -> Column:
+        """Its text."""
+        return value.cast("string")
+
+    def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+        """The fields of each object, and which of them there are."""
+        row, columns = _json_columns(self.contract, tuple(origin))
+        return raw.select("*", row).select(*columns)
+
+    def problems(self) -> list[Problem]:
+        """Bytes, texts and numbers that Spark reads as something else, and what it cannot read."""
+        contract, raw = self.contract, F.col("_raw")
+        suspected = F.col("_unread") & _suspicious(contract, raw)
+        misread = suspected & _misread(contract, raw).isNotNull()
+        wild = suspected & _wild(contract, raw)
+        half = _half_a_surrogate(raw)
+        problems = [
+            malformed(~F.is_valid_utf8(raw), NOT_UTF8),
+            malformed(half, "has half of a surrogate pair, which is no character"),
+            malformed(wild, "has a number with an exponent of five digits"),
+            (misread, _misread(contract, raw)),
+            (F.col(CORRUPT).isNotNull(), _misfit(contract)),
+            malformed(F.col("_keys").isNull(), "is empty"),
+            malformed(_goes_on_after_the_record(), "more than one JSON object in a record"),
+            (F.col("_uncast").isNotNull(), F.col("_uncast")),
+            *_changed_numbers(contract),
+        ]
+        if contract.stream.schema_policy == "fail":
+            problems.append(undeclared(_has_unknown(contract), _unknown_keys(contract)))
+        return problems
+
+    def rescued(self) -> Column:
+        """A second parse, for the few records that need it."""
+        unknown = _unknown_keys(self.contract)
+        kept = f"map_filter({_FIELDS}, (k, v) -> array_contains({unknown}, k))"
+        return F.when(_has_unknown(self.contract), F.expr(f"to_json({kept})"))
+
+    def parse_again(self, rows: DataFrame) -> DataFrame:
+        """By their texts."""
+        text = F.col("record").cast("string")
+        return self.parse(as_kept(self.contract, rows, text), KEPT)
+
+
+def _read_schema(contract: Contract) -> str:
+    columns = [f"`{c.name}` {_read_type(c)}" for c in contract.read_columns]
+    return ", ".join([*columns, f"`{CORRUPT}` string"])
+
+
+def _read_type(column: declared.Column) -> str:
+    """A tinyint is read as smallint: Spark takes 200 for -56."""
+    return re.sub(r"(?i)\b(?:tinyint|byte)\b(?!\s*:)", "smallint", column.data_type)
+
+
+@cache
+def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, list[Column]]:
+    text = F.col("value")
+    row = F.from_json(
+        F.when(_readable(contract, text), text), _read_schema(contract), _json(contract)
+    )
+    read = {c.name: F.col(f"_row.`{c.name}`") for c in contract.read_columns}
+    fitted = {
+        c.name: read[c.name].try_cast(c.data_type)
+        for c in contract.read_columns
+        if _read_type(c) != c.data_type
+    }
+    return row.alias("_row"), [
+        *map(F.col, origin),
+        text.alias("_raw"),
+        F.col("_row").isNull().alias("_unread"),
+        *[(read | fitted)[c.name].alias(c.name) for c in contract.read_columns],
+        F.coalesce(*uncast(contract, read, fitted), no_problem()).alias("_uncast"),
+        F.col(f"_row.{CORRUPT}").alias(CORRUPT),
+        F.json_object_keys("value").alias("_keys"),
+    ]
+
+
+def _json(contract: Contract) -> dict[str, str]:
+    options = contract.stream.options if contract.form == "json" else {}
+    return options | {"columnNameOfCorruptRecord": CORRUPT}
+
+
+def _strict_kinds(contract: Contract) -> list[str]:
+    """The kinds of values of JSON of which Spark takes too many texts.
+
+    It is strict itself where a format is declared.
+    """
+    formats = {"date": "dateFormat", "timestamp": "timestampFormat"}
+    kinds = ("decimal", "date", "timestamp", "timestamp_ntz")
+    return [kind for kind in kinds if formats.get(kind) not in _json(contract)]
+
+
+def _suspicious(contract: Contract, text: Column) -> Column:
+    """Whether a JSON record may hold a text that is no value of its type: asked of every record."""
+    columns = [(column.name, column.data_type) for column in contract.read_columns]
+    patterns = texts.in_json(columns, _strict_kinds(contract))
+    return F.lit(True) if patterns is None else _any_of(text, patterns)
+
+
+def _readable(contract: Contract, text: Column) -> Column:
+    """Whether Spark may parse a JSON record, and then reads what it says."""
+    close = ~_wild(contract, text) & _misread(contract, text).isNull()
+    return ~_suspicious(contract, text) | close
+
+
+def _misread(contract: Contract, text: Column) -> Column:
+    """A problem for the first declared field whose text is no value of its type, or null.
+
+    This parses a record of JSON a second time, its doubtful values as they are.
+    """
+    columns = cast(T.StructType, T.StructType.fromDDL(_read_schema(contract)))
+    kinds = _strict_kinds(contract)
+    as_it_is = T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in columns])
+    row = F.from_json(text, as_it_is, _json(contract))
+    problems = []
+    for column in contract.read_columns:
+        value, kind = row.getField(column.name), columns[column.name].dataType
+        wrong = _is_misread(kind, value, kinds)
+        if wrong is not None:
+            said = F.coalesce(value.try_cast("string"), F.to_json(F.struct(value.alias("value"))))
+            problems.append(F.when(wrong, type_problem(column, said)))
+    broken = problem_of("malformed", null(), F.lit("is not a JSON object"))
+    unreadable = F.when(row.getField(CORRUPT).isNotNull(), broken)
+    return F.coalesce(*problems, unreadable, no_problem())
+
+
+def _variants(kind: T.DataType, kinds: Sequence[str]) -> T.DataType:
+    """A type in which values of these kinds are variants."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_variants(kind.elementType, kinds))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _variants(kind.valueType, kinds))
+    return T.VariantType() if texts.kind(kind.simpleString()) in kinds else kind
+
+
+def _is_misread(kind: T.DataType, value: Column, kinds: Sequence[str]) -> Column | None:
+    """Whether a value, or one inside it, is a variant that is no value of its kind."""
+    if isinstance(kind, T.StructType):
+        fields = (_is_misread(f.dataType, value.getField(f.name), kinds) for f in kind)
+        found = [field for field in fields if field is not None]
+        return reduce(Column.__or__, found) if found else None
+    if isinstance(kind, T.ArrayType | T.MapType):
+        inner = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+        elements = value if isinstance(kind, T.ArrayType) else F.map_values(value)
+        if _is_misread(inner, F.lit(None), kinds) is None:
+            return None
+        return F.exists(elements, lambda one: _known(_is_misread(inner, one, kinds)))
+    name = texts.kind(kind.simpleString())
+    if name not in kinds:
+        return None
+    is_a, text = F.schema_of_variant(value), value.try_cast("string")
+    wrong = (is_a == "STRING") & ~text.rlike(f"^(?:{texts.PATTERNS[name]})$")
+    if name == "timestamp":
+        wrong |= (is_a == "BIGINT") & (F.abs(value.try_cast("bigint")) > texts.NEWEST_SECOND)
+    return F.coalesce(wrong, F.lit(False))
+
+
+def _known(column: Column | None) -> Column:
+    assert column is not None
+    return column
+
+
+def wild_numbers(contract: Contract) -> list[str]:
+    """Patterns of numbers such as 1e100000000 in JSON where a decimal is declared.
+
+    Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
+    In a text, or a field that is not declared, the same characters do no harm. A pattern begins
+    with the field's name, which Java looks for in strides, and not with the quote before it.
+    """
+    decimal = r"(?:decimal|dec|numeric)\b"
+    named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
+    element = rf"(?:array\s*<|map\s*<.*,)\s*{decimal}"
+    types = {column.name: column.data_type.strip() for column in contract.read_columns}
+    names = [name for name, kind in types.items() if re.match(decimal, kind, re.I)]
+    for kind in types.values():
+        names += [quoted or plain for quoted, plain in re.findall(named, kind, re.I)]
+    number = rf"[\"']?\s*[-+]?[0-9.,]++{texts.WILD}"
+    patterns = [
+        rf"{name}(?<=[\"']{name})[\"']\s*:\s*{number}"
+        for name in map(re.escape, dict.fromkeys(names))
+    ]
+    if any(re.search(element, kind, re.I) for kind in types.values()):
+        patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{texts.WILD}", rf"[\"']\s*[-+]?[0-9.,]++{texts.WILD}"]
+    return patterns
+
+
+def _wild(contract: Contract, text: Column) -> Column:
+    return _any_of(text, wild_numbers(contract))
+
+
+def _any_of(text: Column, patterns: Sequence[str]) -> Column:
+    found = [text.rlike(pattern) for pattern in patterns]
+    return F.coalesce(reduce(Column.__or__, found), F.lit(False)) if found else F.lit(False)
+
+
+# The fields of a JSON record as strings: a second parse, for the few records that need it
+_FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
+
+
+def _unknown_keys(contract: Contract) -> str:
+    names = ", ".join(literal(column.name) for column in contract.read_columns)
+    return f"array_except(_keys, array({names}))"
+
+
+def _has_unknown(contract: Contract) -> Column:
+    """Whether a JSON record has undeclared fields; most records are cleared by counting alone."""
+    known = [F.col(f"`{c.name}`").isNotNull().cast("int") for c in contract.read_columns]
+    suspicious = F.size("_keys") > reduce(Column.__add__, known)
+    return suspicious & (F.size(F.expr(_unknown_keys(contract))) > 0)
+
+
+def _half_a_surrogate(text: Column) -> Column:
+    r"""Whether JSON has a `\ud800` alone, which Spark turns into a question mark."""
+    high, low = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    # a backslash that is written as two begins no escape
+    alone = rf"(?<!\\)(?:\\\\)*+(?:{high}(?!{low})|(?<!{high}){low})"
+    escaped = F.contains(text, F.lit(r"\ud")) | F.contains(text, F.lit(r"\uD"))
+    return escaped & text.rlike(alone)
+
+
+def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
+    """Numbers of JSON that Spark turned into something else: infinity, or another text.
+
+    Of 1.10, where text is declared, it makes `1.1`, of 12345678.5 `1.23456785E7`.
+    """
+    problems, raw = [], F.col("_raw")
+    fields = F.from_json("_raw", "map<string,string>")
+    for column in contract.read_columns:
+        value, kind = F.col(f"`{column.name}`"), texts.kind(column.data_type)
+        said = F.element_at(fields, F.lit(column.name))
+        if kind == "float":
+            when = is_infinite(value) & ~said.rlike("^[-+]?[iI]")
+            problems.append((when, type_problem(column, said)))
+        if kind == "string":
+            number = r'^(?:-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity")$'
+            name = rf"[\"']{re.escape(column.name)}[\"']\s*:\s*"
+            there = F.concat(F.lit(rf"{name}(?:[\"']|\Q"), value, F.lit(r"\E\s*[,}/])"))
+            # strings of digits sort before those of letters, and that is soon told
+            when = (value < ":") & value.rlike(number) & ~F.regexp_like(raw, there)
+            changed = F.concat(F.lit("is a number whose text would change to "), value)
+            problems.append((when, problem_of("type", F.lit(column.name), changed)))
+    return problems
+
+
+def _goes_on_after_the_record() -> Column:
+    """Whether text follows the JSON object: Spark's parser stops at its end and drops the rest.
+
+    A record whose only `}` is its last byte is cleared without parsing it again. (`instr`, which
+    counts characters, takes six times as long as `contains`.)
+    """
+    text = F.col("_raw")
+    before = F.substring(text.cast("binary"), F.lit(1), F.octet_length(text) - 1)
+    alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
+    cleared = text.endswith("}") & ~F.contains(before.cast("string"), F.lit("}"))
+    return ~cleared & ~alone
+
+
+def _misfit(contract: Contract) -> Column:
+    """Why a record did not fit the columns: the first declared field that has text but no value."""
+    fields = F.from_json("_raw", "map<string,string>")
+    texts = [F.element_at(fields, F.lit(column.name)) for column in contract.read_columns]
+    return misfit(contract, fields.isNotNull(), texts, "is not a JSON object")

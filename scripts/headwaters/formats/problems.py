@@ -1,0 +1,107 @@
+"""What is wrong with a record, as its column `_bad` says it: null for a good record.
+
+Reasons: `malformed` (not a record of the format at all), `type` (a field does not fit its
+data_type), `not_null` and `check` (a declared constraint is broken), `schema` (an unknown field
+where the policy is `fail`), `duplicate` and `late` (a key that repeats). Everything here only
+builds expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+import headwaters.contract as declared
+from headwaters.contract import Contract
+
+# When a record has a problem, and what `_bad` says of it then.
+Problem = tuple[Column, Column]
+
+
+NOT_UTF8 = "has bytes that are not UTF-8"
+
+
+def null() -> Column:
+    """No text."""
+    return F.lit(None).cast("string")
+
+
+def no_problem() -> Column:
+    """What `_bad` is for a good record."""
+    return F.lit(None).cast("struct<reason:string,field:string,message:string>")
+
+
+def problem_of(reason: str, field: Column | None = None, message: Column | None = None) -> Column:
+    """What is wrong with a record, as `_bad` holds it."""
+    named = null() if field is None else field
+    said = null() if message is None else message
+    return F.struct(F.lit(reason).alias("reason"), named.alias("field"), said.alias("message"))
+
+
+def uncast(
+    contract: Contract, given: Mapping[str, Column], typed: Mapping[str, Column]
+) -> list[Column]:
+    """A problem for each column whose value does not fit its declared type."""
+    return [
+        F.when(
+            given[column.name].isNotNull() & typed[column.name].isNull(),
+            type_problem(column, given[column.name].cast("string")),
+        )
+        for column in contract.read_columns
+        if column.name in typed
+    ]
+
+
+def type_problem(column: declared.Column, text: Column) -> Column:
+    """A text that is no value of its column's type."""
+    shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
+    return problem_of("type", F.lit(column.name), shown)
+
+
+def with_problem(parsed: DataFrame, problem: Column) -> DataFrame:
+    """What else may be wrong (or null), for records that are good so far."""
+    return parsed.withColumns(
+        {"_good": F.col("_good") & problem.isNull(), "_bad": F.coalesce("_bad", problem)}
+    )
+
+
+def malformed(when: Column, message: str) -> Problem:
+    """A record that is none of its format."""
+    return when, problem_of("malformed", null(), F.lit(message))
+
+
+def undeclared(there: Column, keys: str) -> Problem:
+    """A record with fields that the contract does not know: the first one is named."""
+    named = F.get(F.expr(keys), F.lit(0))
+    return there, problem_of("schema", named, F.lit("is not declared"))
+
+
+def broken_constraints(contract: Contract) -> list[Problem]:
+    """A problem for each declared constraint of each column."""
+    problems = []
+    for column in contract.columns:
+        value, name = F.col(f"`{column.name}`"), F.lit(column.name)
+        for rule in column.constraints:
+            if rule.type == "not_null":
+                problems.append((value.isNull(), problem_of("not_null", name, F.lit("is null"))))
+            else:
+                problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
+                problems.append((F.expr(f"not ({rule.expression})"), problem))
+    return problems
+
+
+def misfit(contract: Contract, whole: Column, given: Sequence[Column], otherwise: str) -> Column:
+    """The first declared field of a `whole` record that has a text but no value.
+
+    Otherwise the record is malformed.
+    """
+    problems = [
+        F.when(
+            whole & text.isNotNull() & F.col(f"`{column.name}`").isNull(),
+            type_problem(column, text),
+        )
+        for column, text in zip(contract.read_columns, given, strict=True)
+    ]
+    return F.coalesce(*problems, problem_of("malformed", null(), F.lit(otherwise)))

@@ -1,0 +1,1 @@
+"""Streams into bronze and quarantine, exactly once."""

@@ -1,0 +1,361 @@
+"""A stream's checkpoint, read from disk while nothing runs.
+
+Structured Streaming keeps `metadata` (the checkpoint's own id), `offsets/<batch>` (planned),
+`commits/<batch>` (done) and, for files, `sources/0/<batch>` (which files each batch took).
+headwaters adds `contract.json`, the contract that the last planned batch is read with,
+`topics.json`, which topics these are, and `begin.json`, where Spark does not keep the beginning.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+
+from headwaters import drafts
+from headwaters.contract import Contract
+from headwaters.errors import WorkError
+from headwaters.json_lines import lines
+
+Offsets = dict[str, dict[int, int]]  # topic → partition → offset
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a stream has not yet taken, and whether a batch was cut short."""
+
+    number: int
+    unit: str  # files or records
+    size: int | None  # bytes
+    unfinished: bool
+
+    @property
+    def nothing(self) -> bool:
+        """Whether a run would find nothing to do."""
+        return not self.number and not self.unfinished
+
+    def __str__(self) -> str:
+        """As people read it: `3 files, 1.2 MB`."""
+        size = "" if self.size is None or not self.number else f", {self.size / 1e6:,.1f} MB"
+        return f"{self.number:,} {self.unit}{size}"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder of one stream's checkpoint."""
+
+    path: Path
+
+    @property
+    def id(self) -> str | None:
+        """The checkpoint's own identity; None before the first batch."""
+        file = self.path / "metadata"
+        with self._intact(file):
+            identity: str | None = json.loads(file.read_text())["id"] if file.exists() else None
+        return identity
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a checkpoint, be it damaged."""
+        return (self.path / "metadata").exists()
+
+    @property
+    def app_id(self) -> str:
+        """The `txnAppId` of every write: another checkpoint is another writer."""
+        return f"headwaters:{self.path.name}:{self.id}"
+
+    @property
+    def planned(self) -> int:
+        """The last batch whose input is fixed; -1 before the first."""
+        return max(_batches(self.path / "offsets"), default=-1)
+
+    @property
+    def committed(self) -> int:
+        """The last batch that is done; -1 before the first."""
+        return max(_batches(self.path / "commits"), default=-1)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a batch was planned and cut short: it will be run again, with the same input."""
+        return self.planned > self.committed
+
+    def seen(self, until: int | None = None) -> set[str]:
+        """The files that batches have taken, up to one if it is given, as unquoted URIs."""
+        log = self.path / "sources" / "0"
+        batches = _batches(log)
+        compacts = [int(f.stem) for f in _visible(log) if f.name.endswith(".compact")]
+        start = max(compacts, default=-1)
+        parts = [log / f"{start}.compact"] if compacts else []
+        last = None if until is None else self._log_offset(until)
+        parts += [log / str(batch) for batch in sorted(batches) if batch > start]
+        entries = (entry for part in parts for entry in self._entries(part))
+        return {unquote(path) for path, taken in entries if last is None or taken <= last}
+
+    def taken(self, batch: int) -> list[str]:
+        """The files of one batch, as unquoted URIs."""
+        log, files = self.path / "sources" / "0", []
+        for entry in range(self._log_offset(batch - 1) + 1, self._log_offset(batch) + 1):
+            file = log / str(entry)
+            part = file if file.exists() else log / f"{entry}.compact"
+            files += [unquote(path) for path, taken in self._entries(part) if taken == entry]
+        # it lists Parquet's _metadata as well, and does not read it
+        return [file for file in files if not _hidden(Path(file).name)]
+
+    def _entries(self, part: Path) -> list[tuple[str, int]]:
+        """The files in a part of the source's own log, and which entry of it took each."""
+        with self._intact(part):
+            found = [json.loads(line) for line in lines(part)[1:]]
+            return [(entry["path"], entry["batchId"]) for entry in found]
+
+    @contextmanager
+    def _intact(self, file: Path) -> Iterator[None]:
+        """Read a file of the checkpoint. Raises WorkError where it does not say what it should."""
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise WorkError(
+                f"{file} is damaged: put the checkpoint back from a copy, or remove {self.path} "
+                f"and say where to resume: headwaters ingest --select {self.path.name} --from "
+                "table (after what bronze and quarantine hold)"
+            ) from error
+
+    def _note(self, name: str) -> dict[str, Any]:
+        """What headwaters has written down under a name; {} before."""
+        file = self.path / name
+        with self._intact(file):
+            return dict(json.loads(file.read_text())) if file.exists() else {}
+
+    def _log_offset(self, batch: int) -> int:
+        """How far a batch of a files stream reads in the source's own log."""
+        planned = self._planned(batch)
+        with self._intact(self.path / "offsets" / str(batch)):
+            return -1 if planned is None else int(planned["logOffset"])
+
+    def delta_position(self, batch: int | None = None) -> tuple[int, bool] | None:
+        """The version of a Delta source that is read next, and whether nothing of it was read yet.
+
+        After a batch, or the last one; None before the first batch.
+        """
+        planned = self._planned(self.committed if batch is None else batch)
+        if planned is None:
+            return None
+        untouched = planned["index"] < 0 and not planned["isStartingVersion"]
+        return int(planned["reservoirVersion"]), untouched
+
+    def rate_seconds(self, batch: int | None = None) -> int:
+        """Up to which second of its own clock a rate source was read, by a batch or the last."""
+        return int(self._planned(self.committed if batch is None else batch) or 0)
+
+    def _planned(self, batch: int) -> Any:
+        """Where a batch ends, as the source says it; None before the first batch."""
+        file = self.path / "offsets" / str(batch)
+        with self._intact(file):
+            return json.loads(lines(file)[2]) if file.exists() else None
+
+    def pending(self, folder: Path) -> Pending:
+        """The files under `folder` that no batch has taken yet."""
+        seen = self.seen()
+        new = [f for f in landed(folder) if unquote(f.as_uri()) not in seen]
+        size = sum(map(_size, new))
+        return Pending(len(new), "files", size, self.unfinished)
+
+    def offsets(self, batch: int) -> Offsets:
+        """Where a batch of a Kafka stream ends; nothing before the first batch."""
+        ends = self._planned(batch)
+        if ends is None:
+            return {}
+        with self._intact(self.path / "offsets" / str(batch)):
+            return {t: {int(p): end for p, end in parts.items()} for t, parts in ends.items()}
+
+    def start(self) -> Offsets:
+        """Where the first batch of a Kafka stream began."""
+        file = self.path / "sources" / "0" / "0"
+        if not file.exists():
+            return {}
+        with self._intact(file):
+            begun = json.loads(lines(file)[1])
+            return {
+                topic: {int(p): at for p, at in parts.items()} for topic, parts in begun.items()
+            }
+
+    def behind(self, ends: dict[str, dict[int, tuple[int, int]]]) -> Pending:
+        """The records of a Kafka stream that no batch has taken, given each partition's range."""
+        taken = self.offsets(self.committed)
+        number = sum(
+            max(0, high - max(low, taken.get(topic, {}).get(partition, 0)))
+            for topic, partitions in ends.items()
+            for partition, (low, high) in partitions.items()
+        )
+        return Pending(number, "records", None, self.unfinished)
+
+    def contract(self) -> Contract | None:
+        """The contract that the last planned batch was begun with.
+
+        Raises WorkError where a batch was cut short and another release wrote its contract.
+        """
+        file = self.path / "contract.json"
+        try:
+            return Contract.model_validate_json(file.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            if not self.unfinished:
+                return None  # no batch is left that needs it
+            raise WorkError(
+                f"{self.path.name}: a batch was cut short, and this release of headwaters cannot "
+                f"read the contract that it was begun with ({file}): run headwaters ingest once "
+                "with the release that wrote it"
+            ) from None
+
+    @property
+    def error(self) -> str | None:
+        """Why the stream last failed; None after a run that did not."""
+        file = self.path / "error.txt"
+        return file.read_text().strip() if file.exists() else None
+
+    def keep_error(self, error: str | None) -> None:
+        """Remember why the stream failed, or that it did not."""
+        file = self.path / "error.txt"
+        if error is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(error + "\n")
+
+    @property
+    def committed_at(self) -> datetime | None:
+        """When the last batch was done."""
+        file = self.path / "commits" / str(self.committed)
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
+
+    def begun(self) -> dict[str, Any]:
+        """Where `--from` or `start: latest` begins, as far as Spark does not keep it; else {}."""
+        return self._note("begin.json")
+
+    def keep_begun(self, note: dict[str, Any]) -> None:
+        """Write down where the first batch begins."""
+        self._keep("begin.json", json.dumps(note))
+
+    def replace(self) -> None:
+        """Remove what a beginning that was written down replaces; done again after a kill.
+
+        The checkpoint's identity goes last: as long as it is there, something may be left.
+        """
+        note = self.begun()
+        if "replaces" not in note or note["replaces"] != self.id:
+            return
+        for name in ("offsets", "commits", "sources"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        self._keep("topics.json", json.dumps(note["topics"]))
+        (self.path / ".metadata.crc").unlink(missing_ok=True)
+        (self.path / "metadata").unlink()
+
+    def unreadable(self, batch: int) -> dict[str, str]:
+        """The files that bronze's part of a batch is written without, as URIs, and why."""
+        note = self._note("unreadable.json")
+        files: dict[str, str] = note["files"] if note.get("batch") == batch else {}
+        return files
+
+    def keep_unreadable(self, batch: int, files: dict[str, str]) -> None:
+        """Write down the files that bronze's part of a batch is written without."""
+        if self.unreadable(batch) != files:
+            self._keep("unreadable.json", json.dumps({"batch": batch, "files": files}))
+
+    def topics(self) -> dict[str, str]:
+        """The identity of each topic that was read, where that is known."""
+        return self._note("topics.json")
+
+    def keep_topics(self, identities: dict[str, str]) -> None:
+        """Write down which topics are read."""
+        known = self.topics()
+        if known | identities != known:
+            self._keep("topics.json", json.dumps(known | identities))
+
+    def keep_contract(self, contract: Contract) -> None:
+        """Write the contract down before a batch is planned with it."""
+        self._keep("contract.json", contract.model_dump_json(by_alias=True))
+
+    def _keep(self, name: str, text: str) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with drafts.draft(self.path / name) as path, path.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the stream for this process, for as long as it lives.
+
+        Raises WorkError with the holder's identity when another process ingests the stream.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().strip() or "another process"
+                raise WorkError(
+                    f"{holder} is ingesting this stream; wait for it, or stop it"
+                ) from None
+            lock.truncate(0)
+            lock.write(f"headwaters ingest, process {os.getpid()} on {os.uname().nodename},")
+            lock.flush()
+            yield
+
+
+def landed(folder: Path) -> list[Path]:
+    """The files under a folder as Spark's file source sees them: hidden names do not count.
+
+    Raises WorkError for a folder that this user may not read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise WorkError(
+            f"{error.filename} cannot be read ({error.strerror}), so that nobody knows what is in "
+            "it: let this user read it, or move it elsewhere"
+        ) from error
+
+    found = []
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        here = Path(parent)
+        around = {here.resolve(), *here.resolve().parents}
+        folders[:] = [
+            name
+            for name in folders
+            if not _hidden(name)
+            # a link to a folder around it would never end
+            and not ((here / name).is_symlink() and (here / name).resolve() in around)
+        ]
+        found += [here / name for name in files if not _hidden(name) and (here / name).is_file()]
+    return sorted(found)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it was removed meanwhile
+        return 0
+
+
+def _hidden(name: str) -> bool:
+    """Whether Spark passes over a file or folder (`PartitioningAwareFileIndex.isDataPath`)."""
+    underscore = name.startswith("_") and "=" not in name
+    return underscore or name.startswith(".") or name.endswith("._COPYING_")
+
+
+def _visible(folder: Path) -> list[Path]:
+    return [f for f in folder.iterdir() if f.name[0] != "."] if folder.is_dir() else []
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(file.name) for file in _visible(folder) if file.name.isdigit()]

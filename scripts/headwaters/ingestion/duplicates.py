@@ -1,0 +1,55 @@
+"""Records whose key came before: `deduplicate` of a stream."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from headwaters.contract import Contract
+from headwaters.formats.problems import problem_of, with_problem
+
+
+def newest_event(contract: Contract, rows: Column | None = None) -> Column:
+    """The time of the newest event of a table's rows, in microseconds; not later than taken in.
+
+    One record from the far future would otherwise make everything that follows late.
+    """
+    assert contract.stream.deduplicate
+    time = F.col(f"`{contract.stream.deduplicate.event_time}`")
+    taken = F.when(time.isNotNull(), F.least(time, F.col("_ingested_at")))  # least() skips nulls
+    return F.unix_micros(F.max(taken if rows is None else F.when(rows, taken))).alias("newest")
+
+
+def mark_repeated(
+    contract: Contract, parsed: DataFrame, bronze: DataFrame, newest: int | None
+) -> DataFrame:
+    """A parsed batch in which good records that repeat a key are marked `duplicate`.
+
+    The watermark is `newest` (microseconds) less the declared time. A record older than it is
+    `late`, since nobody knows any more whether its key came before; of the others only the first of
+    a key is good, over the batch and the rows of `bronze` that are not older. Without `newest`
+    there is no watermark.
+    """
+    wanted = contract.stream.deduplicate
+    assert wanted
+    time, keys = F.col(f"`{wanted.event_time}`"), [f"`{key}`" for key in wanted.key]
+    good, late = F.col("_good"), F.lit(False)
+    if newest is not None:
+        watermark = F.timestamp_micros(F.lit(newest - int(wanted.within * 1e6)))
+        late = F.coalesce(time < watermark, F.lit(False))
+        bronze = bronze.where((time >= watermark) | time.isNull())
+    known = bronze.select(*keys).distinct().withColumn("_seen", F.lit(True))
+    parsed = parsed.join(known, list(wanted.key), "left")
+    # every run of the same batch must choose the same one; equal records are all the same
+    places = [name for name in contract.origin if name not in ("_key", "_headers", "_timestamp")]
+    order = Window.partitionBy(*keys, good & ~late).orderBy(time, *places, "_raw")
+    complete = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys])
+    repeated = complete & (F.col("_seen").isNotNull() | (F.row_number().over(order) > 1))
+    name = F.lit(", ".join(wanted.key))
+    what = F.lit(f"is older than the newest event by more than {wanted.within:g} s")
+    verdict = F.when(late, problem_of("late", F.lit(wanted.event_time), what)).when(
+        repeated, problem_of("duplicate", name, F.lit("came before"))
+    )
+    return with_problem(parsed, verdict)

@@ -1,0 +1,124 @@
+"""What must agree before a batch: contract, tables and checkpoint of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from headwaters.contract import ORIGIN, Contract
+from headwaters.errors import UserError, WorkError
+from headwaters.ingestion.inputs import source_of
+from headwaters.ingestion.stream import From, Stream
+from headwaters.sources.base import Source
+from headwaters.tables import Table
+
+
+def prepare(spark: SparkSession, stream: Stream) -> None:
+    """Make the tables, and see that they and the checkpoint belong together."""
+    contract, source = stream.contract, source_of(stream)
+    _see_same_source(stream)
+    _check_expressions(spark, contract)
+    bronze, quarantine = Table(spark, stream.bronze), Table(spark, stream.quarantine)
+    bronze.make(contract.bronze_columns(), contract.bronze_properties())
+    quarantine.make(contract.quarantine_columns(), contract.quarantine_properties())
+    if stream.begin == "recreated":
+        source.decide_recreated(spark)
+        stream.checkpoint.replace()
+        stream.begin = None
+    source.keep_identity()
+    if stream.begin:
+        _decide(spark, source, stream.begin)
+        stream.begin = None  # a stream that is started again goes on with what was decided
+    _see_checkpoint(stream, bronze, quarantine)
+    latest = contract.stream.start == "latest" and source.keeps_latest
+    if latest and stream.checkpoint.planned < 0 and not stream.checkpoint.begun():
+        _decide(spark, source, "latest")
+    see_same_batches(stream, bronze.batches, quarantine.batches)
+
+
+def _decide(spark: SparkSession, source: Source, begin: From) -> None:
+    """Write down where the first batch of a new checkpoint begins, so that it holds after a crash.
+
+    `table` reads again from the last batch of bronze, whose part of quarantine may be missing, and
+    leaves out what the two tables hold.
+    """
+    source.stream.checkpoint.keep_begun({"from": begin} | source.resume_note(spark, begin))
+
+
+def _see_same_source(stream: Stream) -> None:
+    contract, before = stream.contract, stream.checkpoint.contract()
+    if before is not None and before.stream.source != contract.stream.source:
+        raise WorkError(
+            f"bronze.{contract.table} has been read from {before.stream.source} so far, and "
+            f"{contract.file} now says {contract.stream.source}: use a lake of its own "
+            f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start anew"
+        )
+
+
+def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
+    """Raise WorkError where there are rows, but nobody knows any more what was read."""
+    contract = stream.contract
+    new = stream.checkpoint.id is None and not stream.checkpoint.begun()
+    if new and (bronze.batches or any(table.size.files for table in (bronze, quarantine))):
+        raise WorkError(
+            f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
+            f"missing. Put it back, or say where to go on: headwaters ingest --select "
+            f"{contract.name} --from table (after what bronze and quarantine hold), --from latest "
+            "(with what comes from now on) or --from earliest (everything again, also what is in "
+            "the table)"
+        )
+
+
+def see_same_batches(
+    stream: Stream, bronze: Mapping[str, int], quarantine: Mapping[str, int]
+) -> None:
+    """Raise WorkError where checkpoint and tables are not of the same time: one was put back.
+
+    Every batch leaves its number in bronze, so that bronze is never behind what the checkpoint has
+    committed, nor ahead of what it has planned.
+    """
+    checkpoint, table = stream.checkpoint, f"bronze.{stream.contract.table}"
+    remedy = (
+        f"remove {checkpoint.path} and say where to go on: headwaters ingest --select "
+        f"{stream.contract.name} --from table (after what bronze and quarantine hold)"
+    )
+    written = bronze.get(checkpoint.app_id, -1)
+    if written < checkpoint.committed:
+        raise WorkError(
+            f"the checkpoint {checkpoint.path} has read {checkpoint.committed - written} batches "
+            f"that {table} never saw: going on would leave them out. Put the newer table back, or "
+            + remedy
+        )
+    newest = max(written, quarantine.get(checkpoint.app_id, -1))
+    if newest > checkpoint.planned:
+        raise WorkError(
+            f"{table} has {newest - checkpoint.planned} batches that its checkpoint "
+            f"{checkpoint.path} does not know, an older copy: going on would leave out what comes "
+            "next. Put the newer checkpoint back, or " + remedy
+        )
+
+
+def _check_expressions(spark: SparkSession, contract: Contract) -> None:
+    """Raise UserError for a computed column or a check that Spark cannot understand."""
+
+    def understood(frame: DataFrame, what: str, expression: str) -> DataFrame:
+        try:
+            return frame.selectExpr("*", f"({expression}) as `{what}`")
+        except PySparkException as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(
+                f"{contract.file}: {contract.name}.{what}: expression {expression}: {reason}"
+            ) from None
+
+    names = [(c.name, c.data_type) for c in contract.read_columns]
+    names += ORIGIN[contract.stream.source]  # a computed column may take a record's own time or key
+    types = ", ".join(f"`{name}` {kind}" for name, kind in names)
+    frame = spark.createDataFrame([], types)
+    for column in contract.computed_columns:
+        frame = understood(frame, column.name, str(column.expression))
+    for column in contract.columns:
+        for rule in column.constraints:
+            if rule.expression:
+                understood(frame, f"{column.name}:check", rule.expression)

@@ -1,0 +1,46 @@
+"""Spark inside this process, for ingestion."""
+
+from __future__ import annotations
+
+import contextlib
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headwaters import lake as lakes
+from headwaters.errors import WorkError, quiet
+from headwaters.jars import spark_java
+from headwaters.project import Project
+
+
+def start_spark(project: Project) -> SparkSession:
+    """Spark inside this process, with the project's settings and no metastore.
+
+    Tables are reached by path, so that dbt can hold the metastore at the same time.
+    """
+    lakes.enter(project.lake)
+    spark_java()
+    (project.lake / "logs").mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder
+    settings = project.spark_settings("local") | {
+        "spark.app.name": "headwaters ingest",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.scheduler.mode": "FAIR",
+        # as dbt sets it: a computed column that fails on one record is null, and does not stop all
+        "spark.sql.ansi.enabled": "false",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    quiet()
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        log = project.lake / "logs" / "spark.log"
+        raise WorkError(f"Spark does not start: {reason} (more in {log})") from None
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop Spark, if it still runs."""
+    with contextlib.suppress(ConnectionError):  # Java has ended, which is said elsewhere
+        spark.stop()

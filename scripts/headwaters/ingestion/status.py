@@ -1,0 +1,100 @@
+"""`headwaters streams`: every stream's state, from disk and its source, while nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from headwaters.contract import Contract
+from headwaters.delta_log import snapshot
+from headwaters.errors import UserError, WorkError
+from headwaters.ingestion.inputs import refresh_backlog, source_of
+from headwaters.ingestion.stream import Stream
+from headwaters.project import Project
+
+
+@dataclass(frozen=True)
+class Status:
+    """One stream: its source, what it has written, what is left to read, and its last error."""
+
+    name: str
+    source: str
+    batches: int
+    position: str
+    last: datetime | None
+    rows: int | None
+    quarantined: int | None
+    bytes: int
+    behind: str
+    error: str | None
+
+
+def status(project: Project, contract: Contract) -> Status:
+    """The state of one stream. A source that does not answer is shown as its error."""
+    stream = Stream.of(project, contract)
+    position = ""
+    try:
+        refresh_backlog(stream)
+        behind = "unknown" if stream.pending is None else str(stream.pending)
+        if stream.checkpoint.unfinished:
+            behind += ", a batch cut short"
+        position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
+        error = stream.checkpoint.error
+    except (UserError, WorkError) as problem:
+        behind, error = "unknown", str(problem)
+    bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
+    return Status(
+        name=contract.name,
+        source=source_of(stream).describe(),
+        batches=stream.checkpoint.committed + 1,
+        position=position,
+        last=stream.checkpoint.committed_at,
+        rows=bronze.rows if bronze else 0,
+        quarantined=quarantine.rows if quarantine else 0,
+        bytes=sum(table.bytes for table in (bronze, quarantine) if table),
+        behind=behind,
+        error=error,
+    )
+
+
+def show(states: Sequence[Status], console: Console | None = None) -> None:
+    """Print the streams as a table, and their errors below it."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("stream", "source"):
+        table.add_column(title)
+    for title in ("batches", "rows", "quarantined", "MB"):
+        table.add_column(title, justify="right")
+    for title in ("read up to", "behind", "last batch"):
+        table.add_column(title)
+    for state in states:
+        table.add_row(
+            state.name,
+            state.source,
+            f"{state.batches:,}",
+            "?" if state.rows is None else f"{state.rows:,}",
+            "?" if state.quarantined is None else f"{state.quarantined:,}",
+            f"{state.bytes / 1e6:,.1f}",
+            state.position,
+            state.behind,
+            ago(state.last, datetime.now(UTC)),
+        )
+    console = console or Console()
+    console.print(table)
+    for state in states:
+        if state.error:
+            console.print(f"{state.name}: {state.error}", markup=False, soft_wrap=True)
+
+
+def ago(then: datetime | None, now: datetime) -> str:
+    """How long ago, in the largest unit that fits."""
+    if then is None:
+        return "never"
+    seconds = max(0, int((now - then).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

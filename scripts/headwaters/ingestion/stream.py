@@ -1,0 +1,101 @@
+"""One stream of a run: what it is, where it lives, and what it has done so far."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwaters.contract import Contract, StartAt
+from headwaters.delta_log import exists
+from headwaters.ingestion.checkpoint import Checkpoint, Pending
+from headwaters.project import Project
+
+From = Literal["earliest", "table", "latest", "recreated"]
+
+
+@dataclass
+class Stream:
+    """One stream of this run: what it is, where it lives, and what it has done so far."""
+
+    contract: Contract
+    checkpoint: Checkpoint
+    bronze: Path
+    quarantine: Path
+    lake: Path
+    batches: int = 0
+    rows: int = 0
+    bytes: int = 0  # of bronze
+    bad: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    pending: Pending | None = None
+    error: str | None = None
+    cause: Exception | None = None
+    query: StreamingQuery | None = None
+    trigger: str | float = "available_now"
+    begin: From | None = None
+    well: bool = False  # since its query began
+    failures: int = 0
+    retry_at: float = 0.0
+
+    @classmethod
+    def of(cls, project: Project, contract: Contract) -> Stream:
+        """The stream of a contract in this project's lake."""
+        bronze = project.warehouse / "bronze.db"
+        return cls(
+            contract=contract,
+            checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name),
+            bronze=bronze / contract.table,
+            quarantine=bronze / f"{contract.table}_quarantine",
+            lake=project.lake,
+        )
+
+    @property
+    def endless(self) -> bool:
+        """Whether the stream runs on when nothing is left to read."""
+        return self.trigger != "available_now"
+
+    @property
+    def path(self) -> Path:
+        """The folder of a files stream, the table of a Delta stream."""
+        return self.lake / str(self.contract.stream.path)
+
+    @property
+    def start(self) -> str | StartAt:
+        """Where the first batch begins: as `--from` said, or else as declared."""
+        begun = self.checkpoint.begun().get("from", "table")
+        named = begun in ("earliest", "latest")
+        return begun if named else self.contract.stream.start
+
+    @property
+    def idle(self) -> bool:
+        """Whether a run would find nothing to do; costs no Spark."""
+        tables = all(map(exists, (self.bronze, self.quarantine)))
+        same = self.checkpoint.contract() == self.contract
+        return tables and same and self.pending is not None and self.pending.nothing
+
+    def recovered(self) -> None:
+        """Forget why a stream failed: it runs again, though it may have nothing to read."""
+        self.failures, self.error = 0, None
+        self.keep_error()
+
+    def keep_error(self) -> None:
+        """Write down why the stream failed, or that it did not."""
+        with contextlib.suppress(OSError):  # a full disk must not stop the streams beside
+            self.checkpoint.keep_error(self.error)
+
+    def log(self, **facts: Any) -> None:
+        """One line of JSON for each batch and each failure, in `<lake>/logs/ingest.jsonl`."""
+        line = {"at": datetime.now(UTC).isoformat(), "stream": self.contract.name, **facts}
+        file = self.lake / "logs" / "ingest.jsonl"
+        # the batch is written, whether or not the disk is full now
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a") as journal:
+                journal.write(json.dumps(line) + "\n")

@@ -1,0 +1,32 @@
+"""Rows for files that cannot be read as a whole: see `headwaters.sources.unreadable`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwaters.contract import Contract
+from headwaters.formats.base import PLACE
+from headwaters.formats.problems import problem_of
+from headwaters.ingestion.stream import Stream
+from headwaters.sources.unreadable import FIELD
+
+
+def rows(
+    spark: SparkSession, stream: Stream, contract: Contract, files: Mapping[str, str]
+) -> DataFrame:
+    """The files in the form that `Format.parse` gives: records that are not good."""
+    named = [(file.removeprefix(f"file://{stream.lake}/"), why) for file, why in files.items()]
+    frame = spark.createDataFrame(named, "_source_file string, why string")
+    said = F.concat("why", F.lit(": land it again under another name"))
+    return frame.select(
+        *[F.lit(None).cast(c.data_type).alias(c.name) for c in contract.columns],
+        "_source_file",
+        F.lit(0).cast("bigint").alias(PLACE),
+        F.col("_source_file").cast("binary").alias("_raw"),
+        F.lit(None).cast("string").alias("_rescued"),
+        F.lit(False).alias("_good"),
+        problem_of("malformed", F.lit(FIELD), said).alias("_bad"),
+    )

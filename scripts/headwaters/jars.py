@@ -1,0 +1,199 @@
+"""The jars that Spark needs beside its own, and the Java that it runs on.
+
+Set-up uses this before anything is installed, so it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwaters import drafts
+from headwaters.errors import UserError, WorkError
+
+JAVA_PROVEN = (17, 21)
+INSTALL_JAVA = (
+    "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: "
+    "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
+)
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+
+
+@dataclass(frozen=True)
+class Java:
+    """The Java that Spark will start: conf/spark/spark-env.sh chooses by the same rule."""
+
+    path: Path
+    major: int
+
+
+def find_java() -> Java:
+    """JAVA_HOME's Java, or else the first on PATH.
+
+    Raises UserError when there is none, or one older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if found is None:
+        where = f"JAVA_HOME is {home}, but there is no bin/java in it" if home else "no Java found"
+        raise UserError(f"{where}: {INSTALL_JAVA}")
+    asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
+    if version is None:  # macOS has a /usr/bin/java that only says where to get one
+        said = [line.strip() for line in asked.stderr.splitlines() if line.strip()]
+        if options := os.environ.get("JAVA_TOOL_OPTIONS"):
+            wrong = [line for line in said if not line.startswith("Picked up")]
+            raise UserError(
+                f"{found} does not run with JAVA_TOOL_OPTIONS={options}: "
+                f"{wrong[0] if wrong else 'it says nothing'}"
+            )
+        reason = f" ({said[0]})" if said else ""
+        raise UserError(f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
+    java = Java(Path(found), int(version.group(1)))
+    if java.major < min(JAVA_PROVEN):
+        raise UserError(f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}")
+    return java
+
+
+def spark_java() -> Java:
+    """The Java that Spark will start, on a class path of jars that are those of the lock.
+
+    Raises UserError for what the user must provide or repair.
+    """
+    java = find_java()
+    spec = importlib.util.find_spec("pyspark")
+    assert spec and spec.submodule_search_locations
+    jars = Path(spec.submodule_search_locations[0]) / "jars"
+    if problem := changed_jar(jars, read_hashes(CONF / "jars.sha256")):
+        raise UserError(f"{problem} is not the one of conf/jars.sha256: `make setup` fetches it")
+    return java
+
+
+def read_hashes(path: Path) -> dict[str, str]:
+    """`{file name: SHA-256}` of a file in the format of sha256sum."""
+    pairs = (line.split() for line in path.read_text().splitlines() if line.strip())
+    return {name: digest for digest, name in pairs}
+
+
+def changed_jar(folder: Path, locked: dict[str, str]) -> str:
+    """A jar that is missing or not the locked one, or ''. Costs a hash only where a jar is new.
+
+    Whose size and time are as they were when it was hashed is taken for what it was.
+    """
+    stamp = folder / "headwaters.verified"
+    try:
+        known = json.loads(read_stamp(stamp))
+    except ValueError:
+        known = {}
+    found = {}
+    for name, expected in locked.items():
+        jar = folder / name
+        if not jar.is_file():
+            return f"{jar} (missing)"
+        state = jar.stat()
+        found[name] = [state.st_size, state.st_mtime_ns, expected]
+        if known.get(name) != found[name] and sha256(jar) != expected:
+            return str(jar)
+    if known != found:
+        with contextlib.suppress(OSError):  # an environment that may only be read
+            drafts.write(stamp, json.dumps(found))
+    return ""
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_stamp(stamp: Path) -> str:
+    """What a stamp says, or '' where there is none."""
+    return stamp.read_text() if stamp.is_file() else ""
+
+
+def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
+
+    Raises WorkError when one cannot be fetched, or is not the locked one.
+    """
+    part = into.with_name(f"{into.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    fetch(module, pyspark, java, part)
+    if problem := compare(part, read_hashes(hashes), module.name, hashes.name):
+        shutil.rmtree(part)
+        shutil.rmtree(ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    part.replace(into)
+
+
+def fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml, with the Ivy that pyspark brings along."""
+    command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
+    if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
+        if not Path(mirror).is_file():
+            raise UserError(f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file")
+        command += ["-settings", mirror]
+    command += ["-cache", str(ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
+    command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
+    ran = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if ran.returncode:
+        log = into.parent / "setup.log"
+        with log.open("a") as output:
+            output.write(ran.stdout)
+        reason = re.findall(r"\[Fatal Error\].*|No space left.*|Server access error.*", ran.stdout)
+        raise WorkError(
+            f"the jars could not be fetched: {reason[0] if reason else 'no repository has them'} "
+            f"(all of it in {log}; a Maven mirror is named by HEADWATERS_IVY_SETTINGS, the path of "
+            "an ivysettings.xml)"
+        )
+
+
+def cache_folder() -> Path:
+    """Where what was fetched is kept for every checkout of this user."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "headwaters"
+
+
+def ivy_cache() -> Path:
+    """Where Ivy keeps what it fetched."""
+    return cache_folder() / "ivy"
+
+
+def compare(
+    folder: Path, locked: dict[str, str], module: str = "jars.xml", hashes: str = "jars.sha256"
+) -> str:
+    """What is wrong with the fetched jars, or ''."""
+    names = {path.name for path in folder.glob("*")}
+    if names != set(locked):
+        differ = ", ".join(sorted(names ^ set(locked)))
+        return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
+    for name, expected in locked.items():
+        actual = sha256(folder / name)
+        if actual != expected:
+            return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
+    return ""
+
+
+def digest(*paths: Path, text: str = "") -> str:
+    """What some files and a text are made of, as one SHA-256."""
+    return hashlib.sha256(
+        b"".join([*(path.read_bytes() for path in paths), text.encode()])
+    ).hexdigest()

@@ -1,0 +1,190 @@
+"""Delta tables: the rows that are added to them, or their change feed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from headwaters.contract import StartAt
+from headwaters.delta_log import appended, snapshot
+from headwaters.errors import WorkError
+from headwaters.ingestion.checkpoint import Pending
+from headwaters.ingestion.stream import From
+from headwaters.sources.base import (
+    Balance,
+    Compare,
+    Moment,
+    Source,
+    beside_lineage,
+    nothing_at,
+    stored,
+    table_at,
+    utc,
+)
+
+
+@dataclass(frozen=True)
+class Delta(Source):
+    """The rows that a Delta table gains."""
+
+    keeps_latest = True
+
+    @property
+    def _remote(self) -> bool:
+        return "://" in str(self.stream.contract.stream.path)
+
+    @property
+    def table(self) -> str:
+        """The path of the table, or its URI."""
+        path = self.stream.contract.stream.path
+        return str(path) if self._remote else str(self.stream.path)
+
+    def backlog(self) -> Pending | None:
+        """The files of the commits that were not read; of a table elsewhere, nobody knows."""
+        if self._remote:
+            return None
+        stream, checkpoint = self.stream, self.stream.checkpoint
+        found = snapshot(stream.path)
+        if found is None:
+            raise nothing_at(stream, "Delta table", "write it first")
+        position, begun = checkpoint.delta_position(), checkpoint.begun().get("version")
+        if position is None and begun is not None:
+            position = begun + 1, True
+        since = 0 if position is None else position[0]
+        all_ = (found.files, found.bytes)
+        number, size = all_ if position is None else appended(stream.path, since)
+        # a commit that adds no file (a delete) is to be read as well
+        unread = since <= found.version
+        return Pending(number or int(unread), "files", size, checkpoint.unfinished)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The table's rows, from where the checkpoint was begun."""
+        stream, declared = self.stream, self.contract.stream
+        batch = declared.batch
+        options: dict[str, str] = {}
+        if batch.max_files:
+            options["maxFilesPerTrigger"] = str(batch.max_files)
+        if batch.max_bytes:
+            options["maxBytesPerTrigger"] = str(batch.max_bytes)
+        begun = stream.checkpoint.begun().get("version")
+        if begun is not None:
+            options["startingVersion"] = str(begun + 1)
+        elif stream.start == "latest":
+            # of a checkpoint that was begun before this was written down
+            options["startingVersion"] = "latest"
+        elif isinstance(stream.start, StartAt) and stream.start.version is not None:
+            options["startingVersion"] = str(stream.start.version)
+        elif isinstance(stream.start, StartAt):
+            options["startingTimestamp"] = f"{utc(stream.start):%Y-%m-%d %H:%M:%S.%f}"
+        options |= self._mode()
+        path = self.table
+        raw = spark.readStream.format("delta").options(**options).load(path)
+        return self._with_lineage(beside_lineage(raw, self.contract))
+
+    def _mode(self) -> dict[str, str]:
+        if self.contract.stream.on_change == "fail":
+            return {}
+        names = {"skip": "skipChangeCommits", "ignore": "ignoreChanges"}
+        return {names[self.contract.stream.on_change]: "true"}
+
+    def _with_lineage(self, raw: DataFrame) -> DataFrame:
+        return raw
+
+    def has_begun(self, spark: SparkSession) -> bool:
+        """Whether there is a first version to read: Delta can begin at none that is yet to come."""
+        begun: int | None = self.stream.checkpoint.begun().get("version")
+        if begun is None or self.stream.checkpoint.planned >= 0:
+            return True
+        return self._latest_version(spark) > begun
+
+    def _latest_version(self, spark: SparkSession) -> int:
+        newest = spark.sql(f"describe history delta.`{self.table}` limit 1").first()
+        assert newest
+        return int(newest["version"])
+
+    def position(self) -> str:
+        """The version that was read last."""
+        position = self.stream.checkpoint.delta_position()
+        assert position
+        return f"version {position[0] - 1}" if position[1] else f"part of version {position[0]}"
+
+    def place(self, row: Row) -> str:
+        """Its table: a row does not say its version."""
+        return self.contract.stream.path or self.contract.stream.source
+
+    def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
+        """The version after which reading begins."""
+        if begin == "latest":
+            return {"version": self._latest_version(spark)}
+        return super().resume_note(spark, begin)
+
+    def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
+        """All rows that the source had gained when it was last read; they do not say their version.
+
+        Raises WorkError where rows were changed or deleted since: what was read is then nowhere to
+        see.
+        """
+        end, source = self._first_unread(now) - 1, self.table
+        history = spark.sql(f"describe history delta.`{source}`").where(f"version <= {end}")
+        changed = history.where("operation in ('UPDATE', 'DELETE', 'MERGE', 'RESTORE')").limit(1)
+        if self.stream.start != "earliest" or changed.count():
+            raise WorkError(
+                f"{self.stream.contract.name}: what was read cannot be proven: {source} was "
+                "changed beyond appends, or was not read from its beginning"
+            )
+        read = beside_lineage(table_at(spark, source, end), self.contract)
+        return compare([read], F.lit(source))
+
+    def _first_unread(self, now: Moment) -> int:
+        """The first version that was not read.
+
+        Raises WorkError while a version was read only in part, because batches are small.
+        """
+        found = self.stream.checkpoint.delta_position(now.committed)
+        if found is None or not found[1]:
+            raise WorkError(
+                f"{self.stream.contract.name}: a version of its source was read only in part: run "
+                "headwaters ingest until nothing is left"
+            )
+        return found[0]
+
+
+@dataclass(frozen=True)
+class DeltaChanges(Delta):
+    """The change feed of a Delta table."""
+
+    def _mode(self) -> dict[str, str]:
+        return {"readChangeFeed": "true"}
+
+    def _with_lineage(self, raw: DataFrame) -> DataFrame:
+        """Rows of a change feed, with what it says of each as columns of the lineage."""
+        feed = ("_change_type", "_commit_version", "_commit_timestamp")
+        kept = [F.col(f"`{name}`") for name in raw.columns if name not in feed]
+        lineage = zip(feed, self.contract.origin, strict=True)
+        return raw.select(*kept, *[F.col(name).alias(ours) for name, ours in lineage])
+
+    def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
+        """The changes of each version; the first may be the whole table, as it was then."""
+        end, source, contract = self._first_unread(now) - 1, self.table, self.contract
+        unit = F.concat(F.lit("version "), F.col("_source_version"))
+        rows = stored(spark, self.stream, now, ["_source_version", "_source_timestamp"])
+        first = rows.orderBy("_source_version").first()
+        since = end + 1 if first is None else first["_source_version"]
+        frames = []
+        if self.stream.start == "earliest" and first is not None:
+            whole = beside_lineage(table_at(spark, source, since), contract)
+            origin = {
+                "_source_change": F.lit("insert"),
+                "_source_version": F.lit(since).cast("bigint"),
+                "_source_timestamp": F.lit(first["_source_timestamp"]),
+            }
+            frames.append(whole.withColumns(origin))
+            since += 1
+        if since <= end:
+            feed = {"readChangeFeed": "true", "startingVersion": since, "endingVersion": end}
+            changes = spark.read.format("delta").options(**feed).load(source)
+            frames.append(self._with_lineage(beside_lineage(changes, contract)))
+        return compare(frames, unit)

@@ -1,0 +1,218 @@
+"""Kafka's client: the brokers of a stream, their topics and offsets, and the settings for both.
+
+A lake may have a broker of its own: `<lake>/kafka/broker.json` says where it listens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwaters.contract import Reference, is_secret
+from headwaters.errors import UserError, WorkError
+from headwaters.servers import Server
+
+Client = TypeVar("Client")
+
+
+class Broker(Server):
+    """A running broker."""
+
+    @property
+    def servers(self) -> str:
+        """What clients take as `bootstrap.servers`."""
+        return f"127.0.0.1:{self.port}"
+
+
+def find(lake: Path) -> Broker | None:
+    """The broker that runs on this lake, or None."""
+    return Broker.running(record(lake))
+
+
+def record(lake: Path) -> Path:
+    """The file that says where the broker of a lake is."""
+    return lake / "kafka" / "broker.json"
+
+
+def servers(lake: Path) -> str:
+    """The brokers to talk to: KAFKA_BOOTSTRAP_SERVERS, or else this lake's own broker.
+
+    Raises UserError when there is neither.
+    """
+    if named := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        return named
+    if broker := find(lake):
+        return broker.servers
+    raise UserError(
+        "no Kafka broker: run `headwaters kafka start`, or set KAFKA_BOOTSTRAP_SERVERS to yours"
+    )
+
+
+def ranges(
+    servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """The first and the next offset of every partition of some topics.
+
+    Raises WorkError when the broker does not answer, or has no such topic.
+    """
+    consumer = connect(Consumer, servers, {"group.id": "headwaters", **(client or {})})
+    electing = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+    def offsets(topic: str, partition: int) -> tuple[int, int]:
+        # A partition that was made just now has no leader for a moment.
+        until = time.monotonic() + 10
+        while True:
+            try:
+                found = consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
+            except KafkaException as error:
+                if error.args[0].code() not in electing or time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+            else:
+                return int(found[0]), int(found[1])
+
+    try:
+        known = consumer.list_topics(timeout=10).topics
+        if missing := [topic for topic in topics if topic not in known]:
+            raise WorkError(f"the Kafka broker {servers} has no topic {', '.join(missing)}")
+        return {
+            topic: {
+                partition: offsets(topic, partition)
+                for partition in sorted(known[topic].partitions)
+            }
+            for topic in topics
+        }
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+    finally:
+        consumer.close()
+
+
+def identities(
+    servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The broker's own identity of each topic: one that is deleted and created again has another.
+
+    Brokers before 2.8 have none. Raises WorkError when the broker does not answer, or has no such
+    topic.
+    """
+    admin = _admin(servers, tuple(sorted((client or {}).items())))
+    found = admin.describe_topics(TopicCollection(list(topics)), request_timeout=10)
+    identity = {}
+    for topic, described in found.items():
+        try:
+            identity[topic] = str(described.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise WorkError(f"the Kafka broker {servers} has no topic {topic}") from None
+            reason = error.args[0].str()
+            raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+    return {topic: one for topic, one in identity.items() if one != _NO_IDENTITY}
+
+
+_NO_IDENTITY = "A" * 22  # sixteen zero bytes in base64
+
+
+@lru_cache(maxsize=64)
+def _admin(servers: str, client: tuple[tuple[str, str], ...]) -> AdminClient:
+    """A client that is kept: every batch asks, and to connect takes longer than the answer."""
+    return connect(AdminClient, servers, dict(client))
+
+
+def resolved(where: str, client: Mapping[str, str | Reference]) -> dict[str, str]:
+    """Settings with the values of the environment variables that they refer to.
+
+    They are for a client that is made at once: secrets are among them. Raises UserError that
+    names the setting and the variable, after `where`, when one is not set.
+    """
+    found = {}
+    for key, value in client.items():
+        if isinstance(value, Reference):
+            if not (text := os.environ.get(value.env)):
+                raise UserError(
+                    f"{where}: client: {key}: the environment variable {value.env} is not set"
+                )
+            found[key] = text
+        else:
+            found[key] = value
+    return found
+
+
+# Java's client reads the variables by itself, so that Spark is given no secret.
+_PROVIDER = "headwaters"
+_PROVIDER_CLASS = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+_LOGIN = "org.apache.kafka.common.security"
+
+
+def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str]:
+    """Settings for Java's client, which holds references to environment variables as well.
+
+    A user and a password, as librdkafka takes them, become the login that Java's client wants.
+    Raises UserError, after `where`, for a variable that is not set, or that such a login cannot
+    hold.
+    """
+    values = resolved(where, client)
+    # librdkafka leaves out what a transaction did not commit, and Java's client must, too
+    settings = {"isolation.level": "read_committed"} | {
+        key: f"${{{_PROVIDER}:{value.env}}}" if isinstance(value, Reference) else value
+        for key, value in client.items()
+    }
+    login = {name: settings.pop(f"sasl.{name}", None) for name in ("username", "password")}
+    mechanism = settings.get("sasl.mechanism", "")
+    known = mechanism == "PLAIN" or mechanism.startswith("SCRAM-")
+    if known and all(login.values()) and "sasl.jaas.config" not in settings:
+        kind = "scram.Scram" if mechanism.startswith("SCRAM-") else "plain.Plain"
+        for name in login:
+            if re.search(r'["\\\r\n]', values[f"sasl.{name}"]):
+                raise UserError(
+                    f"{where}: client: sasl.{name} has a quote, a backslash or a line break: say "
+                    "`sasl.jaas.config: {env: VARIABLE}` as well, for Java's client"
+                )
+        settings["sasl.jaas.config"] = (
+            f'{_LOGIN}.{kind}LoginModule required username="{login["username"]}" '
+            f'password="{login["password"]}";'
+        )
+    if any(isinstance(value, Reference) for value in client.values()):
+        others = settings.get("config.providers")
+        settings["config.providers"] = f"{others},{_PROVIDER}" if others else _PROVIDER
+        settings[f"config.providers.{_PROVIDER}.class"] = _PROVIDER_CLASS
+    return settings
+
+
+def connect(kind: Callable[..., Client], servers: str, client: Mapping[str, str]) -> Client:
+    """A client with the settings of Spark's, which is Java's: names that it alone has are left out.
+
+    Raises WorkError for a setting with a value that cannot be.
+    """
+    java = ("sasl.jaas.config", "ssl.truststore.")
+    settings = {key: value for key, value in client.items() if not key.startswith(java)}
+    while True:
+        try:
+            return kind(
+                {"bootstrap.servers": servers, **settings, "log_level": 0}, logger=_silent()
+            )
+        except KafkaException as error:
+            reason = error.args[0].str()
+            unknown = re.search(r'No such configuration property: "(.+)"', reason)
+            if unknown is None or settings.pop(unknown[1], None) is None:
+                for key, value in settings.items():
+                    if is_secret(key):
+                        reason = reason.replace(value, "…")
+                raise WorkError(f"the settings of the Kafka client (`client`): {reason}") from None
+
+
+def _silent() -> logging.Logger:
+    logger = logging.getLogger("headwaters.kafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

@@ -1,0 +1,98 @@
+"""Which part of the Python may know which: read from the imports, without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+MODULES = {
+    ".".join(path.relative_to(SCRIPTS).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (SCRIPTS / "headwaters").rglob("*.py")
+}
+
+
+def imports(module: str) -> set[str]:
+    """The modules of headwaters that a module imports anywhere, also late or for types alone."""
+    return set(_named(ast.parse(MODULES[module].read_text())))
+
+
+def _named(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, "imports name their module from the root"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in MODULES or node.module in MODULES:
+                    yield whole if whole in MODULES else node.module
+
+
+GRAPH = {module: imports(module) for module in MODULES}
+
+
+def inside(module: str, *packages: str) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def violations(of: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]:
+    return sorted(
+        f"{module} imports {other}"
+        for module in GRAPH
+        if inside(module, *of)
+        for other in GRAPH[module]
+        if inside(other, *forbidden)
+    )
+
+
+def test_the_graph_is_read() -> None:
+    assert "headwaters.errors" in GRAPH["headwaters.project"]
+    assert "headwaters.drafts" in GRAPH["headwaters.jars"]
+
+
+def test_the_product_imports_neither_the_development_kit_nor_the_demonstration() -> None:
+    kit = ("headwaters.dev", "headwaters.demo")
+    # the command line alone registers their commands
+    product = {module for module in GRAPH if not inside(module, *kit, "headwaters.cli")}
+    assert [line for line in violations(("headwaters",), kit) if line.split()[0] in product] == []
+
+
+def test_the_development_kit_does_not_import_the_demonstration() -> None:
+    assert violations(("headwaters.dev",), ("headwaters.demo",)) == []
+
+
+def test_set_up_runs_before_anything_is_installed() -> None:
+    needed = {"headwaters.dev.environment"}
+    while more := {other for module in needed for other in GRAPH[module]} - needed:
+        needed |= more
+    assert needed == {
+        "headwaters.dev.environment",
+        "headwaters.drafts",
+        "headwaters.errors",
+        "headwaters.jars",
+    }
+
+
+def test_sources_know_neither_the_parsers_nor_the_writer() -> None:
+    allowed = {
+        "headwaters.formats.base",  # the protocol, and no format that implements it
+        "headwaters.ingestion.checkpoint",
+        "headwaters.ingestion.stream",
+    }
+    packages = ("headwaters.formats", "headwaters.ingestion")
+    found = violations(("headwaters.sources",), packages)
+    assert [line for line in found if line.split()[-1] not in allowed] == []
+
+
+def test_formats_and_tables_know_no_source_and_no_stream() -> None:
+    above = ("headwaters.sources", "headwaters.ingestion")
+    assert violations(("headwaters.formats", "headwaters.tables"), above) == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    left = {module: set(others) for module, others in GRAPH.items()}
+    while free := {module for module, others in left.items() if not others & left.keys()}:
+        left = {module: others for module, others in left.items() if module not in free}
+    assert left == {}
