@@ -14,6 +14,8 @@ dbt imports every module named `dbt_*` and starts the classes in its `plugins`
 - `adapter.answer_of` does so and gives the rows, or what failed.
 - `adapter.commits_of`, `adapter.range_of`, … decide what macros only carry out:
   headwaters/incremental.
+- `adapter.drift_of`, `adapter.policy_of`, … compare what is declared with what is there, and what
+  nodes declare wrongly is an error while dbt parses: headwaters/declared.
 - `adapter.erasure` begins the erasure of a person: headwaters/erasing.py.
 - What `dbt run-operation` is told is checked against the YAML of macros: headwaters/arguments.py.
 - Ctrl-C ends a run without dbt's stack trace.
@@ -31,6 +33,8 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
+from dbt.contracts.graph.manifest import Manifest
+from dbt.plugins.contracts import PluginArtifacts
 from dbt.plugins.manager import dbtPlugin
 from dbt.task.run_operation import RunOperationTask
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
@@ -39,6 +43,15 @@ from dbt_common.invocation import get_invocation_id
 
 from headwaters.arguments import check_arguments
 from headwaters.dbt_session import end_on_interrupt, install_cursor, rows_of
+from headwaters.declared import (
+    checks,
+    drift,
+    expectations,
+    names,
+    policy,
+    properties,
+    units,
+)
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError
 from headwaters.incremental import (
@@ -100,6 +113,22 @@ class Headwaters(dbtPlugin):
             view=staticmethod(sql_text.view),
             with_relations=staticmethod(sql_text.with_relations),
         )
+        _offer(
+            milliseconds_of=staticmethod(units.milliseconds_of),
+            or_nearest=staticmethod(names.or_nearest),
+            declared_properties=staticmethod(properties.declared_properties),
+            created_properties=staticmethod(properties.created_properties),
+            declared_table=staticmethod(drift.declared_table),
+            drift_of=staticmethod(drift.drift_of),
+            described_columns=staticmethod(drift.described_columns),
+            comment_drift=staticmethod(drift.comment_drift),
+            undo_of=staticmethod(drift.undo_of),
+            drift_lines=staticmethod(drift.drift_lines),
+            plan_lines=staticmethod(drift.plan_lines),
+            policy_of=staticmethod(policy.policy_of),
+            expectations_of=staticmethod(expectations.expectations_of),
+            graph_problems=staticmethod(checks.graph_problems),
+        )
         opening = SparkConnectionManager.open
         if getattr(opening, "headwaters", False):
             return
@@ -111,6 +140,16 @@ class Headwaters(dbtPlugin):
 
         setattr(open_connection, "headwaters", True)  # noqa: B010 - mypy knows no such field
         setattr(SparkConnectionManager, "open", classmethod(open_connection))  # noqa: B010 - a patch
+
+    def get_manifest_artifacts(self, manifest: Manifest) -> PluginArtifacts:
+        """Refuse what nodes declare wrongly; called by each command that writes the manifest."""
+        problems = checks.manifest_problems(manifest)
+        if problems:
+            raise CompilationError("\n".join(problems))
+        return {}
+
+    # the mark of `dbt_hook`, which would put the method's name before the text of the error
+    setattr(get_manifest_artifacts, "is_dbt_hook", True)  # noqa: B010 - mypy knows no such field
 
 
 plugins = [Headwaters]

@@ -1,18 +1,11 @@
-{#- Looks at every table and does what pays, and nothing else: a second run finds nothing to do. `dry_run` shows the plan. -#}
+{#- Does to every table what its policy requires, and nothing else: a second run finds nothing to do. `dry_run` shows the plan. -#}
 {% macro maintain(select=none, dry_run=true, reason=none) %}
     {%- if not dry_run -%}{%- do hw_require_reason('maintain', reason) -%}{%- endif -%}
     {%- do check_tables() -%}
     {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
     {%- set plans = hw_maintenance_plans(select, now) -%}
-    {%- set lines = [] -%}
-    {%- for plan in plans if plan.steps -%}
-        {%- do lines.append(hw_state_line(plan.state, plan.policy)) -%}
-        {%- for step in plan.steps -%}{%- do lines.append('  ' ~ step.what ~ ': ' ~ step.why ~ (('\n    ' ~ step.sql) if dry_run else '')) -%}{%- endfor -%}
-    {%- endfor -%}
-    {%- for plan in plans if plan.kept -%}{%- do lines.append(plan.state.name ~ ': ' ~ plan.kept) -%}{%- endfor -%}
     {%- set due = plans | selectattr('steps') | list -%}
-    {%- do lines.append('maintain: ' ~ plans | length ~ ' tables, ' ~ (due | length ~ ' to be maintained' if due else 'nothing to do') ~ ('; dry_run: false and a reason do it' if due and dry_run else '')) -%}
-    {{ print(lines | join('\n')) }}
+    {{ print(hw_maintenance_lines(plans, dry_run) | join('\n')) }}
     {%- if due and not dry_run -%}
         {%- set failed = [] -%}
         {%- for plan in due -%}
@@ -20,15 +13,38 @@
             {%- if not hw_maintain_table(plan, reason) -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
         {%- endfor -%}
         {%- set vacuumed = due | selectattr('vacuums') | map(attribute='state.name') | list -%}
-        {{ print('undo: there is none, and none is needed: no row was changed.' ~ (' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' if vacuumed else '')) }}
+        {%- set lost = ' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' -%}
+        {{ print('undo: there is none, and none is needed: no row was changed.' ~ (lost if vacuumed else '')) }}
         {%- if failed -%}
-            {{ exceptions.raise_compiler_error('maintain: failed for ' ~ failed | join(', ') ~ ', see above; ' ~ (due | length - failed | length) ~ ' other tables are done. What is left, the next maintain does.') }}
+            {{ exceptions.raise_compiler_error(
+                'maintain: failed for ' ~ failed | join(', ') ~ ', see above; ' ~ (due | length - failed | length)
+                ~ ' other tables are done. What is left, the next maintain does.'
+            ) }}
         {%- endif -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- For each table: state, policy, and the steps that pay: what, why, sql, settings. -#}
+{#- The plan as lines: each table with its steps, each table that is not vacuumed with the reason, and a summary. -#}
+{% macro hw_maintenance_lines(plans, dry_run) %}
+    {%- set lines = [] -%}
+    {%- set due = plans | selectattr('steps') | list -%}
+    {%- for plan in due -%}
+        {%- set state = plan.state -%}
+        {%- do lines.append(state.name ~ ' (version ' ~ state.version ~ ': ' ~ hw_state_text(state, plan.policy) ~ ')') -%}
+        {%- for step in plan.steps -%}
+            {%- do lines.append('  ' ~ step.what ~ ': ' ~ step.why ~ (('\n    ' ~ step.sql) if dry_run else '')) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- for plan in plans if plan.kept -%}{%- do lines.append(plan.state.name ~ ': ' ~ plan.kept) -%}{%- endfor -%}
+    {%- set work = due | length ~ ' to be maintained' if due else 'nothing to do' -%}
+    {%- set how = '; dry_run: false and a reason do it' if due and dry_run else '' -%}
+    {%- do lines.append('maintain: ' ~ plans | length ~ ' tables, ' ~ work ~ how) -%}
+    {{ return(lines) }}
+{% endmacro %}
+
+
+{#- For each table: state, policy, and the steps that the policy requires: what, why, sql, settings. -#}
 {% macro hw_maintenance_plans(select, now) %}
     {%- set states = {} -%}
     {%- set nodes = {} -%}
@@ -43,7 +59,7 @@
     {%- set others = namespace(states=none) -%}
     {%- for name, node in nodes.items() -%}
         {%- set state = states[name] -%}
-        {%- set policy = hw_policy(node.config) -%}
+        {%- set policy = adapter.policy_of(node.config) -%}
         {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none, 'vacuums': false} -%}
         {%- if policy.enabled -%}
             {%- do plan.steps.extend(hw_rewrite_steps(state, policy)) -%}
@@ -74,32 +90,41 @@
 {% endmacro %}
 
 
-{#- OPTIMIZE where enough files came since the last one and enough are small; REORG where many rows are only marked as deleted. -#}
+{#- OPTIMIZE where enough files were added since the last one and enough are small; REORG where many rows are only marked as deleted. -#}
 {% macro hw_rewrite_steps(state, policy) %}
     {%- set steps = [] -%}
     {%- set share = state.deleted_rows / ([state.rows + state.deleted_rows, 1] | max) -%}
     {%- if state.deleted_rows and share > policy.purge_above -%}
-        {%- do steps.append({'what': 'purge', 'why': '%.0f %% of its rows are only marked as deleted' | format(share * 100), 'sql': 'reorg table ' ~ state.relation ~ ' apply (purge)', 'settings': {}}) -%}
+        {%- set why = '%.0f %% of its rows are only marked as deleted' | format(share * 100) -%}
+        {%- do steps.append({'what': 'purge', 'why': why, 'sql': 'reorg table ' ~ state.relation ~ ' apply (purge)', 'settings': {}}) -%}
     {%- endif -%}
-    {%- set small = hw_small_files(state, hw_bytes_of(policy.small_file)) -%}
+    {%- set small = hw_small_files(state, policy.small_bytes) -%}
     {%- if small.files >= policy.compact_above and state.added >= policy.compact_above -%}
-        {%- set settings = {} -%}
-        {%- if not (hw_as_names(state.detail['clusteringColumns']) or policy.zorder_by) -%}
-            {%- set target = hw_bytes_of(policy.target_file) -%}
-            {%- do settings.update({'minFileSize': hw_bytes_of(policy.small_file), 'maxFileSize': target}) -%}
-            {#- a commit for every so many bytes: a writer comes in the way of the part in hand, and not of all of it -#}
-            {%- do settings.update({'batchSize': 16 * target}) -%}
-            {#- rows that are only marked as deleted make a read a third to a half dearer, however few they are; to write one file's worth of table anew is cheap -#}
-            {%- if state.bytes <= target -%}{%- do settings.update({'maxDeletedRowsRatio': 0.0}) -%}{%- endif -%}
-        {%- endif -%}
-        {%- do steps.append({
-            'what': 'compact', 'why': small.files ~ ' files are smaller than ' ~ policy.small_file ~ ', ' ~ state.added ~ ' came since the last time',
-            'sql': 'optimize ' ~ state.relation ~ (' where ' ~ policy.where if policy.where else '')
-                ~ (' zorder by (' ~ hw_quoted(policy.zorder_by) | join(', ') ~ ')' if policy.zorder_by else ''),
-            'settings': settings,
-        }) -%}
+        {%- set why = small.files ~ ' files are smaller than ' ~ policy.small_file ~ ', ' ~ state.added ~ ' came since the last time' -%}
+        {%- set settings = hw_optimize_settings(state, policy) -%}
+        {%- do steps.append({'what': 'compact', 'why': why, 'sql': hw_optimize_sql(state, policy), 'settings': settings}) -%}
     {%- endif -%}
     {{ return(steps) }}
+{% endmacro %}
+
+
+{#- In one line, since a plan shows it. -#}
+{% macro hw_optimize_sql(state, policy) -%}
+    optimize {{ state.relation }}
+    {%- if policy.where %} where {{ policy.where }}{% endif -%}
+    {%- if policy.zorder_by %} zorder by ({{ hw_quoted(policy.zorder_by) | join(', ') }}){% endif -%}
+{%- endmacro %}
+
+
+{#- Delta's settings of OPTIMIZE; it has its own for clustering and Z-order. -#}
+{% macro hw_optimize_settings(state, policy) %}
+    {%- if hw_as_names(state.detail['clusteringColumns']) or policy.zorder_by -%}{{ return({}) }}{%- endif -%}
+    {%- set target = policy.target_bytes -%}
+    {#- a commit for every so many bytes: a writer conflicts with the part in hand, and not with all of it -#}
+    {%- set settings = {'minFileSize': policy.small_bytes, 'maxFileSize': target, 'batchSize': 16 * target} -%}
+    {#- rows that are only marked as deleted make a read a third to a half dearer, however few; to rewrite one file's worth is cheap -#}
+    {%- if state.bytes <= target -%}{%- do settings.update({'maxDeletedRowsRatio': 0.0}) -%}{%- endif -%}
+    {{ return(settings) }}
 {% endmacro %}
 
 
@@ -115,46 +140,89 @@
 {#- Returns whether all steps were done: a table that fails does not keep the others from their maintenance. -#}
 {% macro hw_maintain_table(plan, reason) %}
     {%- set state = plan.state -%}
-    {%- set operation = hw_begin_operation('maintain', state.name, reason, plan.steps | map(attribute='what') | list, state.version, state.detail, none) -%}
+    {%- set steps = plan.steps | map(attribute='what') | list -%}
+    {%- set operation = hw_begin_operation('maintain', state.name, reason, steps, state.version, state.detail, none) -%}
     {%- do hw_record_state(state, plan.policy) -%}
     {%- set done = [] -%}
     {%- set failure = namespace(line=none) -%}
-    {%- for step in plan.steps -%}
-    {%- if failure.line is none -%}
-        {%- for name, value in step.settings.items() -%}{%- do run_query('set `spark.databricks.delta.optimize.' ~ name ~ '` = ' ~ value) -%}{%- endfor -%}
-        {%- set failure.line = adapter.failure_of(step.sql) -%}
-        {%- for name in step.settings -%}{%- do run_query('reset `spark.databricks.delta.optimize.' ~ name ~ '`') -%}{%- endfor -%}
+    {%- for step in plan.steps if failure.line is none -%}
+        {%- set failure.line = hw_failure_of_step(step) -%}
         {%- do done.append(step.what if failure.line is none else step.what ~ ' FAILED: ' ~ failure.line) -%}
-    {%- endif -%}
     {%- endfor -%}
     {%- set after = hw_table_state(state.name, state.relation) -%}
     {%- do hw_record_state(after, plan.policy) -%}
     {%- do hw_finish_operation(operation, after.version, 'done' if failure.line is none else 'failed') -%}
-    {{ print(state.name ~ ': ' ~ done | join(', ') ~ '\n  before: ' ~ hw_state_text(state, plan.policy) ~ '\n  after:  ' ~ hw_state_text(after, plan.policy)) }}
+    {{ print(
+        state.name ~ ': ' ~ done | join(', ') ~ '\n  before: ' ~ hw_state_text(state, plan.policy)
+        ~ '\n  after:  ' ~ hw_state_text(after, plan.policy)
+    ) }}
     {{ return(failure.line is none) }}
 {% endmacro %}
 
 
-{% macro hw_state_line(state, policy) %}
-    {{ return(state.name ~ ' (version ' ~ state.version ~ ': ' ~ hw_state_text(state, policy) ~ ')') }}
+{#- Runs a step with its settings; returns the line with which it failed, or none. -#}
+{% macro hw_failure_of_step(step) %}
+    {%- for name, value in step.settings.items() -%}
+        {%- do run_query('set `spark.databricks.delta.optimize.' ~ name ~ '` = ' ~ value) -%}
+    {%- endfor -%}
+    {%- set line = adapter.failure_of(step.sql) -%}
+    {%- for name in step.settings -%}{%- do run_query('reset `spark.databricks.delta.optimize.' ~ name ~ '`') -%}{%- endfor -%}
+    {{ return(line) }}
 {% endmacro %}
 
 
 {% macro hw_state_text(state, policy) %}
-    {%- set small = hw_small_files(state, hw_bytes_of(policy.small_file)) -%}
-    {{ return(state.files ~ ' files, ' ~ small.files ~ ' of them small, ' ~ hw_size(state.bytes) ~ ', ' ~ state.rows ~ ' rows, ' ~ state.deleted_rows ~ ' marked as deleted') }}
+    {%- set small = hw_small_files(state, policy.small_bytes) -%}
+    {%- set files = state.files ~ ' files, ' ~ small.files ~ ' of them small, ' ~ hw_size(state.bytes) -%}
+    {{ return(files ~ ', ' ~ state.rows ~ ' rows, ' ~ state.deleted_rows ~ ' marked as deleted') }}
 {% endmacro %}
 
 
-{#- A line of ops.table_state: what maintenance found, before and after. -#}
+{#- A row of ops.table_state: what maintenance found, before and after. -#}
 {% macro hw_record_state(state, policy) %}
-    {%- set small = hw_small_files(state, hw_bytes_of(policy.small_file)) -%}
     {%- set name = hw_quoted_name(hw_ops_schema() | trim, 'table_state') -%}
-    {%- do run_query('create table if not exists ' ~ name ~ " (at timestamp comment 'When the table was looked at, UTC.', table_name string, version bigint, files bigint, small_files bigint comment 'Smaller than the policy says.', "
-        ~ "bytes bigint, row_count bigint, deleted_rows bigint comment 'Only marked as deleted.', versions bigint comment 'Commits in the log.', files_added bigint comment 'Since the last OPTIMIZE.', optimized_at timestamp, "
-        ~ "vacuumed_before timestamp comment 'Files removed before are gone.', invocation_id string) using delta comment 'One row per table and look of maintenance.'") -%}
-    {%- set values = [] -%}
-    {%- for number in [state.version, state.files, small.files, state.bytes, state.rows, state.deleted_rows, state.versions, state.added] -%}{%- do values.append(number | string) -%}{%- endfor -%}
-    {%- for moment in [state.optimized_at, state.vacuumed_before] -%}{%- do values.append('null' if moment is none else 'timestamp_millis(' ~ moment ~ ')') -%}{%- endfor -%}
-    {%- do run_query('insert into ' ~ name ~ ' select current_timestamp(), ' ~ hw_literal(state.name) ~ ', ' ~ values | join(', ') ~ ', ' ~ hw_literal(invocation_id)) -%}
+    {%- do run_query(hw_create_table_state_sql(name)) -%}
+    {%- do run_query(hw_insert_table_state_sql(name, state, hw_small_files(state, policy.small_bytes))) -%}
 {% endmacro %}
+
+
+{% macro hw_create_table_state_sql(name) -%}
+    create table if not exists {{ name }} (
+        at timestamp comment 'When the table was looked at, UTC.',
+        table_name string,
+        version bigint,
+        files bigint,
+        small_files bigint comment 'Smaller than the policy says.',
+        bytes bigint,
+        row_count bigint,
+        deleted_rows bigint comment 'Only marked as deleted.',
+        versions bigint comment 'Commits in the log.',
+        files_added bigint comment 'Since the last OPTIMIZE.',
+        optimized_at timestamp,
+        vacuumed_before timestamp comment 'Files removed before are gone.',
+        invocation_id string
+    ) using delta comment 'One row per table and look of maintenance.'
+{%- endmacro %}
+
+
+{% macro hw_insert_table_state_sql(name, state, small) -%}
+    insert into {{ name }} select
+        current_timestamp(),
+        {{ hw_literal(state.name) }},
+        {{ state.version }},
+        {{ state.files }},
+        {{ small.files }},
+        {{ state.bytes }},
+        {{ state.rows }},
+        {{ state.deleted_rows }},
+        {{ state.versions }},
+        {{ state.added }},
+        {{ hw_moment_sql(state.optimized_at) }},
+        {{ hw_moment_sql(state.vacuumed_before) }},
+        {{ hw_literal(invocation_id) }}
+{%- endmacro %}
+
+
+{% macro hw_moment_sql(milliseconds) -%}
+    {% if milliseconds is none %}null{% else %}timestamp_millis({{ milliseconds }}){% endif %}
+{%- endmacro %}

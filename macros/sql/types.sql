@@ -14,28 +14,9 @@
 {% endmacro %}
 
 
-{#- A length of time such as `interval 1 week 2 days` in milliseconds; none for anything else, and for months, whose length differs. -#}
+{#- A length of time such as `6 hours` or `interval 1 week 2 days` in milliseconds; none for anything else. -#}
 {% macro hw_milliseconds_of(text) %}
-    {%- set units = {'week': 604800000, 'day': 86400000, 'hour': 3600000, 'minute': 60000, 'second': 1000, 'millisecond': 1,
-        'microsecond': 0.001,
-        'h': 3600000, 'm': 60000, 'ms': 1} -%}
-    {%- set parts = modules.re.fullmatch('(?i)\\s*(?:interval\\s+)?((?:\\d+(?:\\.\\d+)?\\s*(?:' ~ units | join('|') ~ ')s?\\s*)+)',
-        text | string) -%}
-    {%- if not parts -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set total = namespace(value=0) -%}
-    {%- for part in modules.re.finditer('(?i)(\\d+(?:\\.\\d+)?)\\s*([a-z]+?)s?(?![a-z])', parts.group(1)) -%}
-        {%- set total.value = total.value + (part.group(1) | float) * units[part.group(2) | lower] -%}
-    {%- endfor -%}
-    {{ return(total.value) }}
-{% endmacro %}
-
-
-{% macro hw_bytes_of(text) %}
-    {%- set found = modules.re.fullmatch('(?i)\\s*(\\d+(?:\\.\\d+)?)\\s*(b|kb|mb|gb)\\s*', text | string) -%}
-    {{ return(((found.group(1) | float) * {'b': 1, 'kb': 1024, 'mb': 1048576, 'gb': 1073741824}[found.group(2) | lower]) | int if found
-        else none) }}
+    {{ return(adapter.milliseconds_of(text)) }}
 {% endmacro %}
 
 

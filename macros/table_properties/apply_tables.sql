@@ -1,5 +1,5 @@
-{#- Brings tables to what the project declares; `dry_run` shows what plan_tables shows. What can only be had by rewriting a table (another partitioning) is
-    done where `rewrite` says so, in one commit that a restore undoes. -#}
+{#- Reconciles tables with what the project declares; `dry_run` shows what plan_tables shows. What takes rewriting a table (another
+    partitioning) is done where `rewrite` says so, in one commit that a restore undoes. -#}
 {% macro apply_tables(select=none, reason=none, rewrite=false, dry_run=true) %}
     {%- if not dry_run -%}{%- do hw_require_reason('apply_tables', reason) -%}{%- endif -%}
     {%- do check_tables() -%}
@@ -17,9 +17,7 @@
         {{ print('apply_tables: a dry run, nothing was changed; dry_run: false and a reason do it') }}
     {%- elif works -%}
         {%- set undo = [] -%}
-        {%- for name, table in works.items() -%}
-            {%- do undo.extend(hw_apply_to(name, table, reason, rewrite and table.changes | selectattr('rewrite') | list | length > 0)) -%}
-        {%- endfor -%}
+        {%- for name, table in works.items() -%}{%- do undo.extend(hw_apply_to(name, table, reason, rewrite)) -%}{%- endfor -%}
         {{ print('applied to ' ~ works | length ~ ' tables; undo:\n  ' ~ undo | join(';\n  ') ~ ';') }}
     {%- endif -%}
     {%- if left -%}
@@ -29,24 +27,30 @@
 
 
 {#- Returns the statements that undo it. -#}
-{% macro hw_apply_to(name, table, reason, rewritten) %}
+{% macro hw_apply_to(name, table, reason, rewrite) %}
+    {%- set rewritten = rewrite and table.changes | selectattr('rewrite') | list | length > 0 -%}
     {%- set version = hw_newest_commit(table.relation).version -%}
-    {%- set back = [hw_restore_sql(table.relation, version)] if rewritten else hw_drift_sql(table.relation, hw_drift_back(table.changes)) -%}
+    {%- set restore = [hw_restore_sql(table.relation, version)] -%}
+    {%- set undo = restore if rewritten else hw_drift_sql(table.relation, adapter.undo_of(table.changes)) -%}
     {%- set statements = ([hw_rewrite_sql(table)] if rewritten else []) + hw_drift_sql(table.relation, table.changes) -%}
-    {%- set operation = hw_begin_operation('apply_tables', name, reason, {'rewrite': rewritten}, version, table.detail, back | join('; ')) -%}
+    {%- set arguments = {'rewrite': rewritten} -%}
+    {%- set operation = hw_begin_operation('apply_tables', name, reason, arguments, version, table.detail, undo | join('; ')) -%}
     {%- for statement in statements -%}{%- do run_query(statement) -%}{%- endfor -%}
     {%- if rewritten -%}
-        {%- set back = [hw_undo_of(operation, table.relation)] -%}
-        {%- do operation.update({'undo': back[0]}) -%}
+        {%- set undo = [hw_undo_of(operation, table.relation)] -%}
+        {%- do operation.update({'undo': undo[0]}) -%}
     {%- endif -%}
     {%- do hw_finish_operation(operation, hw_newest_commit(table.relation).version) -%}
-    {{ return(back) }}
+    {{ return(undo) }}
 {% endmacro %}
 
 
 {#- The same rows under another partitioning or clustering, in one commit; every property is kept. -#}
 {% macro hw_rewrite_sql(table) %}
     {%- set kept = {} -%}
-    {%- for name, value in hw_as_mapping(table.detail['properties']).items() if not name.startswith('delta.constraints.') -%}{%- do kept.update({name: value}) -%}{%- endfor -%}
-    {{ return(hw_replace_table_sql(table.relation, table.declared, table.detail['description'], kept, table.relation, hw_constraints_kept(table.relation, table.detail))) }}
+    {%- for name, value in hw_as_mapping(table.detail['properties']).items() if not name.startswith('delta.constraints.') -%}
+        {%- do kept.update({name: value}) -%}
+    {%- endfor -%}
+    {%- set checks = hw_constraints_kept(table.relation, table.detail) -%}
+    {{ return(hw_replace_table_sql(table.relation, table.declared, table.detail['description'], kept, table.relation, checks)) }}
 {% endmacro %}

@@ -8,11 +8,11 @@ plugin calls this for each (scripts/dbt_headwaters.py), and a rule of the projec
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headwaters.declared.names import did_you_mean
 from headwaters.errors import UserError
 
 
@@ -28,8 +28,7 @@ def check_arguments(operation: str, declared: Mapping[str, str | None], given: A
         raise UserError(f"{operation}: --args is {shown(given)}: write a mapping, {{name: value}}.")
     for name, value in given.items():
         if name not in declared:
-            near = difflib.get_close_matches(str(name), declared, 1)
-            meant = f", did you mean '{near[0]}'?" if near else ""
+            meant = did_you_mean(name, declared)
             allowed = f" Arguments: {', '.join(declared)}." if declared else " It takes none."
             said = f"{operation}: there is no argument {shown(name)}{meant or '.'}{allowed}"
             raise UserError(f"{said} Nothing was changed.")

@@ -11,11 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from headwaters.declared.names import not_allowed
+from headwaters.declared.units import bytes_of, milliseconds_of
 from headwaters.errors import UserError
 
 # What each source says about where a record came from; Delta says nothing of a row as it is read.
@@ -72,28 +73,28 @@ _SCALARS = (
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal",
     "date", "timestamp", "timestamp_ntz", "binary", "variant",
 )  # fmt: skip
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: object) -> float:
-    """A length of time such as `500ms`, `30s`, `5m` or `1h`, in seconds; a number is seconds."""
+    """A length of time such as `30s` or `6 hours`, in seconds; a number is seconds."""
     if isinstance(text, int | float) and not isinstance(text, bool) and text >= 0:
         return float(text)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h)\s*", str(text))
-    if not match:
+    length = milliseconds_of(text)
+    if length is None:
         raise ValueError("is not a length of time: write 500ms, 30s, 5m or 1h")
-    return float(match[1]) * _UNITS[match[2]]
+    return length / 1000
 
 
 Duration = Annotated[float, BeforeValidator(seconds)]
 
 
 def _bytes(text: object) -> int:
-    """A size such as `512m` in bytes: Spark's file source understands nothing else."""
-    match = re.fullmatch(r"(\d+)([bkmg]?)", str(text).strip().lower())
-    if not match or not int(match[1]):
+    """A size such as `512m` in bytes, which is all that Spark's file source understands."""
+    bare = re.fullmatch(r"\s*\d+\s*", str(text))
+    size = int(bare[0]) if bare else bytes_of(text)
+    if not size:
         raise ValueError("is not a size: write a number of bytes, or 512k, 64m, 1g")
-    return int(match[1]) * int(1024 ** "bkmg".index(match[2] or "b"))
+    return size
 
 
 Size = Annotated[int, BeforeValidator(_bytes)]
@@ -535,10 +536,7 @@ def _data_type(where: str, column: Mapping[str, Any]) -> str:
 
 
 def _refuse(given: str, allowed: Iterable[str], what: str = "a key") -> str:
-    allowed = list(allowed)
-    near = get_close_matches(given, allowed, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else ""
-    return f"'{given}' is not {what} here{hint} (allowed: {', '.join(allowed)})"
+    return not_allowed(given, allowed, what)
 
 
 def _explain(error: ValidationError, model: type[BaseModel], root: str) -> str:

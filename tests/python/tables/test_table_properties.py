@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headwaters.declared.properties import KNOWN
 from tables.conftest import FILES, PROJECT, Orders
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,14 +109,11 @@ def test_properties_of_layer_and_model_add_up(folder: Path) -> None:
 
 
 def test_delta_knows_every_property_that_we_know(spark: Any, schema: str) -> None:
-    text = (ROOT / "macros/table_properties/known.sql").read_text()
-    kinds = dict(re.findall(r"'(delta\.[\w.]+)': '(\w+)',", text))
-    kinds |= dict(re.findall(r"'(delta\.[\w.]+)': \['([\w.]+)'", text))
     values = {"boolean": "false", "interval": "interval 2 days", "integer": "3", "columns": "id"}
     special = {"delta.minWriterVersion": "7", "delta.universalFormat.enabledFormats": ""}
     given = {
-        name: special.get(name, values.get(kind, kind))
-        for name, kind in kinds.items()
+        name: special.get(name, kind[0] if isinstance(kind, tuple) else values.get(kind, kind))
+        for name, kind in KNOWN.items()
         if kind != "server"
     }
     assert len(given) > 35

@@ -1,0 +1,75 @@
+"""What is wrong with the declarations of a project, before anything runs.
+
+The plugin asks while dbt parses (scripts/dbt_headwaters.py), and the macro `check_tables` before a
+run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headwaters.declared.expectations import expectation_problems
+from headwaters.declared.nodes import Node, place_of
+from headwaters.declared.policy import policy_problems
+from headwaters.declared.properties import property_problems
+from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+_TYPES = ("model", "seed", "snapshot", "source")
+_SHOWN = 10
+
+
+def node_problems(node: Node) -> Iterator[str]:
+    """What is wrong with what one node declares, each with its file and name."""
+    config, kind = node["config"], node["resource_type"]
+    if kind not in _TYPES:
+        return
+    checks = [property_problems, *([expectation_problems] * (kind != "source")), policy_problems]
+    for check in checks:
+        yield from (f"{place_of(node)}: {problem}" for problem in check(config))
+
+
+def manifest_problems(manifest: Manifest) -> list[str]:
+    """What is wrong with each node of a manifest; nothing in a project that is not ours."""
+    if not _is_ours(manifest):
+        return []
+    found: list[str] = []
+    for node in (*manifest.nodes.values(), *manifest.sources.values()):
+        if node.resource_type in _TYPES:
+            names = ("resource_type", "original_file_path", "name", "schema")
+            seen = {name: getattr(node, name) for name in names}
+            seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
+            # not the config itself: dbt warns of a `get` of what stands in its meta
+            seen["config"] = node.config.to_dict(omit_none=True)
+            found += node_problems(seen)
+    return some(found)
+
+
+def _is_ours(manifest: Manifest) -> bool:
+    """Whether a project has our adapter, or that of Spark and our macros."""
+    kind = manifest.metadata.adapter_type
+    if kind == "spark":
+        return any(macro.name == "hw_plan_run" for macro in manifest.macros.values())
+    return kind == "headwaters"
+
+
+def graph_problems(nodes: Mapping[str, Node], sources: Mapping[str, Node]) -> list[str]:
+    """What is wrong with each node of a project, and between them, by their ids."""
+    everything = {**sources, **nodes}
+    found = [problem for node in everything.values() for problem in node_problems(node)]
+    for source in sources.values():
+        found += stream_retention_problems(source)
+    for node in nodes.values():
+        if node["resource_type"] == "model":
+            found += feed_retention_problems(node, everything)
+    return some(found)
+
+
+def some(problems: Iterable[str]) -> list[str]:
+    """As many problems as somebody reads: one wrong property of a layer is one of each model."""
+    found = list(problems)
+    more = len(found) - _SHOWN
+    return found if more <= 0 else [*found[:_SHOWN], f"… and {more} more"]

@@ -1,0 +1,84 @@
+"""Expectations of a model: conditions that are evaluated on rows before they are written.
+
+See docs/models.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from headwaters.declared.nodes import Config, setting
+from headwaters.incremental.strategies import strategy_names, strategy_of
+
+
+def _text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
+
+
+class Expectation(BaseModel):
+    """A row meets it if the expression is true of it; `on_failure` says what happens if not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Text
+    expression: Text
+    on_failure: Literal["warn", "drop", "fail"] = "warn"
+
+
+def expectations_of(config: Config) -> list[Expectation]:
+    """The expectations of a node; ValidationError for what `expectation_problems` names."""
+    return [Expectation.model_validate(rule) for rule in setting(config, "expectations", [])]
+
+
+def expectation_problems(config: Config) -> Iterator[str]:
+    """What is wrong with the expectations of a node."""
+    rules = setting(config, "expectations", [])
+    if not isinstance(rules, list):
+        yield "expectations: write a list of {name, expression, on_failure}."
+        return
+    strategy, names = strategy_of(config), set()
+    for rule in rules:
+        try:
+            expectation = Expectation.model_validate(rule)
+        except ValidationError as error:
+            yield f"expectations: {_explain(rule, error)}"
+            continue
+        name = expectation.name
+        if name in names:
+            yield f"expectations: two are named {name}."
+        elif expectation.on_failure == "drop" and strategy and not strategy.may_drop_rows:
+            yield (
+                f"expectations: {name} drops rows, and a table of {strategy.name} is maintained "
+                "from all of them: filter in the SQL, or use warn or fail."
+            )
+        names.add(name)
+    if rules and not (config.get("materialized") == "incremental" and strategy):
+        *others, last = strategy_names()
+        is_one = f"materialized: {config.get('materialized')}"
+        if configured := config.get("incremental_strategy"):
+            is_one += f", incremental_strategy: {configured}"
+        yield (
+            f"expectations are evaluated on rows of incremental models with {', '.join(others)} or "
+            f"{last}, and of no others: this one is {is_one}. Use data tests here."
+        )
+
+
+def _explain(rule: Any, error: ValidationError) -> str:
+    """The first problem of a rule, as a line for a person."""
+    if not isinstance(rule, Mapping):
+        return f"'{rule}' is no mapping of name, expression and on_failure."
+    problem = error.errors()[0]
+    key = str(problem["loc"][0])
+    if problem["type"] == "extra_forbidden":
+        allowed = ", ".join(Expectation.model_fields)
+        return f"'{key}' of {rule.get('name')} is not a key here (allowed: {allowed})."
+    if key == "on_failure":
+        given = problem["input"]
+        return f"on_failure of {rule.get('name')} is '{given}': allowed are warn, drop and fail."
+    return f"one has no {key}."

@@ -1,0 +1,39 @@
+"""Names that people misspell: the nearest of those that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(given: object, names: Iterable[str], prefix: str = "") -> str | None:
+    """The name most like the given one, whatever its case; None where none is alike.
+
+    `prefix` is what all names begin with: it makes none of them more alike.
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        known.setdefault(name.lower().removeprefix(prefix), name)
+    found = get_close_matches(str(given).lower().removeprefix(prefix), known, n=1)
+    return known[found[0]] if found else None
+
+
+def did_you_mean(given: object, names: Iterable[str], prefix: str = "") -> str:
+    """`, did you mean 'x'?`, or nothing."""
+    near = nearest(given, names, prefix)
+    return f", did you mean '{near}'?" if near else ""
+
+
+def or_nearest(given: object, names: Iterable[str]) -> str:
+    """`, did you mean 'x'`, or all the names that there are; without a mark at its end."""
+    names = list(names)
+    near = nearest(given, names)
+    every = ", ".join(sorted(dict.fromkeys(names), key=str.lower))
+    return f", did you mean '{near}'" if near else f", there are {every}"
+
+
+def not_allowed(given: object, allowed: Iterable[str], what: str = "a key") -> str:
+    """`'formt' is not a key here, did you mean 'format'? (allowed: format, path)`."""
+    allowed = list(allowed)
+    hint = did_you_mean(given, allowed)
+    return f"'{given}' is not {what} here{hint} (allowed: {', '.join(allowed)})"

@@ -1,0 +1,36 @@
+"""What a node of dbt's manifest says, as a mapping: settings, names, places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Node = Mapping[str, Any]
+Config = Mapping[str, Any]
+
+
+def setting(config: Config, name: str, default: Any = None) -> Any:
+    """A setting of ours: from the config, or from its `meta`, where dbt keeps unknown ones."""
+    value = config.get(name)
+    return value if value is not None else (config.get("meta") or {}).get(name, default)
+
+
+def merged_setting(config: Config, name: str) -> dict[str, Any]:
+    """A setting that is a mapping: that of the config, and over it that of its `meta`."""
+    return {**(config.get(name) or {}), **((config.get("meta") or {}).get(name) or {})}
+
+
+def table_name(node: Node) -> str:
+    """The table of a node, with its schema."""
+    return f"{node['schema']}.{node.get('identifier') or node['alias']}"
+
+
+def place_of(node: Node) -> str:
+    """Where somebody finds what is wrong with a node: its file, and its name."""
+    name = table_name(node) if node["resource_type"] == "source" else node["name"]
+    return f"{node['original_file_path']}: {name}"
+
+
+def as_tuple(value: Any) -> tuple[str, ...]:
+    """One name or a list of them."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)

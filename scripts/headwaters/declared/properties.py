@@ -1,0 +1,205 @@
+"""Table properties: what Delta knows of them, what a node declares, and which values are the same.
+
+See docs/tables.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from headwaters.declared.names import did_you_mean
+from headwaters.declared.nodes import Config, merged_setting, setting
+from headwaters.declared.units import milliseconds_of
+
+Kind = Literal["boolean", "interval", "integer", "columns", "text", "feature", "server"]
+
+# The table properties that Delta 4.4 knows, each with what its values may be: a kind, a tuple of
+# those that are allowed, or `server` for what Delta sets by itself. A test holds it against Delta.
+KNOWN: dict[str, Kind | tuple[str, ...]] = {
+    "delta.appendOnly": "boolean",
+    "delta.autoOptimize": "boolean",
+    "delta.autoOptimize.autoCompact": "boolean",
+    "delta.autoOptimize.optimizeWrite": "boolean",
+    "delta.castIcebergTimeType": "boolean",
+    "delta.checkpoint.writeStatsAsJson": "boolean",
+    "delta.checkpoint.writeStatsAsStruct": "boolean",
+    "delta.checkpointInterval": "integer",
+    "delta.checkpointPolicy": ("classic", "v2"),
+    "delta.checkpointRetentionDuration": "interval",
+    "delta.columnMapping.maxColumnId": "server",
+    "delta.columnMapping.mode": ("none", "name", "id"),
+    "delta.compatibility.symlinkFormatManifest.enabled": "boolean",
+    "delta.dataSkippingNumIndexedCols": "integer",
+    "delta.dataSkippingStatsColumns": "columns",
+    "delta.dataSkippingStringPrefixLength": "integer",
+    "delta.deletedFileRetentionDuration": "interval",
+    "delta.dropFeatureTruncateHistory.retentionDuration": "interval",
+    "delta.enableChangeDataFeed": "boolean",
+    "delta.enableDeletionVectors": "boolean",
+    "delta.enableExpiredLogCleanup": "boolean",
+    "delta.enableFullRetentionRollback": "boolean",
+    "delta.enableIcebergCompatV1": "boolean",
+    "delta.enableIcebergCompatV2": "boolean",
+    "delta.enableIcebergCompatV3": "boolean",
+    "delta.enableInCommitTimestamps": "boolean",
+    "delta.enableMaterializePartitionColumnsFeature": "boolean",
+    "delta.enableRowTracking": "boolean",
+    "delta.enableTypeWidening": "boolean",
+    "delta.enableVariantShredding": "boolean",
+    "delta.ignoreProtocolDefaults": "boolean",
+    "delta.inCommitTimestampEnablementTimestamp": "server",
+    "delta.inCommitTimestampEnablementVersion": "server",
+    "delta.isolationLevel": ("Serializable",),
+    "delta.logRetentionDuration": "interval",
+    "delta.minReaderVersion": "integer",
+    "delta.minWriterVersion": "integer",
+    "delta.parquet.format.version": ("1.0.0", "2.12.0"),
+    "delta.randomPrefixLength": "integer",
+    "delta.randomizeFilePrefixes": "boolean",
+    "delta.requireCheckpointProtectionBeforeVersion": "server",
+    "delta.rowTrackingSuspended": "server",
+    "delta.sampleRetentionDuration": "interval",
+    "delta.setTransactionRetentionDuration": "interval",
+    "delta.universalFormat.enabledFormats": "text",
+    "delta.writePartitionColumnsToParquet": "boolean",
+}
+
+# The named sets. `interop`: what Trino, delta-rs, Polars, pyarrow and DuckDB all read.
+SETS: dict[str, dict[str, str]] = {
+    "interop": {
+        "delta.enableDeletionVectors": "false",
+        "delta.columnMapping.mode": "none",
+        "delta.enableTypeWidening": "false",
+        "delta.checkpointPolicy": "classic",
+    },
+}
+
+# The names of a table's declared properties and checks, so that it is known which are ours.
+DECLARED = "headwaters.declared"
+CONSTRAINT = "delta.constraints."
+FEATURE = "delta.feature."
+_PROTOCOL = ("delta.minReaderVersion", "delta.minWriterVersion")
+# What Delta reads as an interval: more strict than units, which people write elsewhere.
+_INTERVAL = re.compile(
+    r"\s*(interval\s+)?(\d+(\.\d+)?\s+(week|day|hour|minute|(milli|micro)?second)s?(\s+|$))+", re.I
+)
+_EXPECTED = {
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "columns": "a list of columns, separated by commas",
+    "feature": "supported",
+    "interval": "a length of time such as interval 30 days, in weeks, days, hours or less",
+}
+
+
+def declared_properties(config: Config) -> dict[str, str]:
+    """The declared properties as text.
+
+    dbt has merged those of layer, folder and model; a null takes away one of the layer. A
+    `property_set` comes last, since it is a promise to other engines.
+    """
+    merged = merged_setting(config, "tblproperties")
+    merged |= SETS.get(str(setting(config, "property_set")), {})
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in merged.items()
+        if value is not None
+    }
+
+
+def created_properties(config: Config) -> dict[str, str]:
+    """What a new table gets: the declared properties, and the list of their names."""
+    declared = declared_properties(config)
+    return {**declared, DECLARED: in_order(declared)}
+
+
+def in_order(names: Iterable[str]) -> str:
+    """Names as the property `headwaters.declared` has them."""
+    return ", ".join(sorted(names, key=str.lower))
+
+
+def is_same(name: str, one: object, other: object) -> bool:
+    """Whether two values of a property mean the same: `1 day` is `interval 24 hours`."""
+    if str(one) == str(other):
+        return True
+    kind = KNOWN.get(name, "text")
+    normal = normal_value(kind, one)
+    return normal is not None and normal == normal_value(kind, other)
+
+
+def normal_value(kind: Kind | tuple[str, ...], value: object) -> str | float | None:
+    """A value in its one form; None where it is no value of the kind."""
+    text = str(value).strip()
+    if isinstance(kind, tuple):
+        return next((allowed for allowed in kind if allowed.lower() == text.lower()), None)
+    if kind == "boolean":
+        return text.lower() if text.lower() in ("true", "false") else None
+    if kind == "integer":
+        return int(text) if re.fullmatch(r"-?\d+", text) else None
+    if kind == "interval":
+        return milliseconds_of(text) if _INTERVAL.fullmatch(text) else None
+    if kind == "columns":
+        return re.sub(r"\s*,\s*", ",", text).lower() if text else None
+    if kind == "feature":
+        return "supported" if text in ("supported", "enabled") else None
+    return text
+
+
+def protocol_upgrade(name: str, value: object) -> str | None:
+    """Why a property needs `allow_protocol_upgrade`, or None.
+
+    It changes the table's protocol in a way that cannot be undone, or that an engine of
+    docs/tables.md cannot read.
+    """
+    if name == "delta.columnMapping.mode" and value != "none":
+        return "with column mapping pyarrow reads NULLs, without an error"
+    if name == "delta.enableTypeWidening" and value == "true":
+        return "a widened column silently vanishes in Trino"
+    if name == "delta.checkpointPolicy" and value == "v2":
+        return "Polars cannot read a table with v2 checkpoints"
+    if name.startswith("delta.enableIcebergCompatV") and value == "true":
+        return "it brings column mapping, with which pyarrow reads NULLs, without an error"
+    if name in _PROTOCOL or name.startswith(FEATURE):
+        return "a table's protocol cannot be lowered again"
+    return None
+
+
+def property_problems(config: Config) -> Iterator[str]:
+    """What is wrong with the declared properties of a node."""
+    chosen = setting(config, "property_set")
+    if chosen and chosen not in SETS:
+        yield f"there is no property_set '{chosen}': there is {', '.join(SETS)}"
+    for name, value in declared_properties(config).items():
+        problem = _problem(name, value, bool(setting(config, "allow_protocol_upgrade")))
+        if problem:
+            yield f"tblproperties: {problem}"
+
+
+def _problem(name: str, value: str, may_upgrade: bool) -> str | None:
+    if name.startswith("headwaters."):
+        return f"'{name}' is not for people to set: headwaters keeps its own notes there."
+    if name.startswith(CONSTRAINT):
+        return f"'{name}' is not for people to set: declare a constraint of type check instead."
+    kind = KNOWN.get(name, "feature" if name.startswith(FEATURE) else None)
+    if kind is None:
+        if not name.lower().startswith("delta."):
+            return None
+        hint = did_you_mean(name, KNOWN, "delta.")
+        return f"there is no property '{name}'" + (
+            hint or ". docs.delta.io lists the table properties of Delta."
+        )
+    if kind == "server":
+        return f"'{name}' is set by Delta itself: leave it out."
+    normal = normal_value(kind, value)
+    if normal is None:
+        expected = f"one of {', '.join(kind)}" if isinstance(kind, tuple) else _EXPECTED[kind]
+        return f"'{name}' is '{value}', it must be {expected}."
+    reason = protocol_upgrade(name, normal)
+    if reason and not may_upgrade:
+        return (
+            f"'{name}' changes the table's protocol: {reason}. If that is meant, write "
+            "allow_protocol_upgrade: true in the config or its meta."
+        )
+    return None

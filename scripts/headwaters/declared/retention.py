@@ -1,0 +1,71 @@
+"""What has to hold between nodes: a table retains its changes until those who read them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeGuard
+
+from headwaters.declared.nodes import Node, setting, table_name
+from headwaters.declared.properties import declared_properties
+from headwaters.declared.units import milliseconds_of
+from headwaters.incremental.strategies import strategy_of
+
+# What Delta retains where a table does not say.
+_DEFAULTS = {
+    "delta.deletedFileRetentionDuration": "interval 1 week",
+    "delta.logRetentionDuration": "interval 30 days",
+}
+_TRANSACTIONS = "delta.setTransactionRetentionDuration"
+
+
+def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[str]:
+    """A model that runs every N days needs the changes of N days, from each input it follows.
+
+    `nodes`: all that it may depend on, by their ids.
+    """
+    given = setting(node["config"], "runs_every")
+    if not given:
+        return
+    every = milliseconds_of(given)
+    if every is None:
+        yield (
+            f"{node['original_file_path']}: runs_every is '{given}': write a length of time, such "
+            "as 1 day or 6 hours."
+        )
+        return
+    if strategy_of(node["config"]) is None:
+        return
+    inputs = (nodes[name] for name in node["depends_on"]["nodes"] if name in nodes)
+    for table in inputs:
+        declared = declared_properties(table["config"])
+        for name, default in _DEFAULTS.items():
+            retained = declared.get(name, default)
+            if _is_shorter(retained, every):
+                yield (
+                    f"{table_name(node)} runs every {given} and follows the changes of "
+                    f"{table_name(table)}, which keeps them for {retained} only ({name}): what "
+                    "changed in between would be lost. Retain them longer, or run more often."
+                )
+
+
+def stream_retention_problems(source: Node) -> Iterator[str]:
+    """A stream knows its batches by the transactions that a table retains: between two triggers."""
+    config = source["config"]
+    trigger = (setting(config, "stream") or {}).get("trigger")
+    retained = declared_properties(config).get(_TRANSACTIONS)
+    every = trigger * 1000 if _is_number(trigger) else milliseconds_of(trigger)
+    if retained and every and _is_shorter(retained, every):
+        yield (
+            f"the stream {source['name']} writes every {trigger} to {table_name(source)}, which "
+            f"retains its batches for {retained} only ({_TRANSACTIONS}): a batch could be written "
+            "twice. Retain them longer, or leave the property out."
+        )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_shorter(retained: str, every: float) -> bool:
+    length = milliseconds_of(retained)
+    return length is not None and length < every
