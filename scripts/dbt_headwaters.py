@@ -50,6 +50,7 @@ from headwaters.declared import (
     names,
     policy,
     properties,
+    streams,
     units,
 )
 from headwaters.erasing import Erasure, read_value
@@ -114,6 +115,7 @@ class Headwaters(dbtPlugin):
             with_relations=staticmethod(sql_text.with_relations),
         )
         _offer(
+            stream_tables=staticmethod(_stream_tables),
             milliseconds_of=staticmethod(units.milliseconds_of),
             or_nearest=staticmethod(names.or_nearest),
             declared_properties=staticmethod(properties.declared_properties),
@@ -145,7 +147,7 @@ class Headwaters(dbtPlugin):
         """Refuse what nodes declare wrongly; called by each command that writes the manifest."""
         problems = checks.manifest_problems(manifest)
         if problems:
-            raise CompilationError("\n".join(problems))
+            raise CompilationError("[HW_DECLARATION] " + "\n".join(problems))
         return {}
 
     # the mark of `dbt_hook`, which would put the method's name before the text of the error
@@ -308,6 +310,13 @@ def _lost_feed(adapter: SparkAdapter, feed: str) -> str | None:
 
 def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
     return grouping_of((column.name, column.dtype) for column in columns)
+
+
+def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
+    try:
+        return streams.stream_tables(node)
+    except UserError as error:
+        raise CompilationError(str(error)) from None
 
 
 def _texts_of(columns: Sequence[Column]) -> list[str]:

@@ -38,7 +38,7 @@
     {%- endfor -%}
     {%- for item in wanted if item not in hit -%}
         {%- set hint = hw_or_nearest(item, known) -%}
-        {{ exceptions.raise_compiler_error("select: there is no table, model, source or schema '" ~ item ~ "'" ~ hint) }}
+        {{ hw_raise('NO_SUCH_TABLE', "select: there is no table, model, source or schema '" ~ item ~ "'" ~ hint) }}
     {%- endfor -%}
     {%- set sorted = {} -%}
     {%- for name in found | sort -%}{%- do sorted.update({name: found[name]}) -%}{%- endfor -%}

@@ -163,7 +163,7 @@ def replay(
         bool, typer.Option("--apply", help="Move the records; without it they are only counted.")
     ] = False,
 ) -> None:
-    """Move what a mended contract now accepts from quarantine to bronze."""
+    """Move what a corrected contract now accepts from quarantine to bronze."""
     from headwaters.ingestion.replay import replay as run
 
     project, contracts = _contracts(select, exclude)

@@ -1,10 +1,10 @@
 """dbt's connection to Spark for `method: session`, in place of dbt-spark's, which
 
-- builds its session anew for every statement, which costs a dozen calls each time and, on Spark
+- builds its session again for every statement, which costs a dozen calls each time and, on Spark
   Connect, a warning;
 - lets a second process run into the embedded metastore, and prints what Java then says;
 - passes on whole Java stack traces;
-- goes on with its statements after Ctrl-C, for which dbt then prints a stack trace of its own.
+- continues with its statements after Ctrl-C, for which dbt then prints a stack trace of its own.
 
 It can go when dbt-spark does these. See docs/decisions/0003-one-line-errors.md.
 

@@ -247,8 +247,8 @@ def unescaped(text: str) -> str:
 def fragment(value: str) -> str:
     """The longest part of a value that every encoding leaves as it is, or writes with `\\u`.
 
-    A text without it, without `\\u` and without zero bytes cannot hold the value: what is asked of
-    SQL before anything is decoded here. Empty where the value has no such part.
+    A text without it, without `\\u` and without zero bytes cannot hold the value: what SQL
+    searches for before anything is decoded here. Empty where the value has no such part.
     """
     parts = re.findall(r"""[^\x00-\x1f"'/\\\x7f-\U0010ffff]+""", value)
     return max(parts, key=len, default="")

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def identifier(name: str) -> str:
+    """A name of a column or a table."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def literal(text: str) -> str:
     """A text as a literal, as the macro `string_literal` writes it.
 

@@ -733,7 +733,7 @@ def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_shor
     assert checkpoint.contract() is None
     (checkpoint.path / "offsets").mkdir()
     (checkpoint.path / "offsets" / "0").touch()
-    with pytest.raises(WorkError, match="orders: a batch was cut short, and this release of"):
+    with pytest.raises(WorkError, match="orders: a batch was interrupted, and this release of"):
         checkpoint.contract()
 
 
@@ -858,7 +858,7 @@ def test_duplicates_that_can_no_longer_be_found_again_are_an_error(
     monkeypatch.setattr(writer, "commit_of", lambda *_: None)
     monkeypatch.setattr(Table, "version", 5)
     bronze = Table(cast(SparkSession, None), stream.bronze)
-    with pytest.raises(WorkError, match="batch 3 was cut short so long ago that the log of bronze"):
+    with pytest.raises(WorkError, match="batch 3 was interrupted so long ago that the log of"):
         Writer(stream, contract, Stopping())._bronze_before(bronze, 3, done=True)
 
 

@@ -418,7 +418,7 @@ def test_records_that_expired_before_they_were_read_are_an_error_unless_declared
     (line,) = ingester.run(declared, code=1)
     assert line.startswith(
         "orders  failed: records were deleted from the topic (by its retention, or with the topic) "
-        "before they were read; with `data_loss: skip` the stream goes on after them. "
+        "before they were read; with `data_loss: skip` the stream continues after them. "
     )
     assert len(ingester.rows("orders", "id")) == 9
     declared["config"]["meta"]["stream"]["data_loss"] = "skip"
@@ -501,7 +501,7 @@ def lose_checkpoint(ingester: Ingester, declared: Node) -> None:
     (line,) = ingester.run(declared, code=1)
     assert line.startswith(
         f"orders  failed: bronze.orders has data, but its checkpoint {checkpoint} is missing. Put "
-        "it back, or say where to go on: headwaters ingest --select orders --from table (after "
+        "it back, or say where to resume: headwaters ingest --select orders --from table (after "
     )
 
 

@@ -25,6 +25,8 @@ ROOTS = [
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "data",
+    "macros",
+    "scripts",
     "dbt_project.yml",
     "docs",
     "models",

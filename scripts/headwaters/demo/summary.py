@@ -43,7 +43,7 @@ def lines(project: Project, before: dict[str, int]) -> list[Line]:
 
 
 def summary(project: Project, console: Console | None = None) -> None:
-    """Print the tables, and remember their rows for the next summary."""
+    """Print the tables, and record their rows for the next summary."""
     console = console or Console()
     record = project.lake / "summary.json"
     found = lines(project, _before(record))

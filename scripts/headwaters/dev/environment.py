@@ -60,8 +60,8 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         _link(root / "conf" / "spark", pyspark / "conf")
     except OSError as error:
         raise WorkError(
-            f"set-up failed at {error.filename or root}: {error.strerror}; it goes on from here "
-            "when that is mended"
+            f"set-up failed at {error.filename or root}: {error.strerror}; it resumes from here "
+            "when that is fixed"
         ) from error
     return worked
 
@@ -190,7 +190,7 @@ def main() -> int:
         print(f"headwaters: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("headwaters: stopped; the next set-up goes on from here", file=sys.stderr)
+        print("headwaters: stopped; the next set-up resumes from here", file=sys.stderr)
         return 130
     return 0
 

@@ -49,7 +49,7 @@ class Csv(FileFormat):
         return [reader.csv(list(paths), schema=_read_schema(self.contract))]
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """Rows, of which Spark keeps the text where it does not fit: else it is written anew."""
+        """Rows, of which Spark keeps the text where it does not fit: else it is written again."""
         contract = self.contract
         names = [column.name for column in contract.read_columns]
         there = {name: F.col(f"`{name}`") for name in names}

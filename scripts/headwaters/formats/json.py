@@ -133,7 +133,7 @@ def _strict_kinds(contract: Contract) -> list[str]:
 
 
 def _suspicious(contract: Contract, text: Column) -> Column:
-    """Whether a JSON record may hold a text that is no value of its type: asked of every record."""
+    """Whether a JSON record may hold a text that is no value of its type; runs on every record."""
     columns = [(column.name, column.data_type) for column in contract.read_columns]
     patterns = texts.in_json(columns, _strict_kinds(contract))
     return F.lit(True) if patterns is None else _any_of(text, patterns)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from headwaters.sql import identifier
+
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 BOUNDED = (*INTEGERS, "decimal", "string", "date", "timestamp", "timestamp_ntz")
 
@@ -99,7 +101,7 @@ def within_bounds(
     for bound in bounds:
         if bound.type.split("(")[0] not in BOUNDED:
             continue
-        column = (f"{alias}." if alias else "") + quote(
+        column = (f"{alias}." if alias else "") + identifier(
             (names or {}).get(bound.column, bound.column)
         )
         within = " and ".join(_within(bound, column, is_parsed_again))
@@ -162,11 +164,6 @@ def has_keys(key: Bound, distinct: int, values: str | None) -> str | None:
     if distinct <= 1000 and values is not None and (is_integer or key.type == "string"):
         return within_bounds([replace(key, values=tuple(json.loads(values)))])
     return None
-
-
-def quote(name: str) -> str:
-    """A column's name as SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str, type_: str) -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headwaters.sql import identifier
+
 # Without them a timestamp beside a variant would lose its microseconds, and a null its name.
 _EXACT = (
     "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
@@ -33,7 +35,7 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
     selected: list[str] = []
     keys: list[str] = []
     for name, dtype in known:
-        quoted = f"`{name.replace('`', '``')}`"
+        quoted = identifier(name)
         if not _has_variant(dtype):
             selected.append(quoted)
             keys.append(quoted)

@@ -32,7 +32,7 @@ Offsets = dict[str, dict[int, int]]  # topic → partition → offset
 
 @dataclass(frozen=True)
 class Pending:
-    """What a stream has not yet taken, and whether a batch was cut short."""
+    """What a stream has not yet taken, and whether a batch was interrupted."""
 
     number: int
     unit: str  # files or records
@@ -86,7 +86,7 @@ class Checkpoint:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a batch was planned and cut short: it will be run again, with the same input."""
+        """Whether a batch was planned and interrupted: it is run again, with the same input."""
         return self.planned > self.committed
 
     def seen(self, until: int | None = None) -> set[str]:
@@ -201,7 +201,7 @@ class Checkpoint:
     def contract(self) -> Contract | None:
         """The contract that the last planned batch was begun with.
 
-        Raises WorkError where a batch was cut short and another release wrote its contract.
+        Raises WorkError where a batch was interrupted and another release wrote its contract.
         """
         file = self.path / "contract.json"
         try:
@@ -212,7 +212,7 @@ class Checkpoint:
             if not self.unfinished:
                 return None  # no batch is left that needs it
             raise WorkError(
-                f"{self.path.name}: a batch was cut short, and this release of headwaters cannot "
+                f"{self.path.name}: a batch was interrupted, and this release of headwaters cannot "
                 f"read the contract that it was begun with ({file}): run headwaters ingest once "
                 "with the release that wrote it"
             ) from None
@@ -224,7 +224,7 @@ class Checkpoint:
         return file.read_text().strip() if file.exists() else None
 
     def keep_error(self, error: str | None) -> None:
-        """Remember why the stream failed, or that it did not."""
+        """Record why the stream failed, or that it did not."""
         file = self.path / "error.txt"
         if error is None:
             file.unlink(missing_ok=True)

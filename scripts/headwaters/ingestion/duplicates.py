@@ -27,10 +27,10 @@ def mark_repeated(
 ) -> DataFrame:
     """A parsed batch in which good records that repeat a key are marked `duplicate`.
 
-    The watermark is `newest` (microseconds) less the declared time. A record older than it is
-    `late`, since nobody knows any more whether its key came before; of the others only the first of
-    a key is good, over the batch and the rows of `bronze` that are not older. Without `newest`
-    there is no watermark.
+    The watermark of event time is `newest` (microseconds) less the declared time. A record that is
+    older is `late`, since nobody knows any more whether its key came before; of the others only
+    the first of a key is good, over the batch and the rows of `bronze` that are not older. Without
+    `newest` there is no watermark of event time.
     """
     wanted = contract.stream.deduplicate
     assert wanted

@@ -30,7 +30,7 @@ def prepare(spark: SparkSession, stream: Stream) -> None:
     source.keep_identity()
     if stream.begin:
         _decide(spark, source, stream.begin)
-        stream.begin = None  # a stream that is started again goes on with what was decided
+        stream.begin = None  # a stream that is started again resumes with what was decided
     _see_checkpoint(stream, bronze, quarantine)
     latest = contract.stream.start == "latest" and source.keeps_latest
     if latest and stream.checkpoint.planned < 0 and not stream.checkpoint.begun():
@@ -39,7 +39,7 @@ def prepare(spark: SparkSession, stream: Stream) -> None:
 
 
 def _decide(spark: SparkSession, source: Source, begin: From) -> None:
-    """Write down where the first batch of a new checkpoint begins, so that it holds after a crash.
+    """Write down where the first batch of a new checkpoint begins, valid after a crash as well.
 
     `table` reads again from the last batch of bronze, whose part of quarantine may be missing, and
     leaves out what the two tables hold.
@@ -53,7 +53,7 @@ def _see_same_source(stream: Stream) -> None:
         raise WorkError(
             f"bronze.{contract.table} has been read from {before.stream.source} so far, and "
             f"{contract.file} now says {contract.stream.source}: use a lake of its own "
-            f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start anew"
+            f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start again"
         )
 
 
@@ -64,7 +64,7 @@ def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
     if new and (bronze.batches or any(table.size.files for table in (bronze, quarantine))):
         raise WorkError(
             f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
-            f"missing. Put it back, or say where to go on: headwaters ingest --select "
+            f"missing. Put it back, or say where to resume: headwaters ingest --select "
             f"{contract.name} --from table (after what bronze and quarantine hold), --from latest "
             "(with what comes from now on) or --from earliest (everything again, also what is in "
             "the table)"
@@ -81,7 +81,7 @@ def see_same_batches(
     """
     checkpoint, table = stream.checkpoint, f"bronze.{stream.contract.table}"
     remedy = (
-        f"remove {checkpoint.path} and say where to go on: headwaters ingest --select "
+        f"remove {checkpoint.path} and say where to resume: headwaters ingest --select "
         f"{stream.contract.name} --from table (after what bronze and quarantine hold)"
     )
     written = bronze.get(checkpoint.app_id, -1)

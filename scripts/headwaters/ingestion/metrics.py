@@ -33,7 +33,7 @@ class StreamMetrics(Collector):
         failed = _gauge("failed", "1 while a stream is down after a failure.")
         for stream in self.streams:
             name = stream.contract.name
-            found = stream.bad.copy()  # the stream's own thread goes on counting
+            found = stream.bad.copy()  # the stream's own thread continues to count
             records.add_metric([name], stream.rows + found.total())
             rows.add_metric([name], stream.rows)
             for reason, count in found.items():

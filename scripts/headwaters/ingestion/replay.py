@@ -1,7 +1,7 @@
-"""`headwaters replay`: what a mended contract now accepts moves from quarantine to bronze, once.
+"""`headwaters replay`: what a corrected contract now accepts moves from quarantine to bronze, once.
 
 Two commits, to bronze and then to quarantine, with a note in the checkpoint around them: it names
-the version of quarantine that is replayed and the contract. A replay that was cut short is done
+the version of quarantine that is replayed and the contract. A replay that was interrupted is done
 again from that note; bronze knows the version by `txnAppId` and `txnVersion`, and takes it once.
 """
 
@@ -49,7 +49,7 @@ def replay(
 ) -> dict[str, Replayed | WorkError]:
     """Replay the quarantine of each stream, by name, or say why not; `dry_run` only counts.
 
-    A stream cannot be replayed while it is ingested, nor when a batch of it was cut short.
+    A stream cannot be replayed while it is ingested, nor when a batch of it was interrupted.
     """
     given = spark
     spark = given or start_spark(project)
@@ -71,7 +71,7 @@ def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed 
 
 def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     if stream.checkpoint.unfinished:
-        raise WorkError("a batch was cut short: run headwaters ingest first")
+        raise WorkError("a batch was interrupted: run headwaters ingest first")
     if not exists(stream.quarantine):
         return Replayed(0, Counter())
     note = stream.checkpoint.path / "replay.json"

@@ -91,7 +91,7 @@ def run(
     if begin and not any(stream.begin for stream in streams):
         raise UserError(
             f"--from {begin} is for a stream without a checkpoint, and each of these has one: they "
-            "go on from there"
+            "resume from there"
         )
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
         busy = [stream for stream in streams if _has_work(stream, held)]
@@ -227,7 +227,7 @@ def _finish_cut_short(spark: SparkSession, stream: Stream, stopping: Stopping) -
     """Run a batch of which bronze has its part with the contract that it was begun with.
 
     Split by another contract, a record could end up in both tables, or in neither. How the source
-    is reached may be mended meanwhile.
+    is reached may be fixed meanwhile.
     """
     checkpoint, before = stream.checkpoint, stream.checkpoint.contract()
     if not checkpoint.unfinished or before is None or before == stream.contract:
@@ -256,7 +256,7 @@ def _start(
         .option("checkpointLocation", str(stream.checkpoint.path))
         .foreachBatch(writer.write)
     )
-    # `once` runs a batch that was cut short and no other
+    # `once` runs a batch that was interrupted and no other
     if finish:
         return query.trigger(once=True).start()
     if not stream.endless:

@@ -41,7 +41,7 @@ def status(project: Project, contract: Contract) -> Status:
         refresh_backlog(stream)
         behind = "unknown" if stream.pending is None else str(stream.pending)
         if stream.checkpoint.unfinished:
-            behind += ", a batch cut short"
+            behind += ", an interrupted batch"
         position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
         error = stream.checkpoint.error
     except (UserError, WorkError) as problem:

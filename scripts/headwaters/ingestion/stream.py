@@ -81,7 +81,7 @@ class Stream:
         return tables and same and self.pending is not None and self.pending.nothing
 
     def recovered(self) -> None:
-        """Forget why a stream failed: it runs again, though it may have nothing to read."""
+        """Clear why a stream failed: it runs again, though it may have nothing to read."""
         self.failures, self.error = 0, None
         self.keep_error()
 

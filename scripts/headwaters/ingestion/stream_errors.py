@@ -19,7 +19,7 @@ def one_line(stream: Stream, error: BaseException) -> str:
     if "KAFKA_DATA_LOSS" in found or "failOnDataLoss" in said:
         text = (
             "records were deleted from the topic (by its retention, or with the topic) before they "
-            "were read; with `data_loss: skip` the stream goes on after them. " + text
+            "were read; with `data_loss: skip` the stream continues after them. " + text
         )
     if found & {"DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"}:
         text = (

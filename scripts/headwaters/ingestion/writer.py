@@ -191,7 +191,7 @@ class Writer:
             written = commit_of(bronze.path, self.stream.checkpoint.app_id, number)
             if written is None:
                 raise WorkError(
-                    f"batch {number} was cut short so long ago that the log of bronze."
+                    f"batch {number} was interrupted so long ago that the log of bronze."
                     f"{self.contract.table} no longer says what came before it, and its duplicates "
                     f"cannot be found again: remove {self.stream.checkpoint.path} and run "
                     f"headwaters ingest --select {self.contract.name} --from table"

@@ -1,0 +1,39 @@
+"""The tables of a streamed source, as its contract declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwaters.contract import parse_contract
+from headwaters.sql import identifier
+
+
+@dataclass(frozen=True)
+class StreamTable:
+    """A table that ingestion writes: `columns` as SQL (name and type), and table properties."""
+
+    name: str
+    columns: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:
+    """The bronze table and the quarantine of a source node of dbt's manifest.
+
+    Raises UserError that names file, table and key where the contract is not one.
+    """
+    contract = parse_contract(node)
+    return [
+        StreamTable(
+            contract.table,
+            tuple(f"{identifier(name)} {type_}" for name, type_ in contract.bronze_columns()),
+            contract.bronze_properties(),
+        ),
+        StreamTable(
+            f"{contract.table}_quarantine",
+            tuple(f"{identifier(name)} {type_}" for name, type_ in contract.quarantine_columns()),
+            contract.quarantine_properties(),
+        ),
+    ]
