@@ -6,7 +6,7 @@ SHELL := bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-SQL := models macros tests
+SQL := models macros project_macros tests
 CODE := scripts tests benchmarks
 export PYTHONDONTWRITEBYTECODE ?= 1
 

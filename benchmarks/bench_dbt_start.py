@@ -38,7 +38,7 @@ def run(bench: Bench) -> None:
 
 def _project(folder: Path) -> Path:
     (folder / "models" / "silver").mkdir(parents=True)
-    (folder / "macros").symlink_to(ROOT / "macros")
+    (folder / "project_macros").symlink_to(ROOT / "project_macros")
     (folder / "profiles").symlink_to(ROOT / "profiles")
     shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
     for name in ("a", "b", "c", "d"):

@@ -194,7 +194,7 @@ def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
 def dbt_project(folder: Path, files: dict[str, str]) -> list[str]:
     """Make a dbt project with this project's macros and the files given; dbt's options for it."""
     folder.mkdir(parents=True)
-    (folder / "macros").symlink_to(ROOT / "macros")
+    (folder / "project_macros").symlink_to(ROOT / "project_macros")
     shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
     for name, text in files.items():
         path = folder / name

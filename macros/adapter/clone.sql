@@ -2,12 +2,12 @@
     versions of its inputs among them, so that an incremental run continues from there; changes to the one are never seen
     in the other. What it was cloned from is a property too: VACUUM of the source has to leave its files, and a clone's
     log does not retain. -#}
-{% macro spark__can_clone_table() %}
+{% macro headwaters__can_clone_table() %}
     {{ return(true) }}
 {% endmacro %}
 
 
-{% macro spark__create_or_replace_clone(this_relation, defer_relation) %}
+{% macro headwaters__create_or_replace_clone(this_relation, defer_relation) %}
     {%- set existing = adapter.get_relation(none, this_relation.schema, this_relation.identifier) -%}
     {%- if existing is not none and existing.is_delta -%}
         {#- Delta replaces only an empty table by a clone. Without applied versions it is rebuilt, should the clone fail. -#}

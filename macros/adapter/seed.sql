@@ -7,7 +7,7 @@
     - An empty field and the word null are NULL, as in every dbt seed.
     - A table that holds the file's content already keeps it, unless somebody wrote to it since; its properties are
       reconciled with the declaration. -#}
-{% materialization seed, adapter='spark' %}
+{% materialization seed, adapter='headwaters' %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
     {%- do hw_check_seed(old_relation) -%}

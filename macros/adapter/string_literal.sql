@@ -1,4 +1,4 @@
 {#- dbt's own literals, in its unit tests for one. -#}
-{% macro spark__string_literal(value) %}
+{% macro headwaters__string_literal(value) %}
     {{- return(hw_literal(value)) -}}
 {% endmacro %}

@@ -1,12 +1,12 @@
 {#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
-{% macro spark__tblproperties_clause() %}
+{% macro headwaters__tblproperties_clause() %}
     {%- if hw_declared_properties(model.config) -%}
         tblproperties ({{ hw_assignments(hw_created_properties(model.config)) }})
     {%- endif -%}
 {% endmacro %}
 
 
-{% macro spark__comment_clause() %}
+{% macro headwaters__comment_clause() %}
     {%- if config.persist_relation_docs() and model.description -%}
         comment {{ hw_literal(model.description) }}
     {%- endif -%}
@@ -14,7 +14,7 @@
 
 
 {#- dbt-spark does not quote the columns; those that a project has quoted itself stay as they are. -#}
-{% macro spark__partition_cols(label, required=false) %}
+{% macro headwaters__partition_cols(label, required=false) %}
     {%- set columns = [] -%}
     {%- for column in hw_as_list(config.get('partition_by')) -%}
         {%- do columns.append(column if column.startswith('`') else hw_quote(column)) -%}
@@ -26,7 +26,7 @@
 
 
 {#- `cluster_by` is Delta's liquid clustering; dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which Delta does not have. -#}
-{% macro spark__clustered_cols(label, required=false) %}
+{% macro headwaters__clustered_cols(label, required=false) %}
     {%- if config.get('cluster_by') %}
 cluster by ({{ hw_quoted(config.get('cluster_by')) | join(', ') }})
     {%- endif -%}

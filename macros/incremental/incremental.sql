@@ -1,6 +1,6 @@
 {#- Replaces dbt-spark's incremental materialization. The strategies that follow an input's change data feed are run here, in the
     order of docs/flow/incremental.md; the others are dbt-spark's, corrected, in stock_strategies.sql. -#}
-{% materialization incremental, adapter='spark', supported_languages=['sql', 'python'] %}
+{% materialization incremental, adapter='headwaters', supported_languages=['sql', 'python'] %}
     {%- if not adapter.strategy_of(model.config) -%}
         {{ return(hw_run_stock_strategy(config.get('incremental_strategy') or 'append')) }}
     {%- endif -%}

@@ -1,8 +1,8 @@
 """The arguments of `dbt run-operation`, checked against what the operation's YAML declares.
 
 dbt passes on whatever YAML gives: `dry_run: 0` would run, `allow_all: 'false'` would permit. Every
-operation of the project is checked before it begins, one that is written tomorrow as well: the
-plugin calls this for each (scripts/dbt_headwaters.py), and a rule of the project demands the types.
+operation is checked before it begins, one that is written tomorrow as well: the adapter calls this
+for each (dbt/adapters/headwaters/impl.py), and a rule of the project demands the types.
 """
 
 from __future__ import annotations

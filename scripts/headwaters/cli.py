@@ -75,6 +75,16 @@ def _app() -> None:
     """Streams into bronze, and the commands around the dbt project."""
 
 
+@app.command()
+def jars() -> None:
+    """Fetch the jars that Spark needs into the installed pyspark, from their lock."""
+    from headwaters.jars import find_java, install, installed_pyspark
+
+    pyspark = installed_pyspark()
+    if not install(pyspark, find_java(), pyspark, typer.echo):
+        typer.echo("nothing to do: the jars are those of the lock")
+
+
 Select = Annotated[
     list[str] | None, typer.Option("--select", "-s", help="Streams, in dbt's selection syntax.")
 ]

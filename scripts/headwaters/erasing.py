@@ -36,7 +36,6 @@ from headwaters.erasure import (
 )
 from headwaters.errors import UserError
 from headwaters.ingestion.checkpoint import Checkpoint
-from headwaters.project import Project
 
 REMEDY = (
     "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "
@@ -116,12 +115,18 @@ class Erasure:
     """One subject in one session of Spark."""
 
     def __init__(
-        self, spark: Any, kind: str, value: str, columns: Sequence[str], artifacts: Sequence[Path]
+        self,
+        spark: Any,
+        kind: str,
+        value: str,
+        columns: Sequence[str],
+        artifacts: Sequence[Path],
+        lake: Path,
     ) -> None:
         """`columns`: all that hold this kind; `artifacts`: where dbt writes files."""
         self.kind, self.columns, self._artifacts = kind, list(columns), list(artifacts)
         self._spark, self._value = spark, value
-        self._lake = Project.find().lake
+        self._lake = lake
         rows = [(value, fragment(value).encode())]
         view = spark.createDataFrame(rows, "_headwaters_value string, _headwaters_fragment binary")
         view.createOrReplaceTempView("headwaters_erased")

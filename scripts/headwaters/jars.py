@@ -1,6 +1,11 @@
 """The jars that Spark needs beside its own, and the Java that it runs on.
 
-Set-up uses this before anything is installed, so it imports nothing but the standard library.
+jars.xml names each jar with its version and nothing transitive, jars.sha256 has their hashes: both
+belong to the package. They are fetched into the pyspark that is installed (`headwaters jars`, or
+the set-up of a checkout): `spark.jars.packages` would resolve dozens at each start, and put older
+copies of Spark's own libraries on the class path.
+
+The set-up runs this before anything is installed, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +31,10 @@ INSTALL_JAVA = (
     "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
 )
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+# Where jars.xml and jars.sha256 are.
+LOCKS = Path(__file__).resolve().parent
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -64,18 +73,73 @@ def find_java() -> Java:
     return java
 
 
+def installed_pyspark() -> Path:
+    """The folder of the pyspark that this Python imports, without importing it.
+
+    Raises UserError when there is none.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError("this Python has no pyspark: install headwaters with pip into its place")
+    return Path(spec.submodule_search_locations[0])
+
+
 def spark_java() -> Java:
     """The Java that Spark will start, on a class path of jars that are those of the lock.
 
     Raises UserError for what the user must provide or repair.
     """
     java = find_java()
-    spec = importlib.util.find_spec("pyspark")
-    assert spec and spec.submodule_search_locations
-    jars = Path(spec.submodule_search_locations[0]) / "jars"
-    if problem := changed_jar(jars, read_hashes(CONF / "jars.sha256")):
-        raise UserError(f"{problem} is not the one of conf/jars.sha256: `make setup` fetches it")
+    if problem := changed_jar(installed_pyspark() / "jars", read_hashes(LOCKS / "jars.sha256")):
+        raise UserError(f"{problem} is not the one of jars.sha256: `headwaters jars` fetches it")
     return java
+
+
+def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS) -> bool:
+    """Fetch the locked jars into a pyspark; True if there was anything to fetch.
+
+    `work` is a folder on the same disk, for what is under way; `locks` has the two locks. Raises
+    WorkError when a jar cannot be fetched, or is not the locked one: nothing is installed then.
+    """
+    module, hashes = locks / "jars.xml", locks / "jars.sha256"
+    locked = read_hashes(hashes)
+    stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
+    current = digest(module, hashes)
+    before = read_stamp(stamp).split()
+    if before[:1] == [current] and not changed_jar(pyspark / "jars", locked):
+        return False
+    say(f"fetching {len(locked)} jars (once)")
+    part = work / "jars.part"
+    shutil.rmtree(part, ignore_errors=True)
+    _fetch(module, pyspark, java, part)
+    problem = _compare(part, locked)
+    if problem:
+        shutil.rmtree(part)
+        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    for name in set(before[1:]) - set(locked):
+        (pyspark / "jars" / name).unlink(missing_ok=True)
+    for name in locked:
+        (part / name).replace(pyspark / "jars" / name)
+    shutil.rmtree(part)
+    drafts.write(stamp, "\n".join([current, *locked]))
+    return True
+
+
+def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
+    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
+
+    Raises WorkError when one cannot be fetched, or is not the locked one.
+    """
+    part = into.with_name(f"{into.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    _fetch(module, pyspark, java, part)
+    if problem := _compare(part, read_hashes(hashes), module.name, hashes.name):
+        shutil.rmtree(part)
+        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        raise WorkError(f"{problem}: nothing was installed")
+    part.replace(into)
 
 
 def read_hashes(path: Path) -> dict[str, str]:
@@ -101,7 +165,7 @@ def changed_jar(folder: Path, locked: dict[str, str]) -> str:
             return f"{jar} (missing)"
         state = jar.stat()
         found[name] = [state.st_size, state.st_mtime_ns, expected]
-        if known.get(name) != found[name] and sha256(jar) != expected:
+        if known.get(name) != found[name] and _sha256(jar) != expected:
             return str(jar)
     if known != found:
         with contextlib.suppress(OSError):  # an environment that may only be read
@@ -109,41 +173,19 @@ def changed_jar(folder: Path, locked: dict[str, str]) -> str:
     return ""
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file."""
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_stamp(stamp: Path) -> str:
-    """What a stamp says, or '' where there is none."""
-    return stamp.read_text() if stamp.is_file() else ""
-
-
-def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
-    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
-
-    Raises WorkError when one cannot be fetched, or is not the locked one.
-    """
-    part = into.with_name(f"{into.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.parent.mkdir(parents=True, exist_ok=True)
-    fetch(module, pyspark, java, part)
-    if problem := compare(part, read_hashes(hashes), module.name, hashes.name):
-        shutil.rmtree(part)
-        shutil.rmtree(ivy_cache(), ignore_errors=True)  # or the bad file would come from there
-        raise WorkError(f"{problem}: nothing was installed")
-    part.replace(into)
-
-
-def fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
+def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
     """Fetch the jars of an ivy.xml, with the Ivy that pyspark brings along."""
     command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
     if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
         if not Path(mirror).is_file():
             raise UserError(f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file")
         command += ["-settings", mirror]
-    command += ["-cache", str(ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
+    command += ["-cache", str(_ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
     command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
     ran = subprocess.run(
         command,
@@ -172,28 +214,32 @@ def cache_folder() -> Path:
     return Path(base) / "headwaters"
 
 
-def ivy_cache() -> Path:
-    """Where Ivy keeps what it fetched."""
+def _ivy_cache() -> Path:
     return cache_folder() / "ivy"
 
 
-def compare(
+def _compare(
     folder: Path, locked: dict[str, str], module: str = "jars.xml", hashes: str = "jars.sha256"
 ) -> str:
     """What is wrong with the fetched jars, or ''."""
     names = {path.name for path in folder.glob("*")}
     if names != set(locked):
         differ = ", ".join(sorted(names ^ set(locked)))
-        return f"conf/{module} and conf/{hashes} do not name the same jars ({differ})"
+        return f"{module} and {hashes} do not name the same jars ({differ})"
     for name, expected in locked.items():
-        actual = sha256(folder / name)
+        actual = _sha256(folder / name)
         if actual != expected:
-            return f"{name} has SHA-256 {actual}, but conf/{hashes} says {expected}"
+            return f"{name} has SHA-256 {actual}, but {hashes} says {expected}"
     return ""
 
 
+def read_stamp(stamp: Path) -> str:
+    """What a stamp says, or '' where there is none."""
+    return stamp.read_text() if stamp.is_file() else ""
+
+
 def digest(*paths: Path, text: str = "") -> str:
-    """What some files and a text are made of, as one SHA-256."""
+    """The digest of files and a text: what a stamp holds."""
     return hashlib.sha256(
         b"".join([*(path.read_bytes() for path in paths), text.encode()])
     ).hexdigest()

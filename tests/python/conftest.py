@@ -8,7 +8,7 @@
 - `topic`    a topic of the test's own on it
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
-- `new_project`  makes a small dbt project with this project's macros and models of your own
+- `new_project`  makes a small dbt project of this project's settings and models of your own
 - `lake_tables` the tables of the sample data, built once for all who ask for them
 - `schema`   a schema name of the test's own; every `<schema>*` database is dropped afterwards
 
@@ -196,13 +196,13 @@ def dbt(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dbt:
 def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
     """`new_project({"models/a.sql": "select 1 as id", …})` → the folder of a small dbt project.
 
-    It has this project's macros, profile and layer defaults, and the files given.
+    It has this project's own macros, profile and layer defaults, and the files given.
     """
 
     def make(files: dict[str, str]) -> Path:
         folder = tmp_path / f"project_{uuid.uuid4().hex[:6]}"
         folder.mkdir()
-        (folder / "macros").symlink_to(ROOT / "macros")
+        (folder / "project_macros").symlink_to(ROOT / "project_macros")
         (folder / "profiles").symlink_to(ROOT / "profiles")
         shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
         for name, text in files.items():
@@ -215,7 +215,17 @@ def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
 
 
 # A lake that is older than one of these was built by another project.
-BUILT_FROM = ("conf", "data", "dbt_project.yml", "macros", "models", "profiles", "scripts", "seeds")
+BUILT_FROM = (
+    "conf",
+    "data",
+    "dbt_project.yml",
+    "macros",
+    "models",
+    "profiles",
+    "project_macros",
+    "scripts",
+    "seeds",
+)
 
 
 @pytest.fixture(scope="session")

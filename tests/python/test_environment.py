@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.dev import environment
 from headwaters.errors import UserError, WorkError
-from headwaters.jars import changed_jar, find_java, read_hashes
+from headwaters.jars import changed_jar, find_java, install, read_hashes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,7 +42,7 @@ def copy(tmp_path: Path) -> Path:
     """The parts of the project that set-up reads, and nothing prepared."""
     root = tmp_path / "copy"
     (root / "conf" / "spark").mkdir(parents=True)
-    for name in ("requirements.txt", "requirements-dev.txt", "jars.xml", "jars.sha256"):
+    for name in ("requirements.txt", "requirements-dev.txt"):
         (root / "conf" / name).write_bytes((ROOT / "conf" / name).read_bytes())
     (root / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     return root
@@ -143,8 +142,8 @@ def jars(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jars:
     (own / "jars").mkdir(parents=True)
     for ivy in (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"):
         (own / "jars" / ivy.name).symlink_to(ivy)
-    found = find_java()
-    return lambda: environment._jars(copy, copy / ".venv", own, found, lambda line: None)
+    java = find_java()
+    return lambda: install(own, java, copy / ".venv", lambda line: None, copy / "conf")
 
 
 def test_jars_are_fetched_once(jars: Jars, copy: Path) -> None:
@@ -160,7 +159,7 @@ def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> Non
     with pytest.raises(WorkError) as caught:
         jars()
     assert str(caught.value) == (
-        f"water-1.0.jar has SHA-256 {right[:64]}, but conf/jars.sha256 says {'0' * 64}: "
+        f"water-1.0.jar has SHA-256 {right[:64]}, but jars.sha256 says {'0' * 64}: "
         "nothing was installed"
     )
     assert not (copy / ".venv" / "pyspark" / "jars" / "water-1.0.jar").exists()

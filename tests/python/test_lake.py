@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from dbt.adapters.headwaters.session import session_of
 from ingestion import Ingester, node
 from processes import environment
 
 from headwaters import lake as lakes
-from headwaters.dbt_session import _session
 from headwaters.errors import UserError
 from headwaters.project import Project
 from headwaters.relocate import clones, moved
@@ -99,7 +99,7 @@ def test_streams_and_dbt_refuse_a_lake_that_was_copied(
     monkeypatch.setenv("HEADWATERS_LAKE", str(copy))
     for target in ({}, {"spark.remote": "the engine of this lake"}):
         with pytest.raises(UserError) as caught:
-            _session({}, target)
+            session_of({}, target, copy)
         assert str(caught.value) == refusal(copy, ingester.lake)
     assert ingester.run(ORDERS) == ["orders  nothing new"]
 
@@ -181,10 +181,12 @@ def test_a_lake_s_record_names_no_link_that_it_was_not_reached_by(tmp_path: Path
 
 SESSION = (
     "import sys; from pathlib import Path; from headwaters.dev import engine;"
-    "from headwaters.dbt_session import _session; from headwaters.project import Project\n"
+    "from dbt.adapters.headwaters.session import session_of\n"
+    "from headwaters.project import Project\n"
     "project = Project(Path.cwd()); engine.start(project, port=0)\n"
     "try:\n"
-    "    spark = _session({}, {'spark.remote': 'the engine of this lake'})\n"
+    "    here = {'spark.remote': 'the engine of this lake'}\n"
+    "    spark = session_of({}, here, project.lake)\n"
     "    for statement in sys.argv[1:]:\n"
     "        print([tuple(row) for row in spark.sql(statement).collect()])\n"
     "    spark.stop()\n"

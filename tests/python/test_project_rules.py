@@ -22,7 +22,7 @@ Node = dict[str, Any]
 
 
 class Manifest:
-    """dbt's manifest, without other packages."""
+    """dbt's manifest of a project and of the adapter's macros, without other packages."""
 
     def __init__(self, folder: Path) -> None:
         """Read `folder`/manifest.json."""
@@ -32,9 +32,13 @@ class Manifest:
         self.nodes = {
             name: node for name, node in everything.items() if node["package_name"] == self.project
         }
-        self.macros: list[Node] = [
-            macro for macro in content["macros"].values() if macro["package_name"] == self.project
-        ]
+        macros = {  # by name: a project's own comes before the adapter's
+            macro["name"]: macro
+            for package in ("dbt_headwaters", self.project)
+            for macro in content["macros"].values()
+            if macro["package_name"] == package
+        }
+        self.macros: list[Node] = list(macros.values())
 
     def of(self, *types: str) -> list[Node]:
         """The nodes of these resource types."""
@@ -54,7 +58,7 @@ class Manifest:
     def public_macros(self) -> Iterator[Node]:
         """Macros that people call: not the private ones, nor those that dbt asks an adapter for."""
         for macro in self.macros:
-            if not macro["name"].startswith(("hw_", "materialization_", "spark__")):
+            if not macro["name"].startswith(("hw_", "materialization_", "headwaters__")):
                 yield macro
 
 

@@ -106,7 +106,7 @@ def test_the_errors_of_the_readme_are_what_the_code_says() -> None:
 
 
 def test_the_first_model_of_the_readme_can_be_built(dbt: Dbt, schema: str, tmp_path: Path) -> None:
-    for name in ("models", "macros", "seeds", "tests", "profiles"):
+    for name in ("models", "project_macros", "seeds", "tests", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("python"))
     shutil.copy(ROOT / "dbt_project.yml", tmp_path)
     written = []

@@ -81,8 +81,11 @@ def test_the_engine_refuses_a_client_without_its_token(
     more: str, said: str, engine: Engine, tmp_path: Path
 ) -> None:
     client = (
-        "import os, sys; from headwaters.dbt_session import _session\n"
-        "try: print(_session({}, {'spark.remote': sys.argv[1]}).sql('select 1').collect())\n"
+        "import os, sys; from pathlib import Path\n"
+        "from dbt.adapters.headwaters.session import session_of\n"
+        "try:\n"
+        "    spark = session_of({}, {'spark.remote': sys.argv[1]}, Path('lake'))\n"
+        "    print(spark.sql('select 1').collect())\n"
         "except Exception as error: print(error)\n"
         "sys.stdout.flush(); os._exit(0)"
     )

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dbt.adapters.headwaters.session import session_of
 from processes import environment
 
 from headwaters import metastore
-from headwaters.dbt_session import _session
 from headwaters.errors import WorkError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,7 +155,7 @@ def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path
 )
 def test_a_server_that_is_not_there_is_named_without_its_token(remote: str, said: str) -> None:
     with pytest.raises(WorkError) as caught:
-        _session({}, {"spark.remote": remote})
+        session_of({}, {"spark.remote": remote}, Path("lake"))
     assert str(caught.value).startswith(said)
     assert "token" not in str(caught.value)
 

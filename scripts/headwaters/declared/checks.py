@@ -33,8 +33,8 @@ def node_problems(node: Node) -> Iterator[str]:
 
 
 def manifest_problems(manifest: Manifest) -> list[str]:
-    """What is wrong with each node of a manifest; nothing in a project that is not ours."""
-    if not _is_ours(manifest):
+    """What is wrong with each node of a manifest; nothing in a project of another adapter."""
+    if manifest.metadata.adapter_type != "headwaters":
         return []
     found: list[str] = []
     for node in (*manifest.nodes.values(), *manifest.sources.values()):
@@ -46,14 +46,6 @@ def manifest_problems(manifest: Manifest) -> list[str]:
             seen["config"] = node.config.to_dict(omit_none=True)
             found += node_problems(seen)
     return some(found)
-
-
-def _is_ours(manifest: Manifest) -> bool:
-    """Whether a project has our adapter, or that of Spark and our macros."""
-    kind = manifest.metadata.adapter_type
-    if kind == "spark":
-        return any(macro.name == "hw_plan_run" for macro in manifest.macros.values())
-    return kind == "headwaters"
 
 
 def graph_problems(nodes: Mapping[str, Node], sources: Mapping[str, Node]) -> list[str]:

@@ -15,27 +15,13 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
 from pathlib import Path
 
 from headwaters import drafts
 from headwaters.errors import UserError, WorkError
-from headwaters.jars import (
-    JAVA_PROVEN,
-    Java,
-    changed_jar,
-    compare,
-    digest,
-    fetch,
-    find_java,
-    ivy_cache,
-    read_hashes,
-    read_stamp,
-)
+from headwaters.jars import JAVA_PROVEN, Say, digest, find_java, install, read_stamp
 
 PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
-
-Say = Callable[[str], None]
 
 
 def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
@@ -56,7 +42,7 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         folder = root / ".venv"
         worked = _packages(root, folder, dev, say)
         pyspark = _pyspark(folder)
-        worked |= _jars(root, folder, pyspark, java, say)
+        worked |= install(pyspark, java, folder, say)
         _link(root / "conf" / "spark", pyspark / "conf")
     except OSError as error:
         raise WorkError(
@@ -135,35 +121,6 @@ def _pyspark(folder: Path) -> Path:
     if len(found) != 1:
         raise WorkError(f"{folder} has no pyspark: delete {folder} and run the set-up again")
     return found[0]
-
-
-# -- jars ----------------------------------------------------------------------------------------
-
-
-def _jars(root: Path, folder: Path, pyspark: Path, java: Java, say: Say) -> bool:
-    module, hashes = root / "conf" / "jars.xml", root / "conf" / "jars.sha256"
-    locked = read_hashes(hashes)
-    stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
-    made_of = digest(module, hashes)
-    before = read_stamp(stamp).split()
-    if before[:1] == [made_of] and not changed_jar(pyspark / "jars", locked):
-        return False
-    say(f"fetching {len(locked)} jars (once)")
-    part = folder / "jars.part"
-    shutil.rmtree(part, ignore_errors=True)
-    fetch(module, pyspark, java, part)
-    problem = compare(part, locked)
-    if problem:
-        shutil.rmtree(part)
-        shutil.rmtree(ivy_cache(), ignore_errors=True)  # or the bad file would come from there
-        raise WorkError(f"{problem}: nothing was installed")
-    for name in set(before[1:]) - set(locked):
-        (pyspark / "jars" / name).unlink(missing_ok=True)
-    for name in locked:
-        (part / name).replace(pyspark / "jars" / name)
-    shutil.rmtree(part)
-    drafts.write(stamp, "\n".join([made_of, *locked]))
-    return True
 
 
 def _link(target: Path, link: Path) -> None:

@@ -146,7 +146,7 @@ PROJECT = """
 name: keys
 version: 0.1.0
 profile: headwaters
-macro-paths: [macros, tests_macros]
+macro-paths: [tests_macros]
 models:
   keys:
     +materialized: incremental
@@ -208,7 +208,11 @@ class Keys:
         ran = self.dbt(
             "run", *arguments, project_dir=self.folder, schema=self.schema, expect=expect
         )
-        return {answer.node.name: str(answer.message) for answer in ran.result.results}
+        return {
+            answer.node.name: str(answer.message)
+            for answer in ran.result.results
+            if answer.node.resource_type != "operation"
+        }
 
     def differences(self, model: str, plain: str) -> int:
         """How many rows of a model's table are not in plain SQL, or the other way round."""

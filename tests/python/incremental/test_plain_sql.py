@@ -152,7 +152,7 @@ def test_right_sql_is_maintained(
             **{f"models/{name}.sql": text for name, (text, _) in MODELS.items()},
         }
     )
-    (folder / "dbt_project.yml").write_text(PROJECT + "macro-paths: [macros, macros_here]\n")
+    (folder / "dbt_project.yml").write_text(PROJECT + "macro-paths: [macros_here]\n")
 
     def run(command: str, models: Iterable[str]) -> None:
         chosen = ("--select", *(f"+{name}" for name in models))

@@ -76,7 +76,6 @@ class World:
         self._manifest: Any = None
         if not folder.exists():
             shutil.copytree(HERE / "project", folder)
-            (folder / "macros").symlink_to(ROOT / "macros")
         spark.sql(f"create schema if not exists {self.inputs}")
 
     def sql(self, statement: str) -> list[Any]:
@@ -154,7 +153,11 @@ class World:
 
     def answers(self, result: Any) -> dict[str, str]:
         """What each model said, by its name."""
-        return {answer.node.name: str(answer.message) for answer in result.result.results}
+        return {
+            answer.node.name: str(answer.message)
+            for answer in result.result.results
+            if answer.node.resource_type != "operation"
+        }
 
     def check(self, *models: str) -> None:
         """Every table equals the plain SQL of its model over the inputs as they are now."""

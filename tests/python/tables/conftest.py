@@ -21,7 +21,7 @@ name: headwaters
 version: 0.1.0
 profile: headwaters
 flags: {validate_macro_args: true}
-on-run-start: ["{{ check_tables() }}"]
+macro-paths: [project_macros]
 models:
   headwaters:
     +materialized: incremental
@@ -97,7 +97,7 @@ class Orders:
         self._manifest: Any = None
         for name, text in FILES.items():
             self.write(name, text)
-        (folder / "macros").symlink_to(ROOT / "macros")
+        (folder / "project_macros").symlink_to(ROOT / "project_macros")
 
     def dbt(self, *arguments: str, expect: bool | None = True) -> Any:
         """Run dbt here; what it warned of is in `messages` of the result."""
@@ -153,7 +153,7 @@ class Orders:
         return {
             macro.name: [argument.name for argument in macro.arguments]
             for macro in self._manifest.macros.values()
-            if macro.package_name == "headwaters" and not macro.name.startswith("hw_")
+            if macro.package_name == "dbt_headwaters" and not macro.name.startswith("hw_")
         }
 
     def answers(self, result: Any) -> dict[str, str]:

@@ -349,12 +349,10 @@ def counted_statements() -> Iterator[list[str]]:
 
 def cursor() -> Any:
     """What dbt runs its statements with."""
-    from dbt.adapters.spark import session
+    from dbt.adapters.headwaters.session import HeadwatersCursor
 
-    from headwaters import dbt_session
-
-    dbt_session.install_cursor()
-    return session.Cursor(server_side_parameters={"spark.remote": os.environ["HEADWATERS_ENGINE"]})
+    settings = {"spark.remote": os.environ["HEADWATERS_ENGINE"]}
+    return HeadwatersCursor(settings, Path(os.environ["HEADWATERS_LAKE"]))
 
 
 def data_files(orders: Orders, table: str) -> set[str]:

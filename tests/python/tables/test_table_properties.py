@@ -20,7 +20,7 @@ MODEL = "{{ config(tblproperties={'a': 'sql', 'b': 'sql'}) }} select 1 as id"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A project of one model, parsed once: the tests change its YAML, and dbt parses just that."""
     made = tmp_path_factory.mktemp("project")
-    (made / "macros").symlink_to(ROOT / "macros")
+    (made / "project_macros").symlink_to(ROOT / "project_macros")
     (made / "dbt_project.yml").write_text(
         PROJECT.replace("gold: {+schema: gold}", "gold: {+schema: gold, +tblproperties: {team: a}}")
     )

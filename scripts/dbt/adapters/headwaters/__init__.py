@@ -1,0 +1,15 @@
+"""The dbt adapter `type: headwaters`: dbt-spark's, with what docs/decisions/0016 adds to it."""
+
+from dbt.adapters.base.plugin import AdapterPlugin
+from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, HeadwatersCredentials
+from dbt.adapters.headwaters.impl import HeadwatersAdapter
+from dbt.include import headwaters
+
+__all__ = ["HeadwatersAdapter", "HeadwatersConnectionManager", "HeadwatersCredentials", "Plugin"]
+
+Plugin = AdapterPlugin(
+    adapter=HeadwatersAdapter,  # type: ignore[arg-type]  # a protocol of class attributes
+    credentials=HeadwatersCredentials,
+    include_path=headwaters.PACKAGE_PATH,
+    dependencies=["spark"],
+)

@@ -1,0 +1,133 @@
+"""How dbt reaches Spark: the profile of `type: headwaters`, and the connections that it opens."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.contracts.connection import Connection, ConnectionState
+from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.lake import home
+
+DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
+
+# What a Spark inside the process needs and a profile need not say. A profile's own setting stands.
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # A version can be read for as long as its files are there, and `maintain` asks who needs them.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+# For a Spark that is one process: nobody else on the network may talk to it, and there are few
+# cores, so that with Spark's hundreds of partitions every statement would pay for empty tasks.
+_ALONE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate": "true",
+    "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+@dataclass
+class HeadwatersCredentials(SparkCredentials):
+    """A target of `type: headwaters`: dbt-spark's keys, and `lake`.
+
+    `lake` is the folder of the tables, the metastore and the logs of a Spark inside the process
+    (default: HEADWATERS_LAKE, or `lake` in the project), where `server_side_parameters` do not name
+    other places. `method` is `session` by default.
+    """
+
+    lake: str | None = None
+
+    @classmethod
+    def __pre_deserialize__(cls, data: Any) -> Any:
+        """Called by dbt with what a profile says."""
+        return super().__pre_deserialize__({"method": "session", "host": "NA", **data})
+
+    @property
+    def type(self) -> str:
+        """The name of the adapter."""
+        return "headwaters"
+
+    def _connection_keys(self) -> tuple[str, ...]:
+        return "method", "schema", "lake"
+
+    def settle(self, root: Path) -> None:
+        """Take the project's root for the lake's path, and add the settings that are not named."""
+        self.lake = str(root / (self.lake or os.environ.get("HEADWATERS_LAKE") or "lake"))
+        given = self.server_side_parameters
+        if self.method == "session" and "spark.remote" not in given:
+            self.server_side_parameters = {**defaults(Path(self.lake), given), **given}
+
+    @property
+    def folder(self) -> Path:
+        """The lake: that of the embedded metastore, or else `lake`."""
+        metastore = derby_folder(self.server_side_parameters)
+        return home(metastore.parent if metastore else Path(self.lake or "lake"))
+
+
+def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a Spark inside the process on a lake, beside those that are given."""
+    added = {**_DELTA, "spark.sql.warehouse.dir": str(lake / "warehouse")}
+    if given.get("spark.master", "local").startswith("local"):
+        added |= _ALONE
+    elsewhere = ("spark.hadoop.hive.metastore.uris", "spark.sql.catalogImplementation")
+    if not any(name in given for name in elsewhere):
+        added |= {
+            DERBY: f"jdbc:derby:;databaseName={lake / 'metastore'};create=true",
+            "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
+        }
+    return added
+
+
+def derby_folder(settings: Mapping[str, str]) -> Path | None:
+    """The folder of the embedded metastore that these settings name; None for any other one."""
+    found = re.match(r"jdbc:derby:(?:;databaseName=|directory:)?([^;]+)", settings.get(DERBY, ""))
+    if found is None or found[1].startswith(("memory:", "classpath:", "jar:", "//")):
+        return None
+    return Path(found[1])
+
+
+class HeadwatersConnectionManager(SparkConnectionManager):
+    """Connections to Spark; those of `method: session` are dbt.adapters.headwaters.session's."""
+
+    TYPE = "headwaters"
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """Open a connection: dbt-spark's, but for `method: session`."""
+        credentials = connection.credentials
+        if connection.state == ConnectionState.OPEN or credentials.method != "session":
+            return super().open(connection)
+        from dbt.adapters.headwaters import session  # `dbt parse` does without pyspark.sql
+
+        settings, lake = credentials.server_side_parameters, credentials.folder
+        handle = session.HeadwatersConnection(settings, lake)
+        connection.handle = session.HeadwatersWrapper(handle)
+        connection.state = ConnectionState.OPEN
+        return connection
+
+
+class Interrupted(DbtRuntimeError, KeyboardInterrupt):
+    """Ctrl-C: dbt ends its nodes as for the one, and is silent about its stack as for the other."""
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise Interrupted("stopped; the next run completes what is missing")
+
+
+def end_on_interrupt() -> None:
+    """Let Ctrl-C raise Interrupted in the main thread."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)

@@ -1,0 +1,341 @@
+"""What macros find behind `adapter`, and what dbt asks of an adapter beyond dbt-spark's answers.
+
+- `tblproperties` and `maintenance` of a layer, a folder and a model add up, as `meta` does: dbt
+  would take the model's alone, and a model that names one property would lose its layer's change
+  data feed.
+- A table without a `file_format` is Delta's.
+- What decides is in modules that know neither dbt nor Spark: the list `PURE` gives their functions
+  to the macros.
+- A statement that may fail is run by a method here: Jinja cannot catch an error.
+- The arguments of `dbt run-operation` are checked against the YAML of our macros.
+- Ctrl-C ends a run without dbt's stack trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.context import SpawnContext
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.base.column import Column
+from dbt.adapters.base.meta import available
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
+from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
+from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+from headwaters.arguments import check_arguments
+from headwaters.declared import (
+    checks,
+    drift,
+    expectations,
+    names,
+    policy,
+    properties,
+    streams,
+    units,
+)
+from headwaters.erasing import Erasure, read_value
+from headwaters.errors import UserError
+from headwaters.incremental import (
+    bounds,
+    commits,
+    plan,
+    recovery,
+    sql_text,
+    strategies,
+    surroundings,
+)
+from headwaters.incremental.failures import NOT_UTF8, lost_feed
+from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
+
+# The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
+PACKAGE = "dbt_headwaters"
+
+# dbt has no hook for how the SQL and the YAML of one model are put together.
+for _name in ("tblproperties", "maintenance"):
+    if _name not in BaseConfig.mergebehavior["update"]:
+        BaseConfig.mergebehavior["update"].append(_name)
+
+
+@dataclass
+class HeadwatersConfig(SparkConfig):
+    """What a node's config may say beyond dbt's own names."""
+
+    file_format: str = "delta"
+    tblproperties: dict[str, Any] | None = field(default=None, metadata=MergeBehavior.Update.meta())
+    maintenance: dict[str, Any] | None = field(default=None, metadata=MergeBehavior.Update.meta())
+
+    @classmethod
+    def _merge_dicts(cls, src: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+        """Called by dbt for each level of config: `file_format` has its default from the first on.
+
+        dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
+        """
+        merged = super()._merge_dicts(src, data)
+        if "materialized" in src and "file_format" not in src:
+            merged.setdefault("file_format", cls.file_format)
+        return merged
+
+
+@dataclass
+class RunResponse(AdapterResponse):
+    """What a run of a model did, as `adapter_response` in run_results.json.
+
+    `rows_*` are rows of the model's table, `input_rows` the changed rows of its inputs, whether
+    they changed anything or not, `bytes_written` those of the rows that were written.
+    """
+
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    input_rows: int | None = None
+    bytes_written: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a statement that reads change feeds gave: `rows`, or `gap`, why a feed has lost them.
+
+    `garbled`: the input whose feed has U+FFFD, which may be what the input has.
+    """
+
+    rows: Any = ()
+    gap: str | None = None
+    garbled: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a statement, or the line with which it failed."""
+
+    rows: Any
+    failure: str | None
+
+
+def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
+    return grouping_of((column.name, column.dtype) for column in columns)
+
+
+def _texts_of(columns: Sequence[Column]) -> list[str]:
+    return texts_of((column.name, column.dtype) for column in columns)
+
+
+def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
+    try:
+        return streams.stream_tables(node)
+    except UserError as error:
+        raise CompilationError(str(error)) from None
+
+
+# What macros call of the modules that decide. They work while dbt parses as well.
+PURE: dict[str, Callable[..., Any]] = {
+    "grouping_of": _grouping_of,
+    "texts_of": _texts_of,
+    "commits_of": commits.commits_of,
+    "range_of": commits.range_of,
+    "replacements": commits.replacements,
+    "first_known": commits.first_known,
+    "as_mapping": commits.as_mapping,
+    "milliseconds": commits.milliseconds,
+    "applied_versions": recovery.applied_versions,
+    "since": recovery.since,
+    "signature": recovery.signature,
+    "bounds_of": bounds.bounds_of,
+    "within_bounds": bounds.within_bounds,
+    "has_keys": bounds.has_keys,
+    "strategy_of": strategies.strategy_of,
+    "strategy_names": strategies.strategy_names,
+    "plan_of_request": plan.of_request,
+    "plan_of_state": plan.of_state,
+    "plan_of_changes": plan.of_changes,
+    "plan_of_share": plan.of_share,
+    "is_worth_asking": plan.is_worth_asking,
+    "columns_read": plan.columns_read,
+    "prepared_sql": sql_text.prepared,
+    "names_in": sql_text.names,
+    "without_texts": sql_text.without_texts,
+    "weight_column": sql_text.weight_column,
+    "view": sql_text.view,
+    "with_relations": sql_text.with_relations,
+    "stream_tables": _stream_tables,
+    "milliseconds_of": units.milliseconds_of,
+    "or_nearest": names.or_nearest,
+    "declared_properties": properties.declared_properties,
+    "created_properties": properties.created_properties,
+    "declared_table": drift.declared_table,
+    "drift_of": drift.drift_of,
+    "described_columns": drift.described_columns,
+    "comment_drift": drift.comment_drift,
+    "undo_of": drift.undo_of,
+    "drift_lines": drift.drift_lines,
+    "plan_lines": drift.plan_lines,
+    "policy_of": policy.policy_of,
+    "expectations_of": expectations.expectations_of,
+    "graph_problems": checks.graph_problems,
+}
+
+
+class HeadwatersAdapter(SparkAdapter):
+    """dbt-spark's adapter with what this package needs of Python."""
+
+    ConnectionManager = HeadwatersConnectionManager
+    AdapterSpecificConfigs = HeadwatersConfig
+
+    def __init__(self, config: Any, mp_context: SpawnContext) -> None:
+        """Called by dbt once for each invocation."""
+        super().__init__(config, mp_context)
+        config.credentials.settle(Path(config.project_root))
+        end_on_interrupt()
+        # The session's settings and the names of its functions, by the invocation that asked.
+        self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
+
+    def valid_incremental_strategies(self) -> list[str]:
+        """dbt-spark's strategies, and those that follow change feeds."""
+        return [*strategies.strategy_names(), "append", "merge", "insert_overwrite", "microbatch"]
+
+    def execute_macro(
+        self,
+        macro_name: str,
+        macro_resolver: Any = None,
+        project: str | None = None,
+        context_override: dict[str, Any] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        needs_conn: bool = False,
+    ) -> Any:
+        """Called by dbt for `run-operation`: its arguments are checked before anything begins."""
+        resolver = macro_resolver or self._macro_resolver
+        macro: Any = resolver and resolver.find_macro_by_name(
+            macro_name, self.config.project_name, project
+        )
+        # without YAML there is nothing to check against
+        if macro and macro.package_name == PACKAGE and macro.patch_path:
+            declared = {argument.name: argument.type for argument in macro.arguments}
+            try:
+                check_arguments(macro_name, declared, kwargs)
+            except UserError as error:
+                raise CompilationError(str(error)) from None
+        return super().execute_macro(
+            macro_name, macro_resolver, project, context_override, kwargs, needs_conn
+        )
+
+    @available
+    def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
+        """A materialization's result with its counts, for run_results.json."""
+        return RunResponse(_message=message, code=code, **counts)
+
+    @available
+    def failure_of(self, sql: str) -> str | None:
+        """Run a statement that may fail; the line with which it did, or None."""
+        try:
+            self.execute(sql)
+        except DbtRuntimeError as error:
+            return str(error.msg).splitlines()[0]
+        return None
+
+    @available
+    def answer_of(self, sql: str, conditions: list[str]) -> Answer:
+        """Run a query that may fail with one of these error conditions of Spark."""
+        try:
+            return Answer(self.execute(sql, fetch=True)[1].rows, None)
+        except DbtRuntimeError as error:
+            failure = str(error.msg).splitlines()[0]
+            if not any(condition in failure for condition in conditions):
+                raise
+            return Answer([], failure)
+
+    @available
+    def read_changes(self, sql: str, feeds: Mapping[str, str]) -> Reading:
+        """Run a statement over change feeds: pairs of an input and its `table_changes(…)`.
+
+        Where it fails, each feed is read for itself: other errors than that of a feed that is lost
+        are raised as they are.
+        """
+        try:
+            _, table = self.execute(sql, fetch=True)
+        except DbtRuntimeError as error:
+            for source, feed in feeds.items():
+                cause = None if isinstance(error, KeyboardInterrupt) else self._lost_feed(feed)
+                if cause is not None:
+                    gap = f"the change feed of {source} cannot be read, {cause}"
+                    return Reading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
+            raise
+        return Reading(rows=table.rows)
+
+    @available
+    def readable_from(self, literal: str, versions: Sequence[int], to: int) -> int:
+        """The least of `versions` after which the feed of a table can be read up to version `to`.
+
+        `literal` is the table's name as a literal of SQL, `versions` ascend: see `first_readable`.
+        """
+
+        def is_readable(version: int) -> bool:
+            return self._lost_feed(f"table_changes({literal}, {version + 1}, {to})") is None
+
+        return commits.first_readable(versions, is_readable)
+
+    def _lost_feed(self, feed: str) -> str | None:
+        """Why a change feed cannot be read; an error of another kind says nothing."""
+        try:
+            self.execute(f"select count(*) from {feed}", fetch=True)
+        except DbtRuntimeError as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return lost_feed(error)
+        return None
+
+    @available
+    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+        """What a model's rows depend on besides its SQL: settings of the session, functions."""
+
+        def describe(name: str) -> list[str]:
+            try:
+                return [str(row[0]) for row in self._rows(f"describe function extended {name}")]
+            except DbtRuntimeError:
+                return []  # Spark says so itself where the model calls it
+
+        run = get_invocation_id()
+        if run not in self._asked:
+            self._asked.clear()
+            settings = {
+                name: str(self._rows(f"set {name}")[0][1]) for name in surroundings.SETTINGS
+            }
+            self._asked[run] = settings, [str(row[0]) for row in self._rows("show user functions")]
+        settings, known = self._asked[run]
+        return {
+            "settings": settings,
+            "functions": surroundings.definitions(sql, known, describe),
+        }
+
+    def _rows(self, statement: str) -> list[Any]:
+        """Rows of a small statement that belongs to no model."""
+        credentials = self.config.credentials
+        if credentials.method != "session":
+            return list(self.execute(statement, fetch=True)[1])
+        from dbt.adapters.headwaters.session import rows_of  # `dbt parse` does without pyspark.sql
+
+        return rows_of(credentials.server_side_parameters, credentials.folder, statement)
+
+    @available
+    def erasure(self, kind: str, name: str, given: Any, columns: Sequence[str]) -> Erasure:
+        """The erasure of a subject, whose value `given` names the place of: headwaters/erasing.py.
+
+        `name`: the column or kind under which a person named it.
+        """
+        try:
+            value = read_value(given, name, Path.cwd())
+        except UserError as error:
+            raise CompilationError(str(error)) from None
+        _, cursor = self.connections.add_query("select 1")
+        spark, config = cursor._cursor._df.sparkSession, self.config
+        artifacts = [Path(config.project_target_path), Path(config.log_path)]
+        return Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
+
+
+for _name, _function in PURE.items():
+    setattr(HeadwatersAdapter, _name, staticmethod(_function))
+HeadwatersAdapter._available_ |= frozenset(PURE)

@@ -1,0 +1,128 @@
+"""The adapter `type: headwaters`: what dbt takes of it, and what a profile need not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
+from dbt.adapters.headwaters.session import LOGGING, logging_to
+
+DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
+PROFILE = "shop: {target: dev, outputs: {dev: {type: headwaters, schema: shop, threads: 1}}}\n"
+FILES = {
+    "dbt_project.yml": "name: shop\nversion: 1.0.0\nprofile: shop\n"
+    "models: {shop: {+tblproperties: {a: layer, b: layer}}}\n",
+    "profiles.yml": PROFILE,
+    "models/plain.sql": "{{ config(tblproperties={'b': 'sql', 'c': 'sql'}) }} select 1 as id",
+    "models/plain.yml": "models: [{name: plain, config: {tblproperties: {c: yaml, d: yaml}}}]",
+    "models/orc.sql": "{{ config(file_format='orc') }} select 1 as id",
+    "seeds/kinds.csv": "id\n1\n",
+    "tests/none.sql": "select * from {{ ref('plain') }} where id is null",
+}
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """dbt's manifest of a project with nothing of ours but the type of its profile."""
+    from dbt.cli.main import dbtRunner
+
+    folder = tmp_path_factory.mktemp("shop")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    folders = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
+    paths = ["--target-path", str(folder / "target"), "--log-path", str(folder / "logs")]
+    parsed = dbtRunner().invoke(["--quiet", "parse", *folders, *paths])
+    assert parsed.success, parsed.exception
+    return parsed.result
+
+
+@pytest.mark.parametrize("name", ["incremental", "seed"])
+def test_dbt_takes_our_materialization(manifest: Any, name: str) -> None:
+    """Of two for one type dbt takes one without a word: dbt-spark's, were ours for `spark`."""
+    found = manifest.find_materialization_macro_by_name("shop", name, "headwaters")
+    assert found.unique_id == f"macro.dbt_headwaters.materialization_{name}_headwaters"
+
+
+def test_a_table_without_a_format_is_delta(manifest: Any) -> None:
+    nodes = [node for node in manifest.nodes.values() if node.package_name == "shop"]
+    formats = {node.name: node.config.get("file_format") for node in nodes}
+    assert formats == {"plain": "delta", "orc": "orc", "kinds": "delta", "none": "delta"}
+
+
+def test_properties_of_layer_sql_and_yaml_add_up(manifest: Any) -> None:
+    assert manifest.nodes["model.shop.plain"].config.get("tblproperties") == {
+        "a": "layer",
+        "b": "sql",
+        "c": "sql",
+        "d": "yaml",
+    }
+
+
+def credentials(settings: dict[str, str] | None = None, **more: Any) -> HeadwatersCredentials:
+    """What dbt makes of a profile in a project in /shop."""
+    given = {"schema": "s", "server_side_parameters": settings or {}, **more}
+    made: HeadwatersCredentials = HeadwatersCredentials.from_dict(
+        HeadwatersCredentials.__pre_deserialize__(given)
+    )
+    made.settle(Path("/shop"))
+    return made
+
+
+def test_a_profile_names_a_schema_and_gets_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADWATERS_LAKE", raising=False)
+    made = credentials()
+    assert (made.method, made.folder) == ("session", Path("/shop/lake"))
+    settings = made.server_side_parameters
+    assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
+    assert settings["spark.sql.warehouse.dir"] == "/shop/lake/warehouse"
+    assert settings[DERBY] == "jdbc:derby:;databaseName=/shop/lake/metastore;create=true"
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    monkeypatch.setenv("HEADWATERS_LAKE", "/elsewhere")
+    assert credentials().folder == Path("/elsewhere")
+    assert credentials(lake="../lake of mine").folder == Path("/lake of mine")
+
+
+def test_what_a_profile_says_stands(tmp_path: Path) -> None:
+    url = f"jdbc:derby:;databaseName={tmp_path}/derby;create=true"
+    made = credentials({DERBY: url, "spark.ui.enabled": "true", "spark.master": "spark://a:1"})
+    assert made.folder == tmp_path  # where the metastore is, the lock is
+    assert made.server_side_parameters[DERBY] == url
+    assert made.server_side_parameters["spark.ui.enabled"] == "true"
+    assert "spark.driver.bindAddress" not in made.server_side_parameters
+    assert (
+        DERBY
+        not in credentials(
+            {"spark.hadoop.hive.metastore.uris": "thrift://a:9083"}
+        ).server_side_parameters
+    )
+    remote = credentials({"spark.remote": "sc://a:1"}).server_side_parameters
+    assert remote == {"spark.remote": "sc://a:1", "spark.sql.ansi.enabled": "false"}
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("jdbc:derby:;databaseName=lake/metastore;create=true", "lake/metastore"),
+        ("jdbc:derby:/data/läke 1/metastore;create=true", "/data/läke 1/metastore"),
+        ("jdbc:derby:directory:db", "db"),
+        ("jdbc:derby:memory:db;create=true", None),
+        ("jdbc:derby://server:1527/db", None),
+        ("jdbc:postgresql://server/db", None),
+    ],
+)
+def test_the_metastore_is_where_its_url_says(url: str, folder: str | None) -> None:
+    assert derby_folder({DERBY: url}) == (Path(folder) if folder else None)
+
+
+def test_logs_are_written_beside_the_tables(tmp_path: Path) -> None:
+    name = "spark.driver.extraJavaOptions"
+    logs = tmp_path / "the läke's" / "logs"
+    assert logging_to(logs, {name: "-Xss4m"})[name] == (
+        f'-Xss4m "-Dderby.stream.error.file={logs}/derby.log" '
+        f"'-Dlog4j2.configurationFile={LOGGING.as_uri()}' \"-Dheadwaters.logs={logs}\""
+    )
+    own = "-Dlog4j2.configurationFile=mine.xml '-Dderby.stream.error.file=x'"
+    assert logging_to(logs, {name: own})[name] == own
