@@ -22,7 +22,7 @@ class Headwaters(dbtPlugin):
         """Refuse what nodes declare wrongly; called by each command that writes the manifest."""
         problems = checks.manifest_problems(manifest)
         if problems:
-            raise CompilationError("[HW_DECLARATION] " + "\n".join(problems))
+            raise CompilationError("\n".join(map(str, problems)))
         return {}
 
     # the mark of `dbt_hook`, which would put the method's name before the text of the error

@@ -3,6 +3,6 @@
 {% macro check_tables() %}
     {%- if execute -%}
         {%- set problems = adapter.graph_problems(graph.nodes, graph.sources) -%}
-        {%- if problems -%}{{ hw_raise('DECLARATION', problems | join('\n')) }}{%- endif -%}
+        {%- if problems -%}{{ hw_raise_problems(problems) }}{%- endif -%}
     {%- endif -%}
 {% endmacro %}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from headwaters.declared.expectations import expectation_problems
 from headwaters.declared.nodes import Node, place_of
 from headwaters.declared.policy import policy_problems
+from headwaters.declared.problems import Problem
 from headwaters.declared.properties import property_problems
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
 
@@ -22,21 +23,21 @@ _TYPES = ("model", "seed", "snapshot", "source")
 _SHOWN = 10
 
 
-def node_problems(node: Node) -> Iterator[str]:
+def node_problems(node: Node) -> Iterator[Problem]:
     """What is wrong with what one node declares, each with its file and name."""
     config, kind = node["config"], node["resource_type"]
     if kind not in _TYPES:
         return
     checks = [property_problems, *([expectation_problems] * (kind != "source")), policy_problems]
     for check in checks:
-        yield from (f"{place_of(node)}: {problem}" for problem in check(config))
+        yield from (problem.at(place_of(node)) for problem in check(config))
 
 
-def manifest_problems(manifest: Manifest) -> list[str]:
+def manifest_problems(manifest: Manifest) -> list[Problem]:
     """What is wrong with each node of a manifest; nothing in a project of another adapter."""
     if manifest.metadata.adapter_type != "headwaters":
         return []
-    found: list[str] = []
+    found: list[Problem] = []
     for node in (*manifest.nodes.values(), *manifest.sources.values()):
         if node.resource_type in _TYPES:
             names = ("resource_type", "original_file_path", "name", "schema")
@@ -48,7 +49,7 @@ def manifest_problems(manifest: Manifest) -> list[str]:
     return some(found)
 
 
-def graph_problems(nodes: Mapping[str, Node], sources: Mapping[str, Node]) -> list[str]:
+def graph_problems(nodes: Mapping[str, Node], sources: Mapping[str, Node]) -> list[Problem]:
     """What is wrong with each node of a project, and between them, by their ids."""
     everything = {**sources, **nodes}
     found = [problem for node in everything.values() for problem in node_problems(node)]
@@ -60,8 +61,8 @@ def graph_problems(nodes: Mapping[str, Node], sources: Mapping[str, Node]) -> li
     return some(found)
 
 
-def some(problems: Iterable[str]) -> list[str]:
+def some(problems: Iterable[Problem]) -> list[Problem]:
     """As many problems as somebody reads: one wrong property of a layer is one of each model."""
     found = list(problems)
     more = len(found) - _SHOWN
-    return found if more <= 0 else [*found[:_SHOWN], f"… and {more} more"]
+    return found if more <= 0 else [*found[:_SHOWN], Problem("", f"… and {more} more")]

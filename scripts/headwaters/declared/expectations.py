@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from headwaters.declared.nodes import Config, setting
+from headwaters.declared.problems import Problem
 from headwaters.incremental.strategies import strategy_names, strategy_of
 
 
@@ -36,8 +37,12 @@ def expectations_of(config: Config) -> list[Expectation]:
     return [Expectation.model_validate(rule) for rule in setting(config, "expectations", [])]
 
 
-def expectation_problems(config: Config) -> Iterator[str]:
+def expectation_problems(config: Config) -> Iterator[Problem]:
     """What is wrong with the expectations of a node."""
+    yield from (Problem("HW_EXPECTATION", text) for text in _problems(config))
+
+
+def _problems(config: Config) -> Iterator[str]:
     rules = setting(config, "expectations", [])
     if not isinstance(rules, list):
         yield "expectations: write a list of {name, expression, on_failure}."

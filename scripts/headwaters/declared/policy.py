@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from headwaters.declared.names import not_allowed
 from headwaters.declared.nodes import Config, as_tuple, merged_setting, setting
+from headwaters.declared.problems import Problem
 from headwaters.declared.units import bytes_of
 
 
@@ -78,7 +79,7 @@ def policy_of(config: Config) -> Policy:
     return Policy.model_validate(merged_setting(config, "maintenance"))
 
 
-def policy_problems(config: Config) -> Iterator[str]:
+def policy_problems(config: Config) -> Iterator[Problem]:
     """What is wrong with the policy of a node."""
     try:
         policy = policy_of(config)
@@ -86,13 +87,17 @@ def policy_problems(config: Config) -> Iterator[str]:
         for problem in error.errors():
             key = str(problem["loc"][0])
             if problem["type"] == "extra_forbidden":
-                yield f"maintenance: {not_allowed(key, Policy.model_fields)}"
+                yield _problem(not_allowed(key, Policy.model_fields))
             else:
                 expected = problem.get("ctx", {}).get("error", problem["msg"])
-                yield f"maintenance: {key} is '{problem['input']}', it must be {expected}."
+                yield _problem(f"{key} is '{problem['input']}', it must be {expected}.")
         return
     if policy.zorder_by and setting(config, "cluster_by"):
-        yield (
-            "maintenance: zorder_by beside cluster_by: a clustered table has its order already; "
-            "leave zorder_by out."
+        yield _problem(
+            "zorder_by beside cluster_by: a clustered table has its order already; leave zorder_by "
+            "out."
         )
+
+
+def _problem(text: str) -> Problem:
+    return Problem("HW_MAINTENANCE_POLICY", f"maintenance: {text}")

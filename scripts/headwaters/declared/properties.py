@@ -11,6 +11,7 @@ from typing import Literal
 
 from headwaters.declared.names import did_you_mean
 from headwaters.declared.nodes import Config, merged_setting, setting
+from headwaters.declared.problems import Problem
 from headwaters.declared.units import milliseconds_of
 
 Kind = Literal["boolean", "interval", "integer", "columns", "text", "feature", "server"]
@@ -166,40 +167,43 @@ def protocol_upgrade(name: str, value: object) -> str | None:
     return None
 
 
-def property_problems(config: Config) -> Iterator[str]:
+def property_problems(config: Config) -> Iterator[Problem]:
     """What is wrong with the declared properties of a node."""
     chosen = setting(config, "property_set")
     if chosen and chosen not in SETS:
-        yield f"there is no property_set '{chosen}': there is {', '.join(SETS)}"
+        text = f"there is no property_set '{chosen}': there is {', '.join(SETS)}"
+        yield Problem("HW_UNKNOWN_PROPERTY_SET", text)
     for name, value in declared_properties(config).items():
         problem = _problem(name, value, bool(setting(config, "allow_protocol_upgrade")))
         if problem:
-            yield f"tblproperties: {problem}"
+            yield problem.at("tblproperties")
 
 
-def _problem(name: str, value: str, may_upgrade: bool) -> str | None:
-    if name.startswith("headwaters."):
-        return f"'{name}' is not for people to set: headwaters keeps its own notes there."
-    if name.startswith(CONSTRAINT):
-        return f"'{name}' is not for people to set: declare a constraint of type check instead."
+def _problem(name: str, value: str, may_upgrade: bool) -> Problem | None:
+    if name.startswith(("headwaters.", CONSTRAINT)):
+        why = "declare a constraint of type check instead."
+        if name.startswith("headwaters."):
+            why = "headwaters keeps its own notes there."
+        return Problem("HW_RESERVED_PROPERTY", f"'{name}' is not for people to set: {why}")
     kind = KNOWN.get(name, "feature" if name.startswith(FEATURE) else None)
     if kind is None:
         if not name.lower().startswith("delta."):
             return None
         hint = did_you_mean(name, KNOWN, "delta.")
-        return f"there is no property '{name}'" + (
-            hint or ". docs.delta.io lists the table properties of Delta."
-        )
+        hint = hint or ". docs.delta.io lists the table properties of Delta."
+        return Problem("HW_UNKNOWN_PROPERTY", f"there is no property '{name}'{hint}")
     if kind == "server":
-        return f"'{name}' is set by Delta itself: leave it out."
+        return Problem("HW_RESERVED_PROPERTY", f"'{name}' is set by Delta itself: leave it out.")
     normal = normal_value(kind, value)
     if normal is None:
         expected = f"one of {', '.join(kind)}" if isinstance(kind, tuple) else _EXPECTED[kind]
-        return f"'{name}' is '{value}', it must be {expected}."
+        text = f"'{name}' is '{value}', it must be {expected}."
+        return Problem("HW_PROPERTY_VALUE", text)
     reason = protocol_upgrade(name, normal)
     if reason and not may_upgrade:
-        return (
+        text = (
             f"'{name}' changes the table's protocol: {reason}. If that is meant, write "
             "allow_protocol_upgrade: true in the config or its meta."
         )
+        return Problem("HW_PROTOCOL_UPGRADE", text)
     return None

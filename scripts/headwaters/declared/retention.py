@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from headwaters.declared.nodes import Node, setting, table_name
+from headwaters.declared.problems import Problem
 from headwaters.declared.properties import declared_properties
 from headwaters.declared.units import milliseconds_of
 from headwaters.incremental.strategies import strategy_of
@@ -18,7 +19,7 @@ _DEFAULTS = {
 _TRANSACTIONS = "delta.setTransactionRetentionDuration"
 
 
-def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[str]:
+def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[Problem]:
     """A model that runs every N days needs the changes of N days, from each input it follows.
 
     `nodes`: all that it may depend on, by their ids.
@@ -28,9 +29,10 @@ def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[s
         return
     every = milliseconds_of(given)
     if every is None:
-        yield (
+        yield Problem(
+            "HW_DURATION",
             f"{node['original_file_path']}: runs_every is '{given}': write a length of time, such "
-            "as 1 day or 6 hours."
+            "as 1 day or 6 hours.",
         )
         return
     if strategy_of(node["config"]) is None:
@@ -41,24 +43,26 @@ def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[s
         for name, default in _DEFAULTS.items():
             retained = declared.get(name, default)
             if _is_shorter(retained, every):
-                yield (
+                yield Problem(
+                    "HW_SHORT_RETENTION",
                     f"{table_name(node)} runs every {given} and follows the changes of "
                     f"{table_name(table)}, which keeps them for {retained} only ({name}): what "
-                    "changed in between would be lost. Retain them longer, or run more often."
+                    "changed in between would be lost. Retain them longer, or run more often.",
                 )
 
 
-def stream_retention_problems(source: Node) -> Iterator[str]:
+def stream_retention_problems(source: Node) -> Iterator[Problem]:
     """A stream knows its batches by the transactions that a table retains: between two triggers."""
     config = source["config"]
     trigger = (setting(config, "stream") or {}).get("trigger")
     retained = declared_properties(config).get(_TRANSACTIONS)
     every = trigger * 1000 if _is_number(trigger) else milliseconds_of(trigger)
     if retained and every and _is_shorter(retained, every):
-        yield (
+        yield Problem(
+            "HW_SHORT_RETENTION",
             f"the stream {source['name']} writes every {trigger} to {table_name(source)}, which "
             f"retains its batches for {retained} only ({_TRANSACTIONS}): a batch could be written "
-            "twice. Retain them longer, or leave the property out."
+            "twice. Retain them longer, or leave the property out.",
         )
 
 
