@@ -1,4 +1,4 @@
-"""What macros find behind `adapter`, and what dbt asks of an adapter beyond dbt-spark's answers.
+"""What macros find behind `adapter`, and what dbt wants of an adapter beyond dbt-spark's answers.
 
 - `tblproperties` and `maintenance` of a layer, a folder and a model add up, as `meta` does: dbt
   would take the model's alone, and a model that names one property would lose its layer's change
