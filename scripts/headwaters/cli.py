@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from headwaters.contract import Contract
     from headwaters.project import Project
 
+# Packages that only some commands need, and the extra that brings them.
+EXTRAS = {"confluent_kafka": "streams", "prometheus_client": "streams", "grpc": "connect"}
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -34,6 +37,11 @@ def main() -> None:
     except Exception as error:
         if said := java_ended():
             code = 1
+        elif isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            said, code = (
+                f"{error.name} is missing: pip install 'headwaters[{EXTRAS[error.name]}]'",
+                2,
+            )
         elif isinstance(error, OSError) and error.filename is not None:
             said = f"{error.filename} cannot be used: {error.strerror}"
             code = 1 if error.errno in DISK else 2
