@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -170,9 +171,15 @@ for day in (1, 2):
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with headwaters from its wheel, and all else from this one's."""
     folder = tmp_path_factory.mktemp("environment")
+    # setuptools takes what an earlier build left in build/ of a checkout for up to date
+    clean = folder / "checkout"
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in ("macros", "scripts", "tests/generic"):
+        shutil.copytree(ROOT / name, clean / name, symlinks=True, ignore=unwanted)
+    shutil.copy(ROOT / "pyproject.toml", clean)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, *wheel, "-w", str(folder), str(ROOT)], check=True)
+    subprocess.run([*pip, *wheel, "-w", str(folder), str(clean)], check=True)
     venv.create(folder / "venv")
     [packages] = (folder / "venv" / "lib").glob("python3*/site-packages")
     # a path added so is not searched for further .pth files: the editable install stays out
