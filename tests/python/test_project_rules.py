@@ -127,7 +127,10 @@ def says_its_grain(manifest: Manifest) -> Iterator[str]:
 
 def has_a_key_test(manifest: Manifest) -> Iterator[str]:
     """A test holds every model and seed to its grain; an incremental model to its unique_key."""
-    keys = {"unique": "column_name", "unique_combination": "columns"}
+    keys = {
+        "unique": "column_name",
+        "unique_combination_of_columns": "combination_of_columns",
+    }
     tested: dict[str, list[set[str]]] = {}
     for test in manifest.of("test"):
         metadata = test.get("test_metadata") or {}
@@ -138,7 +141,7 @@ def has_a_key_test(manifest: Manifest) -> Iterator[str]:
         found = tested.get(node["unique_id"], [])
         key = set(as_list(node["config"].get("unique_key")))
         if not found:
-            yield f"{node['name']} has no key test: add unique or unique_combination"
+            yield f"{node['name']} has no key test: add unique"
         elif key and key not in found and node["config"].get("incremental_strategy") != "history":
             yield f"{node['name']} is not tested for its unique_key ({', '.join(sorted(key))})"
 

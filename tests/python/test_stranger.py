@@ -91,7 +91,8 @@ models:
   - name: totals
     columns: [{name: customer, data_tests: [unique, not_null]}]
   - name: big_orders
-    data_tests: [{unique_combination: {arguments: {columns: [id, cents]}}}]
+    data_tests:
+      - unique_combination_of_columns: {arguments: {combination_of_columns: [id, cents]}}
 unit_tests:
   - name: totals_are_of_a_customer
     model: totals

@@ -1,9 +1,10 @@
-{#- Returns every combination of values of `columns` that more than one row has. NULL is a value, as in the merges of
-    this project: two rows whose key is NULL have the same key. -#}
-{% test unique_combination(model, columns) %}
+{#- Returns every combination of values of `combination_of_columns` that more than one row has. NULL is a value, as in
+    merges: two rows whose key is NULL have the same key. -#}
+{% test unique_combination_of_columns(model, combination_of_columns) %}
+    {%- set columns = combination_of_columns -%}
     {%- if columns is string or columns is not iterable or columns | length < 2 -%}
         {{ exceptions.raise_compiler_error(
-            "unique_combination got columns: " ~ columns ~ " on " ~ model
+            "unique_combination_of_columns got combination_of_columns: " ~ columns ~ " on " ~ model
             ~ ": pass a list of two columns or more, such as [account_id, currency]; for one column use unique"
         ) }}
     {%- endif -%}
