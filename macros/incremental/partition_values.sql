@@ -36,18 +36,3 @@
     {%- for column in columns if column | lower in partitions -%}{%- do found.append(column) -%}{%- endfor -%}
     {{ return(found) }}
 {% endmacro %}
-
-
-{#- Refuses sums of groups that are one key once stored, the empty text's and NULL's: what changed of one would be added
-    to the other. Only where a run changes such a key; `sql` is the model's, as stored. -#}
-{% macro hw_refuse_joined_groups(target, stage, keys, look, sql, settings) %}
-    {%- set nulls = [] -%}
-    {%- for key in hw_partitions_among(keys, settings) if look.nulls[keys.index(key)] -%}
-        {%- do nulls.append(hw_quote(key) ~ ' is null') -%}
-    {%- endfor -%}
-    {%- if nulls -%}
-        {%- set names = hw_quoted(keys) | join(', ') -%}
-        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ')
-            ~ ' group by ' ~ names ~ ' having count(*) > 1') -%}
-    {%- endif -%}
-{% endmacro %}

@@ -7,8 +7,6 @@
     change_set_sql(target, sql, plan, settings, columns, bounds)
         what an incremental run changes in the target: the target's columns and `_operation` (`insert`, `update` or `delete`),
         one row a key; columns: the target's
-    affected_keys_sql(sql, plan, settings), affected_key_columns(plan, settings)
-        the keys that are recomputed, as rows of these columns; none where nothing is recomputed
     changed_rows_sql(spec, range)
         every changed row of an input, to try the SQL with
     share_changed(relation, sql, plan, settings)
@@ -40,16 +38,6 @@
 
 {% macro hw_change_set_sql(strategy, target, sql, plan, settings, columns, bounds) %}
     {{ return(hw_hook(strategy, 'change_set_sql')(target, sql, plan, settings, columns, bounds)) }}
-{% endmacro %}
-
-
-{% macro hw_affected_keys_sql(strategy, sql, plan, settings) %}
-    {{ return(hw_hook(strategy, 'affected_keys_sql')(sql, plan, settings)) }}
-{% endmacro %}
-
-
-{% macro hw_affected_key_columns(strategy, plan, settings) %}
-    {{ return(hw_hook(strategy, 'affected_key_columns')(plan, settings)) }}
 {% endmacro %}
 
 

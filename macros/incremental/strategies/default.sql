@@ -4,16 +4,6 @@
 {% endmacro %}
 
 
-{% macro hw_default__affected_keys_sql(sql, plan, settings) %}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{% macro hw_default__affected_key_columns(plan, settings) %}
-    {{ return(hw_as_list(settings.get('unique_key'))) }}
-{% endmacro %}
-
-
 {% macro hw_default__changed_rows_sql(spec, range) %}
     {{ return(hw_all_rows(range, spec.source)) }}
 {% endmacro %}
