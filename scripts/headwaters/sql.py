@@ -9,7 +9,7 @@ def identifier(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as a literal, as the macro `string_literal` writes it.
+    """A text as a literal, as the macro `hw_literal` writes it.
 
     Besides the quote, Spark reads escapes after a backslash, and before it parses a statement it
     replaces ${names} in it, those inside literals too.

@@ -4,7 +4,7 @@ A condition of this module holds for every row that it was asked about, whatever
 survives all who read it: Spark's parser, which replaces `${name}` inside literals too; Delta, which
 parses the condition of a REPLACE WHERE again; and Delta's statistics, in which bytes that are not
 UTF-8 are U+FFFD, so that a text beyond ASCII is not found in a file that has such bytes as well.
-So texts are cut to a beginning of harmless characters (macro `_harmless`), and values that cannot
+So texts are cut to a beginning of harmless characters (macro `hw_harmless`), and values that cannot
 be written exactly widen the bounds or are left without any.
 """
 
@@ -49,7 +49,7 @@ class Bound:
 def bounds_of(
     row: Mapping[str, Any], columns: Iterable[str], has_values: bool = False
 ) -> list[Bound]:
-    """The answer to the expressions of the macro `_bounds_expressions`, one Bound a column."""
+    """The answer to the expressions of the macro `hw_bounds_expressions`, one Bound a column."""
     bounds = []
     for number, column in enumerate(columns, start=1):
         values = row[f"values_{number}"] if has_values else None

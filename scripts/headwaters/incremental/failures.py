@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What the guard of the macro `_text_guard` found: Delta puts it in place of bytes that are not
+# What the guard of the macro `hw_text_guard` found: Delta puts it in place of bytes that are not
 # UTF-8, and other bytes than the table's make other keys. It may also be what the table has.
 NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
 

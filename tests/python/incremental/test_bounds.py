@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from headwaters.incremental.bounds import bounds_of, has_keys, within_bounds
 
-# What the macro `_harmless` leaves of a text, here of its bytes.
+# What the macro `hw_harmless` leaves of a text, here of its bytes.
 HARMLESS = re.compile(rb"(?:[ -#%-~]|[$](?![{]))*")
 
 
 def answer(values: list[bytes | None], type_: str = "string") -> dict[str, Any]:
-    """What Spark answers to the expressions of `_bounds_expressions` for a column `k`."""
+    """What Spark answers to the expressions of `hw_bounds_expressions` for a column `k`."""
     known = [value for value in values if value is not None]
     cut = [_cut(value) for value in known]
     whole = [len(value) == len(text) for value, text in zip(known, cut, strict=True)]
