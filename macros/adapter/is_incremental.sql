@@ -1,15 +1,17 @@
-{#- dbt's is_incremental(), which is false in the SQL of a model whose strategy follows change feeds: there the SQL is
-    that of the whole table in every run. A filter that only later runs have would make another model of it, and its rows
-    the table. Hooks get dbt's answer. -#}
+{#- dbt's is_incremental(), which is false in the SQL of a model whose strategy follows change feeds: there the SQL is that of the whole table in
+    every run. A filter that only later runs have would make another model of it, and its rows the table. Hooks get dbt's answer. A model that
+    writes `dbt.is_incremental()` gets this one as well: dbt knows the macros of an adapter by that name too. -#}
 {% macro is_incremental() %}
-    {%- if execute and model is defined and model.config and not model.compiled
-        and adapter.strategy_of(model.config) -%}
+    {%- if not execute or model is not defined -%}
+        {{ return(false) }}
+    {%- elif model.config and not model.compiled and adapter.strategy_of(model.config) -%}
         {%- do exceptions.warn(model.name ~ ' (' ~ model.original_file_path ~ ') calls is_incremental(), which is false in every run: '
             ~ model.config.get('incremental_strategy')
             ~ ' applies what changed to the SQL of the whole table. Remove the condition and what depends on it.') -%}
         {{ return(false) }}
-    {%- elif execute and model is not defined -%}
-        {{ return(false) }}
     {%- endif -%}
-    {{ return(dbt.is_incremental()) }}
+    {%- set relation = adapter.get_relation(this.database, this.schema, this.table) -%}
+    {{ return(
+        relation is not none and relation.type == 'table' and model.config.materialized == 'incremental' and not should_full_refresh()
+    ) }}
 {% endmacro %}

@@ -8,9 +8,6 @@
             ~ '. Change feeds are a feature of Delta tables: file_format must be delta.') }}
     {%- elif not hw_as_list(settings.get('unique_key')) -%}
         {{ hw_raise('NO_UNIQUE_KEY', where ~ ' has no unique_key: name the column or columns that tell its rows apart.') }}
-    {%- elif 'macro.dbt.is_incremental' in model.depends_on.macros -%}
-        {{ hw_raise('IS_INCREMENTAL', where ~ ' calls dbt.is_incremental(): the SQL of the model is that of the whole table in every run. '
-            ~ 'Remove the condition and what depends on it.') }}
     {%- endif -%}
     {%- do hw_check_settings(where, strategy, settings) -%}
     {%- do hw_check_inputs(where, strategy, inputs) -%}

@@ -50,11 +50,6 @@ REFUSED = {
         "from {{ changes(source('inputs', 'fed')) }}",
         ["_inputs.fed.id, and an incremental run", "Write fed.id, or give the input an alias"],
     ),
-    "asks_dbt": (
-        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
-        " {% if dbt.is_incremental() %} where id > 1 {% endif %}",
-        ["calls dbt.is_incremental()", "in every run"],
-    ),
     "operation": (
         CHANGE_FEED + "select id, 1 as _Operation from {{ changes(source('inputs', 'fed')) }}",
         ["the engine needs the name _Operation itself", "`_Operation` as Operation"],

@@ -52,7 +52,10 @@ MODELS = {
         "select id, val, 'group by' from fed",
     ),
     "asks_latest": (
-        LATEST + f"select fed.* from {{{{ changes({FED}) }}}} {NEWER} limit all",
+        LATEST
+        + f"select fed.* from {{{{ changes({FED}) }}}}"
+        + NEWER.replace("is_incremental", "dbt.is_incremental")
+        + " limit all",
         "select id, max(val) from fed group by id",
     ),
     "asks_affected": (
