@@ -9,12 +9,14 @@ BIN := .venv/bin
 SQL := models macros project_macros tests
 CODE := scripts tests benchmarks
 export PYTHONDONTWRITEBYTECODE ?= 1
+# no colour codes in a file
+export DBT_USE_COLORS ?= $(if $(MAKE_TERMOUT),true,false)
 
 .PHONY: run
 run: setup  ## everything: set up, land the sample data, ingest it, build and test the models
 	@$(BIN)/headwaters land
 	@$(BIN)/headwaters ingest --once
-	@$(BIN)/dbt $$([ -t 1 ] || echo --no-use-colors) build $$($(BIN)/headwaters engine status > /dev/null && echo --target engine)
+	@$(BIN)/dbt build $$($(BIN)/headwaters engine status > /dev/null && echo --target engine)
 	@$(BIN)/headwaters summary
 
 FINANCE := source:bronze.financial_transactions source:bronze.insurance_claims
@@ -28,7 +30,7 @@ run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of 
 	$(BIN)/headwaters simulate finance --to-kafka; \
 	$(BIN)/headwaters ingest --once --select "$(FINANCE)"; \
 	$(BIN)/headwaters audit --select "$(FINANCE)"; \
-	$(BIN)/dbt $$([ -t 1 ] || echo --no-use-colors) build --select $(addprefix @,$(FINANCE)); \
+	$(BIN)/dbt build --select $(addprefix @,$(FINANCE)); \
 	$(BIN)/headwaters summary
 
 .PHONY: test
