@@ -1,6 +1,7 @@
-{#- dbt's is_incremental(), which is false in the SQL of a model whose strategy follows change feeds: there the SQL is that of the whole table in
-    every run. A filter that only later runs have would make another model of it, and its rows the table. Hooks get dbt's answer. A model that
-    writes `dbt.is_incremental()` gets this one as well: dbt knows the macros of an adapter by that name too. -#}
+{#- dbt's is_incremental(), which is false in the SQL of a model whose strategy follows change feeds: there the SQL is
+    that of the whole table in every run. A filter that only later runs have would make another model of it, and its rows
+    the table. Hooks get dbt's answer. A model that writes `dbt.is_incremental()` gets this one as well: dbt knows the
+    macros of an adapter by that name too. -#}
 {% macro is_incremental() %}
     {%- if not execute or model is not defined -%}
         {{ return(false) }}
