@@ -151,7 +151,7 @@
 
 {#- The statement that replaces the table by the rows of `source`. -#}
 {% macro hw_seed_create(relation, source, checksum) %}
-    {%- set properties = dict(hw_created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
+    {%- set properties = dict(adapter.created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
     create or replace table {{ relation }}
     using delta
     tblproperties ({{ hw_assignments(properties) }})
@@ -165,7 +165,7 @@
 
 {#- Whether the relation holds the seed of this checksum: it was written by it, and nothing was written since. -#}
 {% macro hw_seed_is_current(relation, detail, checksum) %}
-    {%- if hw_as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
+    {%- if adapter.as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set harmless = [

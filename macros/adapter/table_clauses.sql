@@ -1,7 +1,7 @@
 {#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
 {% macro headwaters__tblproperties_clause() %}
-    {%- if hw_declared_properties(model.config) -%}
-        tblproperties ({{ hw_assignments(hw_created_properties(model.config)) }})
+    {%- if adapter.declared_properties(model.config) -%}
+        tblproperties ({{ hw_assignments(adapter.created_properties(model.config)) }})
     {%- endif -%}
 {% endmacro %}
 

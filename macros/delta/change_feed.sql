@@ -77,12 +77,6 @@
     {%- set texts = [] -%}
     {%- for name in adapter.texts_of(columns) if not spec.read or name | lower in spec.read -%}{%- do texts.append(name) -%}{%- endfor -%}
     {%- set range = range.with_texts(texts) -%}
-    {{ return(range.with_grouping(adapter.grouping_of(columns)) if range.needs_grouping and spec.kind == 'changes' else range) }}
-{% endmacro %}
-
-
-{#- How the rows of an input are grouped: a `Grouping` of scripts/headwaters/incremental/grouping.py, or none where Spark
-    can compare all columns. -#}
-{% macro hw_grouping(source, version) %}
-    {{ return(adapter.grouping_of(adapter.get_column_schema_from_query('select * from ' ~ source ~ ' version as of ' ~ version))) }}
+    {%- set sums = spec.kind == 'images' or (spec.kind == 'changes' and range.needs_grouping) -%}
+    {{ return(range.with_grouping(adapter.grouping_of(columns)) if sums else range) }}
 {% endmacro %}

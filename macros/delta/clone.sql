@@ -1,6 +1,6 @@
 {#- The note of what a clone was made from: the files of a clone's clone are the first table's. -#}
 {% macro hw_clone_note(source, version) %}
-    {%- set before = hw_as_mapping(run_query('describe detail ' ~ hw_named(source)).rows[0]['properties']).get('headwaters.clone') -%}
+    {%- set before = adapter.as_mapping(run_query('describe detail ' ~ hw_named(source)).rows[0]['properties']).get('headwaters.clone') -%}
     {{ return({'headwaters.clone': source.schema ~ '.' ~ source.identifier ~ ',' ~ version ~ (';' ~ before if before else '')}) }}
 {% endmacro %}
 

@@ -12,18 +12,6 @@
 {% endmacro %}
 
 
-{#- Whether a commit is the one that was noted as `version` and `at`. -#}
-{% macro hw_is_same_commit(commit, noted) %}
-    {{ return(commit.is_same(noted)) }}
-{% endmacro %}
-
-
-{#- What a commit does to the rows of its table: rows (changed, an upper bound) and inserts_only. -#}
-{% macro hw_commit_effect(commit) %}
-    {{ return(commit.effect) }}
-{% endmacro %}
-
-
 {#- When a version was committed; none where the history does not say it any more. -#}
 {% macro hw_time_of_version(relation, version) %}
     {%- for commit in hw_describe_history(relation, 100000) if commit.version == version -%}

@@ -2,8 +2,8 @@
     the newest, which has the number, sizes and deleted rows of the files (Delta protocol, Version Checksum File). -#}
 {% macro hw_table_state(name, relation) %}
     {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- set properties = hw_as_mapping(detail['properties']) -%}
-    {%- set retention = hw_milliseconds_of(properties.get('delta.deletedFileRetentionDuration', 'interval 1 week')) -%}
+    {%- set properties = adapter.as_mapping(detail['properties']) -%}
+    {%- set retention = adapter.milliseconds_of(properties.get('delta.deletedFileRetentionDuration', 'interval 1 week')) -%}
     {%- set log = run_query(hw_log_sql(relation, detail)).rows[0] -%}
     {%- set checksum = fromjson(log['checksum'], {}) if log['checksum'] else {} -%}
     {%- set schema = fromjson(checksum.get('metadata', {}).get('schemaString') or '{}') -%}
@@ -57,7 +57,7 @@
 {% macro hw_log_sql(relation, detail) %}
     {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
     {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
-    {%- set changed = hw_milliseconds(detail['lastModified']) -%}
+    {%- set changed = adapter.milliseconds(detail['lastModified']) -%}
     {{ return("with log as (\n"
         ~ "select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum, "
         ~ "cast(substr(_metadata.file_name, 1, 20) as bigint) as version,\n"

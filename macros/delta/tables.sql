@@ -3,21 +3,12 @@
 {% endmacro %}
 
 
-{#- What the project says a table is, from the config of its model, seed or source. -#}
-
-{#- A setting of ours: from the config, or from its meta, where dbt takes settings that it does not know in YAML. -#}
-{% macro hw_setting(config, name, default=none) %}
-    {%- set value = config.get(name) -%}
-    {{ return(value if value is not none else (config.get('meta') or {}).get(name, default)) }}
-{% endmacro %}
-
-
 {#- The constraints of a table, as properties of the one that replaces it in the same commit: its checks, whoever
     declared them, and NOT NULL as checks, since CREATE OR REPLACE TABLE … AS SELECT makes every column nullable, and
     Delta does not add NOT NULL to a column. -#}
 {% macro hw_constraints_kept(relation, detail) %}
     {%- set checks = {} -%}
-    {%- for name, expression in hw_as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}
+    {%- for name, expression in adapter.as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}
         {%- do checks.update({name: expression}) -%}
     {%- endfor -%}
     {%- for field in hw_table_state('', relation).fields if not field.nullable -%}
@@ -28,7 +19,7 @@
 
 
 {#- A table's rows replaced by those of another one, or of itself, under the partitioning and clustering that it is
-    declared with. `checks`: of _kept_checks. -#}
+    declared with. `checks`: of hw_constraints_kept. -#}
 {% macro hw_replace_table_sql(relation, declared, comment, properties, rows_of, checks) %}
     {{ return('create or replace table ' ~ relation ~ ' using delta'
         ~ (' partitioned by (' ~ hw_quoted(declared.partition_by) | join(', ') ~ ')' if declared.partition_by else '')

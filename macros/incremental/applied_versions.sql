@@ -2,7 +2,7 @@
     each none where the table does not say; `properties`; `detail`, the statement's row. -#}
 {% macro hw_applied_state(relation) %}
     {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- set properties = hw_as_mapping(detail['properties']) -%}
+    {%- set properties = adapter.as_mapping(detail['properties']) -%}
     {{ return({
         'sql': properties.get('headwaters.sql'),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')),

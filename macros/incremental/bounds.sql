@@ -44,19 +44,6 @@
 {% endmacro %}
 
 
-{#- The answer: a list of `Bound`s. -#}
-{% macro hw_bounds_of(row, columns, list_values=false) %}
-    {{ return(adapter.bounds_of(row, columns, list_values)) }}
-{% endmacro %}
-
-
-{#- The bounds as a condition on a table's columns: `names` maps a bound's column to the table's, `alias` is the table's, if it has one.
-    `is_parsed_again`: it goes into a REPLACE WHERE. -#}
-{% macro hw_within_bounds(bounds, alias=none, names=none, is_parsed_again=false) %}
-    {{ return(adapter.within_bounds(bounds, alias, names, is_parsed_again)) }}
-{% endmacro %}
-
-
 {#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more`
     expressions. '9' and '10' lie otherwise than 9 and 10, so it asks as well whether the columns have the same types in
     the target and in `others`. -#}
@@ -73,5 +60,5 @@
 
 {#- Its answer as bounds; none where the types differ. -#}
 {% macro hw_affected_bounds(row, columns, list_values) %}
-    {{ return(hw_bounds_of(row, columns, list_values) if row['types'] | int == 1 else []) }}
+    {{ return(adapter.bounds_of(row, columns, list_values) if row['types'] | int == 1 else []) }}
 {% endmacro %}

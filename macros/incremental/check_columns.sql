@@ -5,9 +5,7 @@
     {%- for setting in ['unique_key', 'latest_by', 'prune_by'] -%}
         {%- do wanted.update({setting: hw_as_list(settings.get(setting))}) -%}
     {%- endfor -%}
-    {%- if adapter.strategy_of(settings).needs_types -%}
-        {%- do wanted.update({'sum(_weight)': [adapter.weight_column(sql)]}) -%}
-    {%- endif -%}
+    {%- do wanted.update(hw_hook(adapter.strategy_of(settings), 'named_columns')(sql)) -%}
     {%- for spec in inputs if spec.kind == 'affected' -%}
         {%- do wanted.update({'key of affected(' ~ spec.source ~ ')': spec.key | list}) -%}
     {%- endfor -%}
@@ -46,7 +44,7 @@
 
 
 {% macro hw_check_feed(target, spec) %}
-    {%- set properties = hw_as_mapping(run_query('describe detail ' ~ spec.source).rows[0]['properties']) -%}
+    {%- set properties = adapter.as_mapping(run_query('describe detail ' ~ spec.source).rows[0]['properties']) -%}
     {%- if (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true' -%}
         {{ hw_raise('NO_CHANGE_FEED', target ~ ' follows the changes of ' ~ spec.source ~ ', which has no change data feed. '
             ~ 'Set tblproperties '

@@ -109,7 +109,7 @@
     {%- set settings = model.config -%}
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set audit = '' -%}
-    {%- if hw_expectations(settings) -%}
+    {%- if adapter.expectations_of(settings) -%}
         {%- set unfiltered = hw_followed_sql(compiled_code, settings, kept=false) -%}
         {%- set audit = hw_audit_staged(
             target, staged.stage, hw_change_set_sql(strategy, target, unfiltered, plan, settings, staged.columns, staged.bounds), settings

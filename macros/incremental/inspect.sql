@@ -15,17 +15,17 @@
     {%- endif -%}
     {%- set row = run_query('select ' ~ (expressions + hw_bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
     {%- set names = dict(zip(before, hw_prune_columns(settings))) -%}
-    {%- set bounds = hw_bounds_of(row, columns) -%}
+    {%- set bounds = adapter.bounds_of(row, columns) -%}
     {%- set distinct = row['distinct_keys'] | int -%}
     {#- where a row lay before, or lies now -#}
-    {%- set lies_there = ' and (' ~ hw_within_bounds(bounds[1:1 + before | length], names=names, is_parsed_again=true) ~ ' or '
-        ~ hw_within_bounds(bounds[1 + before | length:], is_parsed_again=true) ~ ')' -%}
+    {%- set lies_there = ' and (' ~ adapter.within_bounds(bounds[1:1 + before | length], names=names, is_parsed_again=true) ~ ' or '
+        ~ adapter.within_bounds(bounds[1 + before | length:], is_parsed_again=true) ~ ')' -%}
     {{ return({
         'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int,
         'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
         'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
-        'within': hw_within_bounds(bounds[:(keys + before) | length], 't', names),
-        'within_keys': hw_within_bounds(bounds[:keys | length], 't'),
+        'within': adapter.within_bounds(bounds[:(keys + before) | length], 't', names),
+        'within_keys': adapter.within_bounds(bounds[:keys | length], 't'),
         'stage_type': row['stage_type'], 'target_type': row['target_type'],
         'has_keys': adapter.has_keys(bounds[0], distinct, row['some_keys']) if is_replaceable else none,
         'lies_there': lies_there if before and is_replaceable else '',
@@ -37,7 +37,7 @@
 {% macro hw_inspected(target, stage, keys, before, bounds) %}
     {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and "
         ~ hw_equals(keys, 't', 's')
-        ~ ' where ' ~ hw_within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ hw_within_bounds(bounds[keys | length:], 't')
+        ~ ' where ' ~ adapter.within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ adapter.within_bounds(bounds[keys | length:], 't')
         ~ ') is not true)' -%}
     {#- distinct keys beside other aggregates would make Spark keep all of those for each key: they are counted apart -#}
     {{ return([
@@ -66,7 +66,7 @@
 {% macro hw_is_replaceable(keys, settings, detail) %}
     {%- set words = ['current_path', 'false', 'from', 'not', 'null', 'select', 'true', 'values'] -%}
     {{ return(
-        (hw_as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true'
+        (adapter.as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true'
         and keys | length == 1 and keys[0] | lower not in hw_as_names(detail['partitionColumns']) | map('lower')
         and not (keys + hw_prune_columns(settings)) | map('lower') | select('in', words) | list
     ) }}

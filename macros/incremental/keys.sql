@@ -41,7 +41,7 @@
             {%- do known.append(bound) -%}
         {%- endfor -%}
         {%- set of_keys = ' left semi join ' ~ keys ~ ' on ' ~ conditions | join(' and ') ~ ' where '
-            ~ hw_within_bounds(known, keyed, spec.key) -%}
+            ~ adapter.within_bounds(known, keyed, spec.key) -%}
         {%- set rows = 'select _input.* from ' ~ hw_input_sql(spec) ~ ' as _input' -%}
         {%- if spec.via -%}
             {%- set via = '(select _via.* from ' ~ hw_via_sql(spec, affected) ~ ' as _via' ~ of_keys ~ ')' -%}
@@ -58,7 +58,7 @@
 {#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), whether the model has the table's columns
     (`same_columns`), or why a feed cannot be read (`gap`): one statement. `affected` selects the keys' `columns`, as `others` do. -#}
 {% macro hw_facts_of_affected_keys(target, sql, plan, affected, columns, others=[]) %}
-    {%- set list_values = plan.rows <= 10000 -%}
+    {%- set list_values = adapter.is_small_change(plan.rows) -%}
     {%- set types = [hw_type_of('select * from ' ~ target) ~ ' as held', hw_type_of(sql) ~ ' as given'] -%}
     {%- set reading = hw_read_changes(hw_affected_bounds_sql(target, affected, columns, list_values, others, types), plan) -%}
     {%- if reading.gap -%}

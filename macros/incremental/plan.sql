@@ -54,7 +54,7 @@
     {%- set decision = adapter.plan_of_changes(plan.rows) -%}
     {%- if not decision -%}
         {%- set share = hw_hook(adapter.strategy_of(settings), 'share_changed')(relation, sql, plan, settings)
-            if adapter.is_worth_asking(plan.rows) else none -%}
+            if not adapter.is_small_change(plan.rows) else none -%}
         {%- if share and share.gap -%}
             {%- do hw_fail_on_gap(relation, share.gap, settings) -%}
             {{ return(dict(plan, reason=share.gap)) }}

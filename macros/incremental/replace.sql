@@ -12,10 +12,10 @@
     {%- do hw_check_columns(target, sql, columns, plan.inputs, settings) -%}
     {%- if not plan.same_sql -%}{%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}{%- endif -%}
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
-    {%- set properties = dict(hw_created_properties(settings)) -%}
+    {%- set properties = dict(adapter.created_properties(settings)) -%}
     {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
-    {%- set stage = hw_staging_relation(target) if hw_expectations(settings) else none -%}
+    {%- set stage = hw_staging_relation(target) if adapter.expectations_of(settings) else none -%}
     {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
     {%- set rows = 'select * except (_operation) from ' ~ stage if stage else rows -%}
     {%- if config.get('contract').enforced -%}

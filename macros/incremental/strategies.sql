@@ -1,6 +1,6 @@
 {#- What a strategy is made of: the hooks in strategies/<name>.sql, `hw_<name>__<hook>`. The list of strategies, and what is
-    the same for several of them, is scripts/headwaters/incremental/strategies.py. A hook that a strategy does not have is the
-    one of strategies/default.sql. No hook runs a statement, unless it says so.
+    the same for several of them, is scripts/headwaters/incremental/strategies.py. A hook that a strategy does not have is that of
+    the strategy which it is a way of, or the one of strategies/default.sql. No hook runs a statement, unless it says so.
 
     full_refresh_sql(sql, settings, columns)
         SQL of the whole table; columns: what the model's SQL gives
@@ -23,11 +23,14 @@
         what one statement tells before the change set is staged: bounds, same_columns, gap
     inspect(target, stage, keys, look, sql, settings), before_replace(target, plan, settings)
         refuse what may not be written
+    named_columns(sql)
+        columns that the SQL names for the engine and must give: what names them, and a list
     state_properties(inputs)
         what else the table says of itself -#}
 
 {% macro hw_hook(strategy, name) %}
-    {{ return(context.get('hw_' ~ strategy.name ~ '__' ~ name) or context['hw_default__' ~ name]) }}
+    {%- set own = context.get('hw_' ~ strategy.name ~ '__' ~ name) -%}
+    {{ return(own or context.get('hw_' ~ strategy.configured_as ~ '__' ~ name) or context['hw_default__' ~ name]) }}
 {% endmacro %}
 
 

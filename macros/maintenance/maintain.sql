@@ -180,8 +180,8 @@
 
 {#- A row of ops.table_state: what maintenance found, before and after. -#}
 {% macro hw_record_state(state, policy) %}
-    {%- set name = hw_quoted_name(hw_ops_schema() | trim, 'table_state') -%}
-    {%- do run_query(hw_create_table_state_sql(name)) -%}
+    {%- set name = hw_ops_name('table_state') -%}
+    {%- do hw_create_ops_table('table_state', hw_create_table_state_sql(name)) -%}
     {%- do run_query(hw_insert_table_state_sql(name, state, hw_small_files(state, policy.small_bytes))) -%}
 {% endmacro %}
 

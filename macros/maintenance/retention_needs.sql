@@ -59,8 +59,9 @@
 {#- The sources of the project whose stream reads a Delta table at this place. -#}
 {% macro hw_streams_from(location) %}
     {%- set sources = [] -%}
-    {%- for source in graph.sources.values() if (hw_setting(source.config, 'stream') or {}).get('from') in ['delta', 'delta_changes'] -%}
-        {%- set path = hw_path_of(hw_setting(source.config, 'stream').get('path') | string) -%}
+    {%- for source in graph.sources.values() if (adapter.setting(source.config, 'stream') or {}).get('from') in ['delta',
+        'delta_changes'] -%}
+        {%- set path = hw_path_of(adapter.setting(source.config, 'stream').get('path') | string) -%}
         {%- if hw_path_of(location) == path or hw_path_of(location).endswith('/' ~ path.strip('/')) -%}
             {%- do sources.append(source) -%}
         {%- endif -%}
@@ -104,7 +105,7 @@
 {% macro hw_need_of_changes(state, version, reader) %}
     {%- set first = namespace(need=none) -%}
     {%- for commit in hw_describe_history(state.relation, state.version - version + 20) if commit.version > version -%}
-        {%- if hw_commit_effect(commit).rows > 0 -%}
+        {%- if commit.effect.rows > 0 -%}
             {%- set first.need = {'by': reader ~ ' has read up to version ' ~ version, 'at': commit.at} -%}
         {%- endif -%}
     {%- endfor -%}

@@ -10,7 +10,7 @@
         'arguments': tojson(arguments, sort_keys=true), 'version': version, 'files': detail['numFiles'] if detail else none,
         'bytes': detail['sizeInBytes'] if detail else none, 'undo': undo,
     } -%}
-    {%- do hw_operations_table() -%}
+    {%- do hw_create_ops_table('operations', hw_create_operations_sql()) -%}
     {%- do hw_record_operation(record, 'started', none) -%}
     {%- do hw_sign_commits(record) -%}
     {{ return(record) }}
@@ -41,28 +41,29 @@
     {%- for number in [record.version, version_after, record.files, record.bytes] -%}
         {%- do values.append('null' if number is none else number | string) -%}
     {%- endfor -%}
-    {%- do run_query('insert into ' ~ hw_operations_name() ~ ' select current_timestamp(), ' ~ values | join(', ') ~ ', '
+    {%- do run_query('insert into ' ~ hw_ops_name('operations') ~ ' select current_timestamp(), ' ~ values | join(', ') ~ ', '
         ~ ('null' if record.undo is none else hw_literal(record.undo)) ~ ', ' ~ hw_literal(invocation_id)) -%}
 {% endmacro %}
 
 
-{% macro hw_operations_name() %}
-    {{ return(hw_quoted_name(hw_ops_schema() | trim, 'operations')) }}
-{% endmacro %}
-
-
-{% macro hw_operations_table() %}
-    {%- set schema = hw_ops_schema() | trim -%}
-    {%- if adapter.get_relation(none, schema, 'operations') is not none -%}{{ return(none) }}{%- endif -%}
-    {%- do run_query('create schema if not exists ' ~ hw_quote(schema)) -%}
-    {%- do run_query('create table if not exists ' ~ hw_operations_name() ~ " (at timestamp comment 'When this was written, "
-        ~ "UTC.', operation_id string comment 'The same in the two rows of an operation.', "
-        ~ "state string comment 'started, and then done, or failed where the operation continued with other tables.', "
-        ~ "operation string, table_name string, user string, reason string, arguments string comment 'As JSON.', "
-        ~ "version_before bigint, version_after bigint, "
-        ~ "files bigint comment 'Of the table, before.', bytes bigint comment 'Of the table, before.', undo string, "
-        ~ "invocation_id string) using delta comment 'One row per operation and state.'") -%}
-{% endmacro %}
+{% macro hw_create_operations_sql() -%}
+create table if not exists {{ hw_ops_name('operations') }} (
+    at timestamp comment 'When this was written, UTC.',
+    operation_id string comment 'The same in the two rows of an operation.',
+    state string comment 'started, and then done, or failed where the operation continued with other tables.',
+    operation string,
+    table_name string,
+    user string,
+    reason string,
+    arguments string comment 'As JSON.',
+    version_before bigint,
+    version_after bigint,
+    files bigint comment 'Of the table, before.',
+    bytes bigint comment 'Of the table, before.',
+    undo string,
+    invocation_id string
+) using delta comment 'One row per operation and state.'
+{%- endmacro %}
 
 
 {#- Who started dbt: HEADWATERS_USER, or the user of the machine. -#}

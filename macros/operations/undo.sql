@@ -17,7 +17,7 @@
 {#- A run that was killed between its commit and its note of applied versions is known by being the last that changed rows: what repairs
     rows in between would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}
-    {%- if fromjson(hw_as_mapping(properties).get('headwaters.pending', 'null')) -%}
+    {%- if fromjson(adapter.as_mapping(properties).get('headwaters.pending', 'null')) -%}
         {{ hw_raise('INTERRUPTED_RUN', operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '
             ~ name.split('.')[-1] ~ '` first. Nothing was changed.') }}
     {%- endif -%}

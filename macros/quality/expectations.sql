@@ -1,14 +1,6 @@
-{#- Expectations of a model, evaluated on the rows that are about to be written, before anything is (write-audit-publish). A row meets
-    an expectation if the expression is true of it. `warn` counts; `drop` keeps the row out of the table and in `<table>_quarantine`,
-    as if the model's SQL had a filter; `fail` ends the run, with the table as it was. -#}
-{% macro hw_expectations(config) %}
-    {{ return(adapter.expectations_of(config)) }}
-{% endmacro %}
-
-
 {#- Those of them that do this on failure. -#}
 {% macro hw_expectations_that(config, on_failure) %}
-    {{ return(hw_expectations(config) | selectattr('on_failure', 'equalto', on_failure) | list) }}
+    {{ return(adapter.expectations_of(config) | selectattr('on_failure', 'equalto', on_failure) | list) }}
 {% endmacro %}
 
 
@@ -35,7 +27,7 @@
     `unfiltered`: the SQL of such a table that still has the rows to be dropped. Returns a text for the run's message, such as
     `; positive: 2 of 10 rows (warn)`, or '' where all are met. Raises where a rule fails, after dropping the staging table. -#}
 {% macro hw_audit_staged(target, stage, unfiltered, config) %}
-    {%- set rules = hw_expectations(config) -%}
+    {%- set rules = adapter.expectations_of(config) -%}
     {%- set drops = hw_expectations_that(config, 'drop') -%}
     {%- if drops -%}{%- do hw_quarantine_dropped(target, unfiltered, drops) -%}{%- endif -%}
     {%- set row = run_query(hw_count_broken_sql(target, stage, rules)).rows[0] -%}
@@ -111,12 +103,8 @@
 
 
 {% macro hw_record_expectations(target, results) %}
-    {%- set schema = hw_ops_schema() | trim -%}
-    {%- set name = hw_quoted_name(schema, 'expectations') -%}
-    {%- if adapter.get_relation(none, schema, 'expectations') is none -%}
-        {%- do run_query('create schema if not exists ' ~ hw_quote(schema)) -%}
-        {%- do run_query(hw_create_expectations_sql(name)) -%}
-    {%- endif -%}
+    {%- set name = hw_ops_name('expectations') -%}
+    {%- do hw_create_ops_table('expectations', hw_create_expectations_sql(name)) -%}
     {%- do run_query(hw_insert_expectations_sql(name, target, results)) -%}
 {% endmacro %}
 

@@ -41,7 +41,7 @@
 {% macro hw_count_rows_of_subject(places, wanted, keep) %}
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
-        {%- if hw_as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
+        {%- if adapter.as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
             {{ hw_raise('COLUMN_MAPPING', 'erase: ' ~ place.name ~ ' has column mapping: the columns of its files have '
                 ~ 'other names, so that they cannot be searched here. Nothing was changed.') }}
         {%- endif -%}
@@ -77,8 +77,8 @@
 {#- Whether an erasure of this value was begun before: then it is no surprise that no row has it. -#}
 {% macro hw_was_erased(wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
-    {%- if not digest or adapter.get_relation(none, hw_ops_schema() | trim, 'operations') is none -%}{{ return(false) }}{%- endif -%}
-    {{ return(run_query('select 1 from ' ~ hw_operations_name() ~ " where operation = 'erase' and arguments like '%" ~ digest
+    {%- if not digest or adapter.get_relation(none, hw_ops_schema(), 'operations') is none -%}{{ return(false) }}{%- endif -%}
+    {{ return(run_query('select 1 from ' ~ hw_ops_name('operations') ~ " where operation = 'erase' and arguments like '%" ~ digest
         ~ "%' limit 1").rows | length > 0) }}
 {% endmacro %}
 

@@ -95,7 +95,7 @@
     {%- set table = adapter.get_relation(none, schema, identifier) if schema in schemas else none -%}
     {%- if table is not none -%}
         {{ return(hw_named(table) if table.is_delta else none) }}
-    {%- elif node.resource_type == 'source' and hw_setting(node.config, 'stream') -%}
+    {%- elif node.resource_type == 'source' and adapter.setting(node.config, 'stream') -%}
         {%- set warehouse = run_query('set spark.sql.warehouse.dir').rows[0]['value'] -%}
         {%- set path = 'delta.' ~ hw_quote(warehouse ~ '/' ~ schema ~ '.db/' ~ identifier) -%}
         {{ return(path if adapter.failure_of('describe detail ' ~ path) is none else none) }}
@@ -140,7 +140,7 @@
     names of files. Each with column, sql (as binary), form, others (fields that are declared to hold something else),
     columns and options (of CSV). -#}
 {% macro hw_texts(held, structs, its, wanted) %}
-    {%- set stream = (hw_setting(its.node.config, 'stream') or {}) if its.node else {} -%}
+    {%- set stream = (adapter.setting(its.node.config, 'stream') or {}) if its.node else {} -%}
     {%- set others = [] -%}
     {%- for column, pii in its.said.items() if pii != wanted.kind -%}{%- do others.append(column) -%}{%- endfor -%}
     {%- set csv = stream.get('format') == 'csv' -%}
@@ -179,7 +179,7 @@
 {#- A batch or a replay that was interrupted would write its records after they were erased. -#}
 {% macro hw_refuse_interrupted_streams(places, wanted) %}
     {%- set streams = [] -%}
-    {%- for place in places if place.node and place.node.resource_type == 'source' and hw_setting(place.node.config, 'stream') -%}
+    {%- for place in places if place.node and place.node.resource_type == 'source' and adapter.setting(place.node.config, 'stream') -%}
         {%- do streams.append(place.node.name) -%}
     {%- endfor -%}
     {%- set problem = wanted.erasure.interrupted(streams | unique | list) -%}
@@ -192,8 +192,8 @@
 {% macro hw_files_beside_tables(places, wanted, names) %}
     {%- set landings = {} -%}
     {%- set unread = [] -%}
-    {%- for source in graph.sources.values() if hw_setting(source.config, 'stream') -%}
-        {%- set stream = hw_setting(source.config, 'stream') -%}
+    {%- for source in graph.sources.values() if adapter.setting(source.config, 'stream') -%}
+        {%- set stream = adapter.setting(source.config, 'stream') -%}
         {%- set its = places | selectattr('node', 'equalto', source) | list -%}
         {%- if not its -%}{%- do unread.append('the stream ' ~ source.name ~ ', which declares no ' ~ wanted.kind) -%}
         {%- elif stream.get('from') == 'kafka' -%}
@@ -222,8 +222,8 @@
 
 {#- Rows of the ledger of operations that name the person: a predicate of delete_where, for example. -#}
 {% macro hw_mentions_in_ops(wanted) %}
-    {%- if adapter.get_relation(none, hw_ops_schema() | trim, 'operations') is none -%}{{ return([]) }}{%- endif -%}
-    {%- set rows = wanted.erasure.spoken_of_in(hw_operations_name(), ['reason', 'arguments', 'undo'], 'operation_id') -%}
+    {%- if adapter.get_relation(none, hw_ops_schema(), 'operations') is none -%}{{ return([]) }}{%- endif -%}
+    {%- set rows = wanted.erasure.spoken_of_in(hw_ops_name('operations'), ['reason', 'arguments', 'undo'], 'operation_id') -%}
     {{ return(["ops.operations: " ~ rows | length ~ " operations name it: delete_where with operation_id in ('" ~ rows | join("', '")
         ~ "')"] if rows else []) }}
 {% endmacro %}

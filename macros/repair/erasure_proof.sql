@@ -20,7 +20,7 @@
     {%- endfor -%}
     {%- if not dry_run and proof -%}
         {%- do hw_erasures_table() -%}
-        {%- do run_query('insert into ' ~ hw_erasures_name() ~ ' by name select current_timestamp() as at, * from values '
+        {%- do run_query('insert into ' ~ hw_ops_name('erasures') ~ ' by name select current_timestamp() as at, * from values '
             ~ proof | join(', ')
             ~ ' as proof(subject, keyed_hash, table_name, version, files, files_left, gone_by, reason, user, invocation_id, '
             ~ 'log_files, log_files_left, log_gone_by, undecided)') -%}
@@ -89,7 +89,7 @@
     {%- set logs = wanted.erasure.log_files(place.detail['location'], columns, place.texts,
         state.properties.get('delta.dataSkippingStringPrefixLength', 32) | int) -%}
     {%- set removed = state.removals | max if state.removals else now -%}
-    {%- set kept = hw_milliseconds_of(state.properties.get('delta.logRetentionDuration', 'interval 30 days')) | int -%}
+    {%- set kept = adapter.milliseconds_of(state.properties.get('delta.logRetentionDuration', 'interval 30 days')) | int -%}
     {{ return({
         'version': hw_newest_commit(place.relation).version, 'files': files, 'logs': logs, 'needed': needed,
         'gone_by': (removed if removed + state.retention > now else now) + state.retention if files.found else none,
@@ -109,14 +109,8 @@
 {% endmacro %}
 
 
-{% macro hw_erasures_name() %}
-    {{ return(hw_quoted_name(hw_ops_schema() | trim, 'erasures')) }}
-{% endmacro %}
-
-
 {#- The proofs. Tables of older releases get the columns that they lack; their column sha256 is a plain hash of the value. -#}
 {% macro hw_erasures_table() %}
-    {%- do run_query('create schema if not exists ' ~ hw_quote(hw_ops_schema() | trim)) -%}
     {%- set columns = {
         'at': "timestamp comment 'When the files were searched, UTC.'", 'subject': "string comment 'The kind of personal data.'",
         'keyed_hash': "string comment 'HMAC-SHA256 of kind and value, with the key in lake/erasure.key.'",
@@ -131,10 +125,12 @@
     } -%}
     {%- set declared = [] -%}
     {%- for name, type in columns.items() -%}{%- do declared.append(name ~ ' ' ~ type) -%}{%- endfor -%}
-    {%- do run_query('create table if not exists ' ~ hw_erasures_name() ~ ' (' ~ declared | join(', ')
+    {%- do hw_create_ops_table('erasures', 'create table if not exists ' ~ hw_ops_name('erasures') ~ ' (' ~ declared | join(', ')
         ~ ") using delta comment 'One row per erasure and table: the proof.'") -%}
-    {%- set held = hw_columns_of_table(hw_erasures_name()) -%}
+    {%- set held = hw_columns_of_table(hw_ops_name('erasures')) -%}
     {%- set lacking = [] -%}
     {%- for name, type in columns.items() if name not in held -%}{%- do lacking.append(name ~ ' ' ~ type) -%}{%- endfor -%}
-    {%- if lacking -%}{%- do run_query('alter table ' ~ hw_erasures_name() ~ ' add columns (' ~ lacking | join(', ') ~ ')') -%}{%- endif -%}
+    {%- if lacking -%}
+        {%- do run_query('alter table ' ~ hw_ops_name('erasures') ~ ' add columns (' ~ lacking | join(', ') ~ ')') -%}
+    {%- endif -%}
 {% endmacro %}

@@ -19,8 +19,8 @@
     {%- if not found.removed and not found.added -%}
         {{ print(hw_target_line(target, found.rows) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
     {%- elif hw_proceed('rebuild', [hw_target_line(target, found.rows)] + found.lines + hw_followers_line(target), dry_run) -%}
-        {%- set declared = hw_declared_table(node) -%}
-        {%- set properties = dict(hw_created_properties(node.config), **hw_state_properties(sql, inputs, node.config)) -%}
+        {%- set declared = adapter.declared_table(node) -%}
+        {%- set properties = dict(adapter.created_properties(node.config), **hw_state_properties(sql, inputs, node.config)) -%}
         {#- the columns of the table come first: with them their comments -#}
         {%- set rows_of = stage if found.other_columns else '(select * from ' ~ target.relation
             ~ ' where false union all select * from ' ~ stage ~ ')' -%}

@@ -10,7 +10,7 @@
         ~ ' version as of ' ~ wanted ~ ') as back').rows[0] -%}
     {%- set lines = [hw_target_line(target, rows['now']), '  ~ back to version ' ~ wanted ~ ', which has ' ~ rows['back'] ~ ' rows'] -%}
     {%- for commit in hw_describe_history(target.relation, target.version - wanted + 20) if commit.version > wanted -%}
-        {%- if hw_commit_effect(commit).rows > 0 -%}
+        {%- if commit.effect.rows > 0 -%}
             {%- do lines.append('  - version ' ~ commit.version ~ ', ' ~ hw_utc(commit.at) ~ ': ' ~ commit.operation) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -7,7 +7,7 @@
     {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
     {%- if found is none -%}
         {{ hw_raise('NO_SUCH_TABLE', operation ~ ": there is no table '" ~ table ~ "'"
-            ~ (' yet' if parts.node else hw_or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
+            ~ (' yet' if parts.node else adapter.or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
     {%- elif not found.is_delta -%}
         {{ hw_raise('NOT_A_DELTA_TABLE', operation ~ ': ' ~ table ~ ' is a '
             ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
@@ -102,7 +102,7 @@
             {{ hw_raise('VERSION', operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
                 ~ "2026-01-31T12:00:00Z, in UTC.") }}
         {%- endif -%}
-        {%- set moment = hw_milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
+        {%- set moment = adapter.milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
     {%- endif -%}
     {%- for commit in commits if found.version is none -%}
         {%- if (version is none and commit.at <= moment) or (version is not none and commit.version == version) -%}

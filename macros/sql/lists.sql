@@ -9,11 +9,6 @@
 {% endmacro %}
 
 
-{% macro hw_as_mapping(value) %}
-    {{ return(adapter.as_mapping(value)) }}
-{% endmacro %}
-
-
 {% macro hw_column_names(columns) %}
     {{ return(columns | map(attribute='name') | map('lower') | list) }}
 {% endmacro %}

@@ -9,17 +9,6 @@
 {% endmacro %}
 
 
-{% macro hw_milliseconds(value) %}
-    {{ return(adapter.milliseconds(value)) }}
-{% endmacro %}
-
-
-{#- A length of time such as `6 hours` or `interval 1 week 2 days` in milliseconds; none for anything else. -#}
-{% macro hw_milliseconds_of(text) %}
-    {{ return(adapter.milliseconds_of(text)) }}
-{% endmacro %}
-
-
 {#- `12.3 MB` -#}
 {% macro hw_size(bytes) %}
     {%- for unit, of in {'GB': 1073741824, 'MB': 1048576, 'kB': 1024}.items() if bytes >= of -%}

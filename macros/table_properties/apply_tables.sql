@@ -48,7 +48,7 @@
 {#- The same rows under another partitioning or clustering, in one commit; every property is kept. -#}
 {% macro hw_rewrite_sql(table) %}
     {%- set kept = {} -%}
-    {%- for name, value in hw_as_mapping(table.detail['properties']).items() if not name.startswith('delta.constraints.') -%}
+    {%- for name, value in adapter.as_mapping(table.detail['properties']).items() if not name.startswith('delta.constraints.') -%}
         {%- do kept.update({name: value}) -%}
     {%- endfor -%}
     {%- set checks = hw_constraints_kept(table.relation, table.detail) -%}

@@ -1,19 +1,3 @@
-{#- What a node declares of its table: scripts/headwaters/declared, docs/tables.md. -#}
-{% macro hw_declared_properties(config) %}
-    {{ return(adapter.declared_properties(config)) }}
-{% endmacro %}
-
-
-{% macro hw_created_properties(config) %}
-    {{ return(adapter.created_properties(config)) }}
-{% endmacro %}
-
-
-{% macro hw_declared_table(node) %}
-    {{ return(adapter.declared_table(node)) }}
-{% endmacro %}
-
-
 {#- The nodes of the project that are tables, by name of the table: models, seeds and sources with a stream or declared properties.
     `select`: names of tables (`gold.sessions`), of nodes (`sessions`) or of schemas (`gold`); all where it is none. -#}
 {% macro hw_table_nodes(select=none) %}
@@ -37,7 +21,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- for item in wanted if item not in hit -%}
-        {%- set hint = hw_or_nearest(item, known) -%}
+        {%- set hint = adapter.or_nearest(item, known) -%}
         {{ hw_raise('NO_SUCH_TABLE', "select: there is no table, model, source or schema '" ~ item ~ "'" ~ hint) }}
     {%- endfor -%}
     {%- set sorted = {} -%}
@@ -55,9 +39,4 @@
 
 {% macro hw_layer_of(node) %}
     {{ return(node.source_name if node.resource_type == 'source' else node.config.get('schema') or node.schema) }}
-{% endmacro %}
-
-
-{% macro hw_or_nearest(given, names) %}
-    {{ return(adapter.or_nearest(given, names)) }}
 {% endmacro %}

@@ -69,7 +69,7 @@
 
 {#- Reconciles a model's table with its declaration, before a run writes to it; nothing is sent where nothing differs. -#}
 {% macro hw_reconcile_table(relation, detail) %}
-    {%- set changes = hw_drift(hw_declared_table(model), detail) | rejectattr('rewrite') | list -%}
+    {%- set changes = hw_drift(adapter.declared_table(model), detail) | rejectattr('rewrite') | list -%}
     {%- for statement in hw_drift_sql(relation, changes) -%}
         {%- do run_query(statement) -%}
     {%- endfor -%}

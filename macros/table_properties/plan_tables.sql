@@ -13,7 +13,7 @@
 {% macro hw_tables_that_differ(select) %}
     {%- set found = {'differing': {}, 'same': [], 'absent': [], 'foreign': []} -%}
     {%- for name, node in hw_table_nodes(select).items() -%}
-        {%- set declared = hw_declared_table(node) -%}
+        {%- set declared = adapter.declared_table(node) -%}
         {%- set relation = adapter.get_relation(none, declared.schema, declared.identifier) -%}
         {%- if relation is none -%}
             {%- do found.absent.append(name) -%}

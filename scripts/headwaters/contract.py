@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from headwaters.declared.names import not_allowed
+from headwaters.declared.properties import DECLARED, declared_properties, in_order
 from headwaters.declared.units import bytes_of, milliseconds_of
 from headwaters.errors import UserError
 
@@ -66,8 +67,6 @@ NONDETERMINISTIC = (
     "|monotonically_increasing_id|spark_partition_id|input_file_name"
 )
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
-# The names of the declared properties, so that plan_tables knows which of a table's were ours.
-DECLARED = "headwaters.declared"
 
 _SCALARS = (
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal",
@@ -380,7 +379,7 @@ class Contract(_Part):
     def bronze_properties(self) -> dict[str, str]:
         """Table properties of the bronze table."""
         declared = dict([CHANGE_FEED]) | self.properties
-        return declared | {DECLARED: ", ".join(sorted(declared, key=str.lower))}
+        return declared | {DECLARED: in_order(declared)}
 
     def quarantine_properties(self) -> dict[str, str]:
         """Table properties of the quarantine; others that are declared may name columns."""
@@ -429,7 +428,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             file=node["original_file_path"],
             stream=stream,
             columns=columns,  # type: ignore[arg-type]  # pydantic reads the YAML's dicts
-            properties=_properties(node["config"]),
+            properties=declared_properties(node["config"]),
         )
     except ValidationError as error:
         raise UserError(f"{where}: {_explain(error, Contract, '')}") from None
@@ -460,12 +459,6 @@ def _secret_in_the_open(stream: object) -> str | None:
                 "target/ if the value was real"
             )
     return None
-
-
-def _properties(config: Mapping[str, Any]) -> dict[str, str]:
-    """The declared table properties: the layer's, and those of the source; null takes one away."""
-    declared = dict(config.get("tblproperties") or {}) | config["meta"].get("tblproperties", {})
-    return {key: _text(value) for key, value in declared.items() if value is not None}
 
 
 def new_columns(

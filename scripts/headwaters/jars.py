@@ -110,13 +110,7 @@ def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS
         return False
     say(f"fetching {len(locked)} jars (once)")
     part = work / "jars.part"
-    shutil.rmtree(part, ignore_errors=True)
-    _fetch(module, pyspark, java, part)
-    problem = _compare(part, locked)
-    if problem:
-        shutil.rmtree(part)
-        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
-        raise WorkError(f"{problem}: nothing was installed")
+    _fetch_right(module, hashes, pyspark, java, part)
     for name in set(before[1:]) - set(locked):
         (pyspark / "jars" / name).unlink(missing_ok=True)
     for name in locked:
@@ -132,14 +126,18 @@ def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Pa
     Raises WorkError when one cannot be fetched, or is not the locked one.
     """
     part = into.with_name(f"{into.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
     part.parent.mkdir(parents=True, exist_ok=True)
+    _fetch_right(module, hashes, pyspark, java, part)
+    part.replace(into)
+
+
+def _fetch_right(module: Path, hashes: Path, pyspark: Path, java: Java, part: Path) -> None:
+    shutil.rmtree(part, ignore_errors=True)
     _fetch(module, pyspark, java, part)
     if problem := _compare(part, read_hashes(hashes), module.name, hashes.name):
         shutil.rmtree(part)
         shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
         raise WorkError(f"{problem}: nothing was installed")
-    part.replace(into)
 
 
 def read_hashes(path: Path) -> dict[str, str]:
@@ -218,9 +216,7 @@ def _ivy_cache() -> Path:
     return cache_folder() / "ivy"
 
 
-def _compare(
-    folder: Path, locked: dict[str, str], module: str = "jars.xml", hashes: str = "jars.sha256"
-) -> str:
+def _compare(folder: Path, locked: dict[str, str], module: str, hashes: str) -> str:
     """What is wrong with the fetched jars, or ''."""
     names = {path.name for path in folder.glob("*")}
     if names != set(locked):

@@ -11,7 +11,7 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwaters.contract import DECLARED
+from headwaters.declared.properties import DECLARED
 from headwaters.delta_log import exists
 from headwaters.errors import UserError
 from headwaters.sql import literal

@@ -82,11 +82,6 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
 {% endmacro %}
 
 
-{% macro hw_affected_keys__differences_sql(sql, inputs, spec, settings, columns, sample) %}
-    {{ return(hw_differences_of_halves_sql(sql, inputs, spec, columns, sample)) }}
-{% endmacro %}
-
-
 {% macro hw_affected_keys__difference_text(target, spec, name) %}
     {%- if name == '_elsewhere' -%}
         {{ return(hw_unaffected_key_text(target, spec.key | list | sort)) }}

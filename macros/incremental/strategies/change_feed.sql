@@ -52,7 +52,7 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
     {%- endif -%}
-    {%- set within = hw_within_bounds(hw_affected_bounds(reading.rows[0], columns, false)) -%}
+    {%- set within = adapter.within_bounds(hw_affected_bounds(reading.rows[0], columns, false)) -%}
     {{ return({'rows': run_query('select count(*) from ' ~ relation ~ ' where ' ~ within).rows[0][0] | int}) }}
 {% endmacro %}
 
@@ -77,11 +77,6 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
         {{ return(none) }}
     {%- endif -%}
     {{ return({'spec': spec, 'half': 'monotonically_increasing_id()'}) }}
-{% endmacro %}
-
-
-{% macro hw_change_feed__differences_sql(sql, inputs, spec, settings, columns, sample) %}
-    {{ return(hw_differences_of_halves_sql(sql, inputs, spec, columns, sample)) }}
 {% endmacro %}
 
 

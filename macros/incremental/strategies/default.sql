@@ -43,3 +43,14 @@
 {% macro hw_default__state_properties(inputs) %}
     {{ return({}) }}
 {% endmacro %}
+
+
+{#- The SQL over a sample against that over its halves. -#}
+{% macro hw_default__differences_sql(sql, inputs, spec, settings, columns, sample) %}
+    {{ return(hw_differences_of_halves_sql(sql, inputs, spec, columns, sample)) }}
+{% endmacro %}
+
+
+{% macro hw_default__named_columns(sql) %}
+    {{ return({}) }}
+{% endmacro %}

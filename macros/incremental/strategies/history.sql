@@ -48,7 +48,7 @@ struct(* except (_image)) as _row from (
 
 
 {% macro hw_history__changed_rows_sql(spec, range) %}
-    {{ return(hw_images_sql(spec, hw_feed_of_range(spec.source, range), hw_grouping(spec.source, spec.version))) }}
+    {{ return(hw_images_sql(spec, hw_feed_of_range(spec.source, range), range.grouping)) }}
 {% endmacro %}
 
 
@@ -116,11 +116,11 @@ struct(* except (_image)) as _row from (
 {#- Refuses, under `on_gap: fail`, a rebuild that nobody asked for where the feed has lost the commit that the table begins with: the table
     would lose its oldest periods. -#}
 {% macro hw_history__before_replace(target, plan, settings) %}
-    {%- set begins = fromjson(hw_as_mapping(plan.detail['properties']).get('headwaters.begins', 'null')) if plan.detail else none -%}
+    {%- set begins = fromjson(adapter.as_mapping(plan.detail['properties']).get('headwaters.begins', 'null')) if plan.detail else none -%}
     {%- if begins and hw_on_gap(settings) == 'fail' -%}
         {%- set spec = hw_followed_input(plan.inputs) -%}
         {%- set first = hw_first_known_commit(spec) -%}
-        {%- if not hw_is_same_commit(first, begins) -%}
+        {%- if not first.is_same(begins) -%}
             {{ hw_raise('LOST_PERIODS',
                 target ~ ' would be rebuilt (' ~ plan.reason ~ ') and lose periods: it begins with version ' ~ begins.version ~ ' of '
                     ~ spec.source

@@ -38,7 +38,7 @@ select inline(array(_latest._row)) from (select max(struct({{ hw_quoted(settings
 with _winners as (select struct(*) as _row, * from (
 {{ winners }}
 )),
-_present as (select struct(*) as _row, * from {{ target }} as _target where {{ hw_within_bounds(bounds, '_target') }})
+_present as (select struct(*) as _row, * from {{ target }} as _target where {{ adapter.within_bounds(bounds, '_target') }})
 select inline(array(_new._row)){{ hw_before_sql(settings, '_old._row') }}, if(_old._row is null, 'insert', 'update') as _operation
 from _winners as _new left join _present as _old on {{ hw_equals(keys, '_new', '_old') }}
 where _old._row is null or struct({{ new }}, _new._row) > struct({{ old }}, _old._row)
@@ -63,26 +63,6 @@ where _old._row is null or struct({{ new }}, _new._row) > struct({{ old }}, _old
 {% macro hw_latest_by__share_changed(relation, sql, plan, settings) %}
     {%- set share = hw_default__share_changed(relation, sql, plan, settings) -%}
     {{ return(dict(share, above=0.05) if plan.ranges.values() | rejectattr('inserts_only') | list else share) }}
-{% endmacro %}
-
-
-{% macro hw_latest_by__check(where, sql, inputs, settings) %}
-    {%- do hw_change_feed__check(where, sql, inputs, settings) -%}
-{% endmacro %}
-
-
-{% macro hw_latest_by__tried_rows(inputs, settings) %}
-    {{ return(hw_change_feed__tried_rows(inputs, settings)) }}
-{% endmacro %}
-
-
-{% macro hw_latest_by__differences_sql(sql, inputs, spec, settings, columns, sample) %}
-    {{ return(hw_differences_of_halves_sql(sql, inputs, spec, columns, sample)) }}
-{% endmacro %}
-
-
-{% macro hw_latest_by__difference_text(target, spec, name) %}
-    {{ return(hw_change_feed__difference_text(target, spec, name)) }}
 {% endmacro %}
 
 

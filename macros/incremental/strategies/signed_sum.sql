@@ -195,3 +195,8 @@ left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }
         {%- do hw_refuse_repeated_keys(target, stage, keys, repeated) -%}
     {%- endif -%}
 {% endmacro %}
+
+
+{% macro hw_signed_sum__named_columns(sql) %}
+    {{ return({'sum(_weight)': [hw_weight_column(sql)]}) }}
+{% endmacro %}

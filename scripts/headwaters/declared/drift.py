@@ -17,6 +17,7 @@ from headwaters.declared.properties import (
     CONSTRAINT,
     DECLARED,
     FEATURE,
+    VERSIONS,
     declared_properties,
     in_order,
     is_same,
@@ -25,7 +26,6 @@ from headwaters.incremental.commits import as_mapping
 
 Sign = Literal["+", "~", "-"]
 Value = str | tuple[str, ...] | None
-_VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ActualTable:
     def of(cls, detail: Mapping[str, Any]) -> ActualTable:
         """From the row, whose lists may be their text."""
         properties = {name: str(value) for name, value in as_mapping(detail["properties"]).items()}
-        for name in _VERSIONS:
+        for name in VERSIONS:
             properties[name] = str(detail[name.removeprefix("delta.")])
         for feature in _names(detail["tableFeatures"]):
             properties[FEATURE + feature] = "supported"
@@ -187,7 +187,7 @@ def _property_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Ite
 
 def _is_newer(name: str, actual: str, declared: str) -> bool:
     """Whether it is a version of the protocol, which is never lowered."""
-    return name in _VERSIONS and int(actual) >= int(declared)
+    return name in VERSIONS and int(actual) >= int(declared)
 
 
 def _check_changes(checks: Mapping[str, str], actual: Mapping[str, str]) -> Iterator[Change]:

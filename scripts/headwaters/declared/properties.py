@@ -81,7 +81,7 @@ SETS: dict[str, dict[str, str]] = {
 DECLARED = "headwaters.declared"
 CONSTRAINT = "delta.constraints."
 FEATURE = "delta.feature."
-_PROTOCOL = ("delta.minReaderVersion", "delta.minWriterVersion")
+VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
 # What Delta reads as an interval: more strict than units, which people write elsewhere.
 _INTERVAL = re.compile(
     r"\s*(interval\s+)?(\d+(\.\d+)?\s+(week|day|hour|minute|(milli|micro)?second)s?(\s+|$))+", re.I
@@ -162,7 +162,7 @@ def protocol_upgrade(name: str, value: object) -> str | None:
         return "Polars cannot read a table with v2 checkpoints"
     if name.startswith("delta.enableIcebergCompatV") and value == "true":
         return "it brings column mapping, with which pyarrow reads NULLs, without an error"
-    if name in _PROTOCOL or name.startswith(FEATURE):
+    if name in VERSIONS or name.startswith(FEATURE):
         return "a table's protocol cannot be lowered again"
     return None
 

@@ -82,9 +82,9 @@ def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) ->
     return Decision("incremental", f"{rows} rows changed")
 
 
-def is_worth_asking(rows: int) -> bool:
-    """Whether the share of changed rows is asked for."""
-    return rows > FEW_ROWS
+def is_small_change(rows: int) -> bool:
+    """Whether the changed rows are few: their share is not asked for, and their keys are listed."""
+    return rows <= FEW_ROWS
 
 
 def columns_read(source: str, inputs: Iterable[Mapping[str, Any]]) -> list[str]:

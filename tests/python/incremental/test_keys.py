@@ -78,9 +78,9 @@ BOUNDS = """
         {%- set counts, replaced = [], [] -%}
         {%- for row in run_query('select n, ' ~ asked ~ ', ' ~ hw_values_as_json('k')
             ~ ' as some from ' ~ table ~ ' group by n').rows -%}
-            {%- set n, bounds = row['n'], hw_bounds_of(row, ['k'], true) -%}
+            {%- set n, bounds = row['n'], adapter.bounds_of(row, ['k'], true) -%}
             {%- set has_key = adapter.has_keys(bounds[0], 1, row['some']) -%}
-            {%- set within = hw_within_bounds(bounds) -%}
+            {%- set within = adapter.within_bounds(bounds) -%}
             {#- Delta leaves out files by the condition of a `where`, not by that of a count -#}
             {%- do counts.append('select ' ~ n ~ ' as n, (select count_if(n = ' ~ n ~ ') from '
                 ~ table ~ ' where ' ~ within ~ ') as found, (select count_if(n = ' ~ n ~ ' and '
