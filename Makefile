@@ -96,6 +96,10 @@ soak-incremental: setup-dev  ## random histories, stops and kills of incremental
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m incremental.soak
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
+.PHONY: soak-analysis
+soak-analysis: setup-dev  ## 30,000 random queries against the rules of the SQL analysis (COUNT=100 of each kind for fewer)
+	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.queries $(or $(COUNT),10000)
+
 .PHONY: clean
 clean:  ## remove everything that was made: environment, lake, target, logs
 	@[ ! -x $(BIN)/headwaters ] || $(BIN)/headwaters engine stop

@@ -25,7 +25,7 @@
 {#- What a table that is replaced says of itself: what built it, the applied versions of its inputs, and what its strategy
     adds. A sample has applied no version. -#}
 {% macro hw_state_properties(sql, inputs, settings) %}
-    {%- set properties = {'headwaters.sql': hw_built_by(sql, settings)} -%}
+    {%- set properties = {'headwaters.sql': hw_built_by(sql, settings), 'headwaters.proof': adapter.noted_proof(settings)} -%}
     {%- if not inputs | selectattr('version', 'none') | list -%}
         {%- do properties.update({'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id()})}) -%}
         {%- do properties.update(hw_hook(adapter.strategy_of(settings), 'state_properties')(inputs)) -%}
@@ -48,7 +48,7 @@
 {% macro hw_set_applied_versions(target, inputs, seen) %}
     {%- do run_query(hw_set_properties_sql(target, {
         'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': seen}),
-        'headwaters.pending': 'null',
+        'headwaters.pending': 'null', 'headwaters.proof': adapter.noted_proof(model.config),
     })) -%}
 {% endmacro %}
 

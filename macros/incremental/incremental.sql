@@ -13,6 +13,7 @@
 
     {%- set exists = existing is not none and existing.is_delta and not existing.is_view -%}
     {%- set plan = hw_plan_run(target, exists, sql, model.config, should_full_refresh()) -%}
+    {%- do hw_require_proof(target, plan) -%}
     {%- if plan.choice != 'replace' and plan.detail -%}
         {%- do hw_reconcile_table(target, plan.detail) -%}
     {%- endif -%}

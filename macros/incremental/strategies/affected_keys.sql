@@ -54,9 +54,6 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
 
 
 {% macro hw_affected_keys__check(where, sql, inputs, settings) %}
-    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
-        {%- do hw_check_keys_apart(where, hw_without_inputs(sql, inputs), 'affected()') -%}
-    {%- endif -%}
     {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
     {%- for spec in affected -%}
         {%- if spec.key | sort != affected[0].key | sort -%}

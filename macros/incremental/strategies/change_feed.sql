@@ -57,23 +57,9 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
 {% endmacro %}
 
 
-{#- Beside a lookup the text does not tell: it may be aggregated before it is joined. -#}
-{% macro hw_change_feed__check(where, sql, inputs, settings) %}
-    {%- do hw_check_read_once(where, sql, hw_followed_input(inputs)) -%}
-    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
-        {%- set found = hw_aggregate_in(hw_without_inputs(sql, inputs), 'group\\s+by|(?:try_)?sum(?=\\s*\\()|') -%}
-        {%- if found -%}
-            {{ hw_raise('NOT_LINEAR', where ~ ' uses `' ~ found ~ '`: a row of its result would depend on more than one row of the input. '
-                ~ 'Use affected_keys, which recomputes whole keys'
-                ~ (', or latest_by for the newest row of each key.' if not settings.get('latest_by') else '.')) }}
-        {%- endif -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {% macro hw_change_feed__tried_rows(inputs, settings) %}
     {%- set spec = hw_followed_input(inputs) -%}
-    {%- if settings.get('allow_nondeterministic') or spec.version is none or 'lookup' not in inputs | map(attribute='kind') -%}
+    {%- if settings.get('allow_nondeterministic') or spec.version is none -%}
         {{ return(none) }}
     {%- endif -%}
     {{ return({'spec': spec, 'half': 'monotonically_increasing_id()'}) }}

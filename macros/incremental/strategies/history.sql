@@ -131,12 +131,7 @@ struct(* except (_image)) as _row from (
 
 
 {% macro hw_history__check(where, sql, inputs, settings) %}
-    {%- do hw_check_read_once(where, sql, hw_followed_input(inputs)) -%}
-    {%- set code = hw_without_inputs(sql, inputs) -%}
-    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
-        {%- do hw_check_keys_apart(where, code, 'the model') -%}
-    {%- endif -%}
-    {%- if not modules.re.search('(?i)\\b_image\\b', code) -%}
+    {%- if not modules.re.search('(?i)\\b_image\\b', hw_without_inputs(sql, inputs)) -%}
         {{ hw_raise('NO_IMAGE', where ~ ' does not select `_image`: the column of images() that says when each image became '
             ~ 'true has to be among those '
             ~ 'that the model selects.') }}

@@ -110,30 +110,7 @@ where {{ moved | join(' or ') }}
 
 
 {% macro hw_signed_sum__check(where, sql, inputs, settings) %}
-    {%- do hw_check_read_once(where, sql, hw_followed_input(inputs)) -%}
-    {%- if 'lookup' not in inputs | map(attribute='kind') -%}
-        {%- set code = hw_without_inputs(sql, inputs) -%}
-        {%- set found = hw_aggregate_in(code) -%}
-        {%- if found -%}
-            {{ hw_raise('NOT_A_SUM', where ~ ' uses `' ~ found ~ '`, which cannot be maintained by adding. Sums of `… * '
-                ~ '_weight` and the count `sum(_weight)` can; '
-                ~ 'averages go into derived; for the rest there is affected_keys.') }}
-        {%- endif -%}
-        {%- do hw_check_weighed_sums(where, code) -%}
-    {%- endif -%}
     {%- do hw_weight_column(sql) -%}
-{% endmacro %}
-
-
-{% macro hw_check_weighed_sums(where, code) %}
-    {%- set nested = '[^()]|\\((?:[^()]|\\((?:[^()]|\\([^()]*\\))*\\))*\\)' -%}
-    {%- for sum in modules.re.finditer('(?i)\\b(?:try_)?sum\\s*\\(((?:' ~ nested ~ ')*)\\)', code) -%}
-        {%- set summed = sum.group(1) | trim -%}
-        {%- if not modules.re.search('(?<!\\w)_weight(?!\\w)', summed) -%}
-            {{ hw_raise('SUM_WITHOUT_WEIGHT', where ~ ' has sum(' ~ summed ~ ') without _weight, which would count deleted '
-                ~ 'rows as well. Write sum(' ~ summed ~ ' * _weight).') }}
-        {%- endif -%}
-    {%- endfor -%}
 {% endmacro %}
 
 

@@ -171,12 +171,6 @@ def _closing(code: list[Token], there: list[int], number: int) -> int:
     return len(there) - 1
 
 
-def without_texts(sql: str) -> str:
-    """The SQL with '' for every string and without comments: what is left are names and syntax."""
-    blanks = {"text": "''", "comment": " ", "marker": " "}
-    return "".join(blanks.get(token.kind, token.text) for token in tokens(sql))
-
-
 @dataclass
 class _Level:
     """What is known between two brackets: a select list was there, a from clause is."""

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+# The rule books of headwaters.analysis, by which a model's SQL is proven.
+RuleBook = Literal["linear", "sums", "keyed"]
+
 
 @dataclass(frozen=True)
 class Strategy:
@@ -25,6 +28,7 @@ class Strategy:
     configured_as: str
     marker: str
     chosen_by: str | None = None
+    rules: RuleBook = "linear"
     many_inputs: bool = False
     on_gap: Literal["rebuild", "fail"] = "rebuild"
     # Its rows are told apart by unique_key and these columns.
@@ -66,6 +70,7 @@ STRATEGIES = {
             "affected_keys",
             "affected_keys",
             "affected",
+            rules="keyed",
             many_inputs=True,
             repeated_keys="counted",
         ),
@@ -73,6 +78,7 @@ STRATEGIES = {
             "signed_sum",
             "signed_sum",
             "signed",
+            rules="sums",
             reserved=("_here", "_stays"),
             may_drop_rows=False,
             may_ignore_lookups=False,

@@ -102,7 +102,7 @@ REFUSED = {
     ),
     "of_a_view_with_a_sum": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'summed')) }}",
-        ["`group by`", "affected_keys"],
+        ["[HW_NOT_LINEAR]", "`GROUP BY id`", "several rows of the input", "affected_keys"],
     ),
     "through_a_model": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
@@ -116,40 +116,40 @@ REFUSED = {
     ),
     "summed": (
         CHANGE_FEED + "select id % 2 as id from {{ changes(source('inputs', 'fed')) }} group by 1",
-        ["`group by`", "affected_keys"],
+        ["[HW_NOT_LINEAR]", "`GROUP BY 1`", "several rows of the input", "affected_keys"],
     ),
     "counted": (
         SIGNED_SUM + "select id, sum(_weight) as rows, count(*) as others\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
-        ["`count`", "derived"],
+        ["[HW_NOT_A_SUM]", "`COUNT(*)`", "derived"],
     ),
     "unweighed": (
         SIGNED_SUM + "select id, sum(_weight) as rows, sum(abs(id)) as total\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
-        ["sum(abs(id) * _weight)"],
+        ["[HW_SUM_WITHOUT_WEIGHT]", "`SUM(ABS(id))`", "Multiply what is summed by _weight"],
     ),
     "weighed_by_name": (
         SIGNED_SUM + "select id, sum(_weight) as rows, sum(net_weight) as total\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
-        ["sum(net_weight * _weight)"],
+        ["there is no such column in its inputs"],
     ),
     "averaged": (
         SIGNED_SUM + "select id % 1 as id, sum(_weight) as rows,\n"
         "cast(sum(id * _weight) / sum(_weight) as decimal(18, 2)) as average\n"
         "from {{ signed(source('inputs', 'fed')) }} group by 1",
-        ["average cannot be maintained by adding", "derived"],
+        ["[HW_NOT_A_SUM] ", "`average`: it is no sum of", "derived"],
     ),
     "filtered_sums": (
         SIGNED_SUM + "with sums as (select id, sum(_weight) as rows\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id)\n"
         "select * from sums where rows > 0",
-        ["rows cannot be maintained by adding"],
+        ["[HW_NOT_A_SUM] ", "`rows > 0`", "a condition on sums"],
     ),
     "empty_groups": (
         SIGNED_SUM + "select more.id, sum(fed._weight) as rows\n"
         "from {{ lookup(source('inputs', 'more')) }} as more\n"
         "left join {{ signed(source('inputs', 'fed')) }} as fed on more.id = fed.id group by 1",
-        ["gives groups that no row of", "affected_keys"],
+        ["[HW_NOT_LINEAR] ", "left join keeps rows of a lookup", "affected_keys"],
     ),
     "renamed_count": (
         SIGNED_SUM + "with sums as (select id, sum(_weight) as rows\n"
@@ -161,40 +161,59 @@ REFUSED = {
         CHANGE_FEED + "with fed as (select * from {{ changes(source('inputs', 'fed')) }}),\n"
         "big as (select id from fed where id > 1)\n"
         "select fed.id, big.id as other from fed left join big on fed.id = big.id",
-        ["reads fed, whose changes it follows, more than once", "affected_keys"],
+        ["[HW_READ_TWICE] ", "`LEFT JOIN big ON fed.id = big.id` (line 3", "affected_keys"],
     ),
     "summed_beside_a_lookup": (
         CHANGE_FEED + "select 1 as id, count(*) as rows\n"
         "from {{ changes(source('inputs', 'fed')) }} as fed\n"
         "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id",
-        ["than for one half of its rows and the other", "affected_keys"],
+        ["[HW_NOT_LINEAR] ", "several rows of the input", "affected_keys"],
     ),
     "all_of_a_lookup": (
         CHANGE_FEED + "select more.id, fed.id as other\n"
         "from {{ lookup(source('inputs', 'more')) }} as more\n"
         "left join {{ changes(source('inputs', 'fed')) }} as fed on fed.id = more.id",
-        ["an outer join that keeps all rows of a lookup", "affected_keys"],
+        ["[HW_NOT_LINEAR] ", "left join keeps rows of a lookup", "affected_keys"],
     ),
     "of_all_rows": (
         AFFECTED + "with fed as (select * from {{ affected(source('inputs', 'fed'), key='id') }})\n"
         "select id, id / (select sum(id) from fed) > 0.5 as is_large from fed",
-        ["other rows for some keys of", "rows of other keys", "lookup()"],
+        ["[HW_ACROSS_KEYS] ", "an aggregate over all rows, of every key", "lookup()"],
     ),
     "across_keys": (
         AFFECTED + "with fed as (select * from {{ affected(source('inputs', 'fed'), key='id') }})\n"
         "select fed.id, next.id as next_id from fed left join fed as next on next.id = fed.id + 1",
-        ["other rows for some keys of", "rows of other keys", "lookup()"],
+        ["[HW_ACROSS_KEYS] ", "left join does not equate the key of both sides", "lookup()"],
     ),
     "all_keys_of_a_lookup": (
         AFFECTED + "select more.id, count(fed.id) as rows\n"
         "from {{ lookup(source('inputs', 'more')) }} as more left join\n"
         "{{ affected(source('inputs', 'fed'), key='id') }} as fed on fed.id = more.id group by 1",
-        ["a row of id that comes from no row of an affected() input", "not lookup()"],
+        ["[HW_ACROSS_KEYS] ", "left join keeps rows of a lookup, whatever the keys"],
     ),
     "ranked": (
         AFFECTED + "select id, rank() over (order by id) as place\n"
         "from {{ affected(source('inputs', 'fed'), key='id') }}",
-        ["`over (`", "rows of other keys"],
+        ["[HW_ACROSS_KEYS] ", "PARTITION BY lacks the key (id)"],
+    ),
+    "moved": (
+        AFFECTED + "select abs(id) as id, count(*) as rows\n"
+        "from {{ affected(source('inputs', 'fed'), key='id') }} group by id",
+        ["[HW_ACROSS_KEYS] ", "id is not the key of the affected() inputs, as it is"],
+    ),
+    "tied": (
+        AFFECTED + "select id, row_number() over (partition by id order by id) as place\n"
+        "from {{ affected(source('inputs', 'fed'), key='id') }}",
+        ["[HW_NONDETERMINISTIC] ", "nothing proves that its order tells all rows apart"],
+    ),
+    "with_a_jvm_function": (
+        CHANGE_FEED + "select id, reflect('java.util.UUID', 'randomUUID') as token\n"
+        "from {{ changes(source('inputs', 'fed')) }}",
+        ["[HW_NONDETERMINISTIC] ", "allow_nondeterministic: [reflect]"],
+    ),
+    "by_a_pipe": (
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }} |> where id > 1",
+        ["[HW_NOT_UNDERSTOOD] ", "`|>`", "incremental_proof: sample"],
     ),
     "mapped": (
         CHANGE_FEED + "select id, map('a', id) as attributes\n"
@@ -208,12 +227,12 @@ REFUSED = {
     ),
     "clock": (
         CHANGE_FEED + "select id, now() as seen from {{ changes(source('inputs', 'fed')) }}",
-        ["now()", "allow_nondeterministic"],
+        ["`NOW()`", "allow_nondeterministic: [now]"],
     ),
     "day": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
         " where date '2026-01-01' < date 'today'",
-        ["date 'today", "changes by itself"],
+        ["`CAST('today' AS DATE)`", "changes by itself"],
     ),
     "missing_key": (
         CHANGE_FEED.replace("'id'", "'nothing'")
@@ -273,8 +292,9 @@ def test_models_that_cannot_be_right_are_refused(
         spark.sql(f"create view {inputs}.{query.format(inputs)}")
     models = {name: model for name, (model, _) in REFUSED.items()}
     models["kept"] = CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
-    models["moved"] = (
-        AFFECTED + "select abs(id) as id, count(*) as rows\n"
+    models["strayed"] = (
+        AFFECTED.replace(") }}", ", incremental_proof='sample') }}")
+        + "select abs(id) as id, count(*) as rows\n"
         "from {{ affected(source('inputs', 'fed'), key='id') }} group by 1"
     )
     folder = new_project(
@@ -296,15 +316,15 @@ def test_models_that_cannot_be_right_are_refused(
 
     # a key that repeats later, or that no change leads to: the run fails and the table stays
     spark.sql(f"insert into {inputs}.fed values (2), (-3)")
-    chosen = ["--select", "kept", "moved"]
+    chosen = ["--select", "kept", "strayed"]
     result = dbt("run", *chosen, project_dir=folder, schema=schema, expect=False)
     said = {answer.node.name: answer.message for answer in result.result.results}
     assert "not unique" in said["kept"]
     assert sorted(row.id for row in spark.table(f"{schema}.kept").collect()) == [1, 2]
-    assert "a row of id that comes from no row of an affected() input" in said["moved"]
-    assert sorted(map(tuple, spark.table(f"{schema}.moved").collect())) == [(1, 1), (2, 1)]
+    assert "a row of id that comes from no row of an affected() input" in said["strayed"]
+    assert sorted(map(tuple, spark.table(f"{schema}.strayed").collect())) == [(1, 1), (2, 1)]
     tables = spark.sql(f"show tables in {schema}").collect()
-    assert sorted(row.tableName for row in tables) == ["kept", "moved"]
+    assert sorted(row.tableName for row in tables) == ["kept", "strayed"]
 
 
 PROJECT = """

@@ -28,6 +28,7 @@ from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
+from headwaters.analysis import model as analysis
 from headwaters.arguments import check_arguments
 from headwaters.declared import (
     checks,
@@ -159,8 +160,9 @@ PURE: dict[str, Callable[..., Any]] = {
     "columns_read": plan.columns_read,
     "prepared_sql": sql_text.prepared,
     "names_in": sql_text.names,
-    "without_texts": sql_text.without_texts,
     "weight_column": sql_text.weight_column,
+    "noted_proof": analysis.noted_proof,
+    "refusal": analysis.refusal,
     "view": sql_text.view,
     "with_relations": sql_text.with_relations,
     "stream_tables": _stream_tables,

@@ -1,0 +1,29 @@
+{#- Refuses a model whose SQL does not prove that its strategy maintains it: scripts/headwaters/analysis, docs/analysis.md. Asked where the
+    SQL builds its first table, or another SQL than before, and of tables that note no proof by today's rules. Under
+    `incremental_proof: sample` a sample of rows takes its place (check_by_rows.sql). -#}
+{% macro hw_require_proof(target, plan) %}
+    {%- set settings = model.config -%}
+    {%- set noted = adapter.as_mapping(plan.detail['properties']).get('headwaters.proof') if plan.detail else none -%}
+    {%- if settings.get('incremental_proof') == 'sample' -%}
+        {%- do exceptions.warn(target ~ ': incremental_proof is sample, so nothing proves that an incremental run leaves what a full '
+            ~ 'refresh would have left; a thousand rows are tried where its SQL is new.') -%}
+    {%- elif plan.choice != 'skip' and not (plan.same_sql and noted == adapter.noted_proof(settings)) -%}
+        {%- do hw_prove(target, adapter.prepared_sql(compiled_code), settings) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Runs a statement for each input, which tells its columns. A sample or an empty run proves nothing. -#}
+{% macro hw_prove(target, sql, settings) %}
+    {%- set inputs = hw_inputs_of(sql) -%}
+    {%- if not inputs | selectattr('version', 'none') | list -%}
+        {%- for spec in inputs -%}
+            {%- do spec.update({'columns': adapter.get_column_schema_from_query('select * from ' ~ hw_input_sql(spec))}) -%}
+        {%- endfor -%}
+        {%- set refused = adapter.refusal(sql, inputs, settings, graph, adapter.surroundings(sql).functions) -%}
+        {%- if refused -%}
+            {%- do hw_raise_problems([refused.at(target ~ ' (' ~ model.original_file_path ~ ', incremental_strategy: '
+                ~ settings.get('incremental_strategy') ~ ')')]) -%}
+        {%- endif -%}
+    {%- endif -%}
+{% endmacro %}

@@ -1,0 +1,66 @@
+"""Spark's SQL as a syntax tree, with every function under the name that was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.parsers.spark import SparkParser
+
+from headwaters.analysis.refusal import Refused
+
+# Functions whose arguments have a syntax of their own.
+_SPECIAL = (
+    *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
+    *("AND", "OR", "LISTAGG"),
+)
+
+
+class _Written(Spark):
+    """Functions stay `Anonymous`: sqlglot's classes put several of Spark's functions into one."""
+
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
+        }
+
+
+def parsed(sql: str) -> exp.Query:
+    """The one query that the SQL is. Raises Refused where it cannot be read."""
+    try:
+        tokens = _Written().tokenize(sql)
+        for token in tokens:
+            if token.token_type.name == "PIPE_GT":
+                raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
+        trees = [tree for tree in _Written().parser().parse(tokens, sql) if tree is not None]
+    except (ParseError, TokenError) as error:
+        details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        near = f"{details.get('highlight') or ''}"
+        reason = f"it cannot be parsed: {details.get('description') or error}"
+        raise Refused("HW_NOT_UNDERSTOOD", near, details.get("line"), reason) from None
+    except SqlglotError as error:
+        raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
+    return trees[0]
+
+
+def text(node: exp.Expr) -> str:
+    """The node as SQL, short enough for a message."""
+    sql = whole_text(node)
+    return sql if len(sql) <= 80 else sql[:77] + "…"
+
+
+def line(node: exp.Expr) -> int | None:
+    """The line in which the node begins, if one of its names knows."""
+    lines = [found.meta["line"] for found in node.walk() if "line" in found.meta]
+    return min(lines) if lines else None
+
+
+def whole_text(node: exp.Expr) -> str:
+    """The node as SQL."""
+    return str(node.sql(dialect=_Written))

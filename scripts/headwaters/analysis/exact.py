@@ -1,0 +1,91 @@
+"""Exact types of expressions, as far as they say whether a number is rounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_LARGEST = 38
+_CHOICES = {"coalesce", "nvl", "ifnull", "if"}
+
+
+def decimal_of(type: str | None) -> tuple[int, int] | None:
+    """Precision and scale of an exact number; None for every other type."""
+    if type in _DIGITS:
+        return _DIGITS[type], 0
+    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", type or "")
+    if type == "decimal":
+        return 10, 0
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def is_exact_cast(before: str | None, after: str | None) -> bool:
+    """Whether a cast changes no number, or fails."""
+    one, other = decimal_of(before), decimal_of(after)
+    return one is not None and other is not None and one[1] <= other[1]
+
+
+def sum_type(type: str | None) -> str | None:
+    """Of a sum of such values."""
+    if type in _DIGITS:
+        return "bigint"
+    found = decimal_of(type)
+    return f"decimal({min(found[0] + 10, _LARGEST)},{found[1]})" if found else None
+
+
+def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
+    """The type of an expression of parts of these types; None where it is not exact, or unknown."""
+    if isinstance(node, exp.Literal):
+        return _type_of_literal(node)
+    if isinstance(node, (exp.Neg, exp.Paren)):
+        return parts[0]
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        return _combined(parts, is_product=isinstance(node, exp.Mul))
+    children = list(node.iter_expressions())
+    if isinstance(node, exp.If) or (isinstance(node, exp.Anonymous) and node.name.lower() == "if"):
+        children, parts = children[1:], parts[1:]
+    elif not isinstance(node, exp.Case) and not (
+        isinstance(node, exp.Anonymous) and node.name.lower() in _CHOICES
+    ):
+        return None
+    types = {
+        part
+        for child, part in zip(children, parts, strict=True)
+        if not isinstance(child.unnest(), exp.Null)
+    }
+    if len(types) == 1:
+        return types.pop()
+    known = [type for type in types if type in _DIGITS]
+    if len(known) == len(types) and known:
+        return max(known, key=lambda type: _DIGITS[type])
+    return None
+
+
+def _type_of_literal(node: exp.Literal) -> str | None:
+    if node.is_string:
+        return None
+    if node.name.isdigit():
+        return "int" if len(node.name) < 10 else "bigint"
+    found = re.fullmatch(r"(\d*)\.(\d*)", node.name)
+    if not found:
+        return None
+    return f"decimal({max(len(found[1].lstrip('0')) + len(found[2]), 1)},{len(found[2])})"
+
+
+def _combined(parts: Sequence[str | None], is_product: bool) -> str | None:
+    """Of a sum or a product."""
+    if all(part in _DIGITS for part in parts):
+        return max((part for part in parts if part), key=lambda type: _DIGITS[type])
+    numbers = [decimal_of(part) for part in parts]
+    if any(number is None for number in numbers):
+        return None
+    (p1, s1), (p2, s2) = (number for number in numbers if number)
+    if is_product:
+        precision, scale = p1 + p2 + 1, s1 + s2
+    else:
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale + 1
+    return f"decimal({precision},{scale})" if precision <= _LARGEST else None

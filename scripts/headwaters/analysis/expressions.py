@@ -1,0 +1,476 @@
+"""Reads expressions: whether an answer depends on its row alone, and how on `_weight`.
+
+What is not named here is not understood, and refused: a kind of expression, a function.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect, functions
+from headwaters.analysis.exact import is_exact_cast, sum_type, type_of
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import Column, Equal, Relation, Rules, Weight, new_column
+from headwaters.analysis.scopes import (
+    Names,
+    Scope,
+    Value,
+    around,
+    inner_function,
+    is_negated,
+    unwrapped,
+    value_of,
+    wrappers,
+)
+from headwaters.analysis.weights import is_filled, joined, weight_of
+
+# Expressions whose answer depends on what stands within them, and on nothing else.
+_PLAIN_NODES = (
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.Is, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.DPipe),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd),
+    *(exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Case, exp.If, exp.Paren, exp.Tuple),
+    *(exp.Bracket, exp.Dot, exp.Interval, exp.IntervalSpan, exp.Extract, exp.Substring, exp.Trim),
+    *(exp.Overlay, exp.StrPosition, exp.Transform, exp.Array, exp.Struct, exp.Collate, exp.Slice),
+    *(exp.JSONExtract, exp.AtTimeZone, exp.PropertyEQ, exp.Alias, exp.Aliases),
+)
+_LEAVES = (
+    *(exp.Literal, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier),
+    *(exp.HexString, exp.RawString, exp.National, exp.Interval),
+)
+_NUMERIC = (
+    *(exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DECIMAL),
+    *(exp.DType.DOUBLE, exp.DType.FLOAT),
+)
+# Spark's special dates and times.
+_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
+
+
+class Expressions(ABC):
+    """Reads expressions by a rule book; the class that extends it reads the queries in them."""
+
+    def __init__(
+        self, rules: Rules, allowed: Sequence[str], functions: Mapping[str, str] | None = None
+    ) -> None:
+        """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
+        self._rules = rules
+        self._allowed = {name.lower() for name in allowed}
+        self._bodies = dict(functions or {})
+
+    @abstractmethod
+    def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
+        """The relation that a query is."""
+
+    def _value(self, node: exp.Expr, scope: Scope) -> Value:
+        if scope.groups is not None:
+            column = scope.groups.get(self._signature(node, scope))
+            if column is not None:
+                return value_of(column)
+        if isinstance(node, exp.Column):
+            return self._column(node, scope)
+        if isinstance(node, exp.Paren):
+            return self._value(node.this, scope)
+        if isinstance(node, (exp.Subquery, exp.Exists, exp.In, exp.Any, exp.All)) and (
+            node.args.get("query") is not None
+            or isinstance(node, (exp.Subquery, exp.Exists))
+            or isinstance(node.this, exp.Query)
+        ):
+            return self._subquery(node, scope)
+        if isinstance(node, exp.Window):
+            return self._window(node, scope)
+        if isinstance(node, exp.Anonymous) or inner_function(node) is not None:
+            return self._function(node, scope)
+        if isinstance(node, (exp.Cast, exp.TryCast)):
+            return self._cast(node, scope)
+        if isinstance(node, exp.Lambda):
+            return joined(self._value(node.this, scope))
+        if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)):
+            return self._changing(node, node.key.replace("current", "current_"))
+        if isinstance(node, exp.Star):
+            return joined(
+                *(Value(column.weight, None, frozenset([column.id])) for column in scope.visible)
+            )
+        if isinstance(node, _LEAVES):
+            return Value(type=type_of(node, ()), is_filled=is_filled(node, ()))
+        if isinstance(node, (*_PLAIN_NODES, exp.In)):
+            return self._made_of(
+                node, [self._value(part, scope) for part in node.iter_expressions()], scope
+            )
+        raise self._unknown(node)
+
+    def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
+        """Of an expression or a row function with these parts."""
+        type = type_of(node, [part.type for part in parts])
+        weight = weight_of(node, parts, _is_summed(scope), type is not None)
+        return replace(joined(*parts), weight=weight, type=type, is_filled=is_filled(node, parts))
+
+    def _column(self, node: exp.Column, scope: Scope) -> Value:
+        found = self._find(node, scope)
+        assert found is not None
+        column, is_whole = found
+        if scope.groups is not None and column.id not in {c.id for c in scope.groups.values()}:
+            inside = any(column.id == other.id for other in scope.relation.columns)
+            alias = scope.aliases.get(node.name.lower()) if not node.table else None
+            if alias is not None and alias.column is not None and alias.column.id == column.id:
+                return alias
+            if inside:
+                raise self._refusal(
+                    node, "HW_NOT_UNDERSTOOD", "a column that is neither grouped by nor aggregated"
+                )
+        if not is_whole:
+            return Value(
+                Weight.PLAIN if column.weight is Weight.PLAIN else Weight.OTHER,
+                None,
+                frozenset([column.id]),
+            )
+        return value_of(column)
+
+    def _find(
+        self, node: exp.Column, scope: Scope, quiet: bool = False
+    ) -> tuple[Column, bool] | None:
+        """The column that a dotted name is, and whether all of it; a field otherwise."""
+        parts = [part.name.lower() for part in node.parts]
+        here: Scope | None = scope
+        while here is not None:
+            found = self._find_in(parts, here, node)
+            if found is not None:
+                return found
+            here = here.outer
+        if len(parts) == 1 and parts[0] in functions.BARE:
+            self._changing(node, parts[0])
+            return new_column(parts[0]), True
+        if quiet:
+            return None
+        if any(s.is_open for s in around(scope)):
+            return new_column(parts[-1]), True
+        raise self._refusal(node, "HW_NOT_UNDERSTOOD", "there is no such column in its inputs")
+
+    def _find_in(
+        self, parts: Sequence[str], scope: Scope, node: exp.Column
+    ) -> tuple[Column, bool] | None:
+        if len(parts) > 1:
+            tables = [columns for name, columns in scope.tables if name == parts[0]]
+            if len(tables) > 1:
+                raise self._refusal(
+                    node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two tables"
+                )
+            for columns in tables:
+                found = [column for column in columns if column.name.lower() == parts[1]]
+                if len(found) == 1:
+                    return found[0], len(parts) == 2
+                if found:
+                    raise self._refusal(node, "HW_NOT_UNDERSTOOD", "the name of two columns")
+        found = [column for column in scope.visible if column.name.lower() == parts[0]]
+        if len({column.id for column in found}) > 1:
+            raise self._refusal(node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two columns")
+        if found:
+            return found[0], len(parts) == 1
+        alias = scope.aliases.get(parts[0])
+        if alias is not None and alias.column is not None:
+            return alias.column, len(parts) == 1
+        return None
+
+    def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
+        query = node.args.get("query") or node.this
+        if isinstance(query, exp.Subquery) and not isinstance(node, exp.Subquery):
+            query = query.this
+        how, tested, value = "scalar", None, Value()
+        if isinstance(node, exp.Exists):
+            how = "exists"
+        elif isinstance(node, exp.In):
+            how = "not in" if is_negated(node) else "in"
+            value = self._value(node.this, scope)
+            tested = value.column
+        elif not isinstance(node, exp.Subquery):
+            raise self._unknown(node)
+        if isinstance(node, exp.Subquery):
+            self._only(node, {"this"})
+            query = node.this
+        inner = self._query(query, scope.names, scope)
+        if inner.fact is not None:
+            self._rules.nested(scope.relation, inner, how, tested, node)  # type: ignore[arg-type]
+        weighted = value.weight is not Weight.PLAIN or any(
+            column.weight is not Weight.PLAIN for column in inner.columns
+        )
+        return Value(Weight.OTHER if weighted else Weight.PLAIN, None, value.ids)
+
+    def _window(self, node: exp.Window, scope: Scope) -> Value:
+        self._only(node, {"this", "partition_by", "order", "spec", "alias", "over"})
+        named = node.args.get("alias")
+        parts: list[exp.Expr] = [node]
+        if named is not None:
+            defined = scope.windows.get(named.name.lower())
+            if defined is None:
+                raise self._unknown(node)
+            parts.append(defined)
+        partition: list[Value] = []
+        order: list[Value] = []
+        spec = None
+        for part in parts:
+            partition += [
+                self._value(found, scope) for found in part.args.get("partition_by") or []
+            ]
+            clause = part.args.get("order")
+            order += [
+                self._value(found.this, scope) for found in (clause.expressions if clause else [])
+            ]
+            spec = spec or part.args.get("spec")
+        function = unwrapped(node.this)
+        if not isinstance(function, exp.Anonymous):
+            raise self._unknown(node)
+        name = function.name.lower()
+        known = functions.AGGREGATES | functions.ORDERED_AGGREGATES
+        if name not in known | functions.PEERS | functions.ORDERED_WINDOW:
+            raise self._unknown(node)
+        arguments = [self._value(found, scope) for found in function.expressions]
+        if scope.relation.fact is not None:
+            columns = [value.column for value in partition if value.column is not None]
+            fact = self._rules.windowed(scope.relation, columns, node)
+            scope.relation = replace(scope.relation, fact=fact)
+        by_place = spec is not None and str(spec.args.get("kind") or "").upper() == "ROWS"
+        is_whole = spec is None and not order
+        if name in functions.ORDERED_WINDOW or (
+            (by_place or name in functions.ORDERED_AGGREGATES)
+            and not (is_whole and name in (functions.AGGREGATES))
+        ):
+            ids = frozenset(
+                value.column.id for value in (*partition, *order) if value.column is not None
+            )
+            self._total(name, scope.relation.unique, ids, node)
+        return joined(*partition, *order, *arguments)
+
+    def _total(
+        self,
+        name: str,
+        unique: Sequence[frozenset[int]],
+        ids: frozenset[int],
+        node: exp.Expr,
+    ) -> None:
+        """Refuse an order in which rows may tie."""
+        if name in self._allowed or any(key <= ids for key in unique):
+            return
+        raise self._refusal(
+            node,
+            "HW_NONDETERMINISTIC",
+            "nothing proves that its order tells all rows apart",
+            remedy="Order by columns that do, and say so with a unique test on them; or write "
+            f"allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
+            "wrote them",
+        )
+
+    def _function(self, node: exp.Expr, scope: Scope) -> Value:
+        function = unwrapped(node)
+        if not isinstance(function, exp.Anonymous):
+            raise self._unknown(node)
+        name = function.name.lower()
+        if name in functions.AGGREGATES | functions.ORDERED_AGGREGATES:
+            return self._aggregate(node, function, scope)
+        if function is not node:
+            raise self._unknown(node)
+        if name in functions.CHANGING or (name == "unix_timestamp" and not function.expressions):
+            for argument in function.expressions:
+                self._value(argument, scope)
+            return self._changing(node, name)
+        if name in functions.GENERATORS:
+            raise self._refusal(
+                node,
+                "HW_NOT_UNDERSTOOD",
+                "a generator within an expression",
+                remedy="Select it as a column, or use lateral view",
+            )
+        if name in self._bodies:
+            self._body(name)
+        elif name not in functions.ROW and name not in self._allowed:
+            raise self._refusal(
+                node,
+                "HW_NOT_UNDERSTOOD",
+                f"{name}() is no function of Spark's that is known to depend on its arguments "
+                "alone",
+            )
+        if name in functions.ORDERING and len(function.expressions) >= 1:
+            inner = function.expressions[0]
+            if isinstance(inner, exp.Anonymous) and inner.name.lower() in (
+                "array_agg",
+                "collect_list",
+                "collect_set",
+            ):
+                rest = [self._value(found, scope) for found in function.expressions[1:]]
+                return joined(self._aggregate(inner, inner, scope, ordered=True), *rest)
+        parts = [self._value(argument, scope) for argument in function.expressions]
+        if name in ("coalesce", "nvl", "ifnull") and len(parts) == 2:
+            one, other = parts[0].column, parts[1].column
+            if one is not None and other is not None:
+                either = self._rules.either(scope.relation, [one.id, other.id])
+                if either is not None:
+                    column = replace(new_column("", one.type), id=either)
+                    return Value(column=column, ids=frozenset([either]), type=one.type)
+        return self._made_of(function, parts, scope)
+
+    def _body(self, name: str) -> None:
+        """A SQL function: its body is an expression over its parameters. Raises Refused."""
+        body = self._bodies.pop(name)
+        query = dialect.parsed(f"select {body} as answer")
+        parameters = Scope(Relation(()), [], (), is_open=True)
+        assert isinstance(query, exp.Select)
+        self._value(query.expressions[0].unalias(), parameters)
+        self._bodies[name] = body
+
+    def _aggregate(
+        self,
+        node: exp.Expr,
+        function: exp.Anonymous,
+        scope: Scope,
+        ordered: bool = False,
+    ) -> Value:
+        if not scope.may_aggregate:
+            raise self._refusal(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
+        groups, scope.groups, scope.may_aggregate = scope.groups, None, False
+        is_plain = function is node
+        parts: list[Value] = []
+        for wrapper in wrappers(node):
+            if isinstance(wrapper, exp.Filter):
+                is_plain = False
+                parts.append(self._value(wrapper.expression.this, scope))
+            elif isinstance(wrapper, exp.WithinGroup):
+                is_plain = False
+                order = wrapper.expression
+                parts += [self._value(found.this, scope) for found in order.expressions]
+        for argument in function.expressions:
+            if isinstance(argument, exp.Distinct):
+                is_plain = False
+                parts += [self._value(found, scope) for found in argument.expressions]
+            else:
+                parts.append(self._value(argument, scope))
+        scope.groups, scope.may_aggregate = groups, True
+        name = function.name.lower()
+        if name in functions.ORDERED_AGGREGATES and not ordered:
+            ids = frozenset(column.id for column in (groups or {}).values())
+            if name in ("max_by", "min_by") and parts[1].column is not None:
+                ids |= {parts[1].column.id}
+            self._total(name, scope.rows_unique, ids, node)
+        weight = parts[0].weight if len(parts) == 1 else joined(*parts).weight
+        if scope.relation.fact is not None:
+            weight = self._rules.aggregated(name, weight, is_plain, node)
+        elif weight is not Weight.PLAIN:
+            weight = Weight.OTHER
+        is_sum = name == "sum" and len(parts) == 1
+        return Value(
+            weight,
+            type=sum_type(parts[0].type) if is_sum else None,
+            is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
+        )
+
+    def _cast(self, node: exp.Expr, scope: Scope) -> Value:
+        self._only(node, {"this", "to", "safe", "action", "format"})
+        value = self._value(node.this, scope)
+        if isinstance(node.this, exp.Literal) and node.this.is_string:
+            moment = node.this.name.strip().lower()
+            if moment in _MOMENTS and moment not in self._allowed:
+                self._changing(node, moment)
+        type = dialect.whole_text(node.args["to"]).lower()
+        is_odd = isinstance(node, exp.Cast) and node.args["to"].this in _NUMERIC
+        if value.weight is not Weight.PLAIN and not (
+            is_exact_cast(value.type, type) if _is_summed(scope) else is_odd
+        ):
+            value = replace(value, weight=Weight.OTHER)
+        is_cast = isinstance(node, exp.Cast)
+        return Value(value.weight, None, value.ids, type, value.is_filled and is_cast)
+
+    def _changing(self, node: exp.Expr, name: str) -> Value:
+        if name not in self._allowed:
+            raise self._refusal(
+                node,
+                "HW_NONDETERMINISTIC",
+                "what it answers changes by itself, so rows that no input affects would go stale",
+                remedy="Take the moment from a column of the input, or say "
+                f"allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
+                "wrote them",
+            )
+        return Value()
+
+    # equalities
+
+    def _equal(self, node: exp.Expr, scope: Scope) -> Equal | None:
+        """An equality of two columns of the scope."""
+        sides = self._sides(node, scope)
+        if sides is None or sides[0][1] or sides[1][1]:
+            return None
+        return Equal(sides[0][0], sides[1][0], isinstance(node, exp.NullSafeEQ))
+
+    def _equal_to_outer(self, node: exp.Expr, scope: Scope) -> Equal | None:
+        """An equality of a column of the outer query, left, with one of the scope."""
+        sides = self._sides(node, scope)
+        if sides is None or sides[0][1] == sides[1][1]:
+            return None
+        (one, is_outer), (other, _) = sides
+        left, right = (one, other) if is_outer else (other, one)
+        return Equal(left, right, isinstance(node, exp.NullSafeEQ))
+
+    def _sides(
+        self, node: exp.Expr, scope: Scope
+    ) -> tuple[tuple[Column, bool], tuple[Column, bool]] | None:
+        """The two columns of an equality, and whether each is of the query just around."""
+        if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
+            return None
+        found: list[tuple[Column, bool]] = []
+        for side in (node.this, node.expression):
+            inner = side.unnest()
+            if not isinstance(inner, exp.Column) or isinstance(inner.this, exp.Star):
+                return None
+            parts = [part.name.lower() for part in inner.parts]
+            own = self._find_in(parts, scope, inner)
+            if own is not None and own[1]:
+                found.append((own[0], False))
+                continue
+            around = self._find_in(parts, scope.outer, inner) if scope.outer and not own else None
+            if around is None or not around[1]:
+                return None
+            found.append((around[0], True))
+        return found[0], found[1]
+
+    def _signature(self, node: exp.Expr, scope: Scope) -> str:
+        """The expression with its columns by number: equal where Spark takes two as one."""
+
+        def numbered(found: exp.Expr) -> exp.Expr:
+            if isinstance(found, exp.Column) and not isinstance(found.this, exp.Star):
+                parts = [part.name.lower() for part in found.parts]
+                column = self._find_in(parts, scope, found)
+                if column is not None:
+                    rest = parts[2:] if parts[0] in dict(scope.tables) else parts[1:]
+                    return exp.to_identifier(f"#{column[0].id}.{'.'.join(rest)}", quoted=True)
+            return found
+
+        return dialect.whole_text(node.unnest().transform(numbered)).lower()
+
+    # refusals
+
+    def _only(self, node: exp.Expr, known: set[str]) -> None:
+        """Refuse clauses that nothing here reads."""
+        for name, value in node.args.items():
+            if name in known or not value:
+                continue
+            clause = value[0] if isinstance(value, list) else value
+            raise self._unknown(clause if isinstance(clause, exp.Expr) else node)
+
+    def _unknown(self, node: exp.Expr) -> Refused:
+        return self._refusal(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
+
+    def _refusal(
+        self,
+        node: exp.Expr,
+        code: str,
+        reason: str,
+        clause: exp.Expr | None = None,
+        remedy: str = "",
+    ) -> Refused:
+        shown = clause if clause is not None else node
+        return Refused(code, dialect.text(shown), dialect.line(shown), reason, remedy)
+
+
+def _is_summed(scope: Scope) -> bool:
+    """Whether the expression stands above the aggregate of a `signed_sum`."""
+    return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)

@@ -1,0 +1,93 @@
+"""Spark's functions by what their answer depends on.
+
+Names and groups are those of Spark 4.2 (`ExpressionInfo.getGroup` of its registries). A function
+that is in none of these lists is not understood, and proves nothing.
+"""
+
+from __future__ import annotations
+
+
+def _names(*texts: str) -> frozenset[str]:
+    return frozenset(" ".join(texts).split())
+
+
+# The answer depends on the arguments alone, or on the session's settings, which are recorded.
+ROW = _names(
+    "array array_append array_compact array_contains array_distinct array_except array_insert",
+    "array_intersect array_join array_max array_min array_position array_prepend array_remove",
+    "array_repeat array_size array_union arrays_overlap arrays_zip flatten get sequence slice",
+    "sort_array from_avro to_avro schema_of_avro bit_count bit_get getbit shiftleft shiftright",
+    "shiftrightunsigned cardinality concat element_at reverse size try_element_at coalesce if",
+    "ifnull nanvl nullif nullifzero nvl nvl2 when zeroifnull bigint binary boolean cast date",
+    "decimal double float int smallint string time timestamp tinyint from_csv schema_of_csv to_csv",
+    "add_months convert_timezone current_timezone date_add date_diff date_format",
+    "date_from_unix_date date_part date_sub date_trunc dateadd datediff datepart day dayname",
+    "dayofmonth dayofweek dayofyear extract from_unixtime from_utc_timestamp hour last_day",
+    "make_date make_dt_interval make_interval make_time make_timestamp make_timestamp_ltz",
+    "make_timestamp_ntz make_ym_interval minute month monthname months_between next_day quarter",
+    "second time_bucket time_diff time_from_micros time_from_millis time_from_seconds",
+    "time_to_micros time_to_millis time_to_seconds time_trunc timestamp_micros timestamp_millis",
+    "timestamp_seconds to_date to_time to_timestamp to_timestamp_ltz to_timestamp_ntz",
+    "to_unix_timestamp to_utc_timestamp trunc try_make_interval try_make_timestamp",
+    "try_make_timestamp_ltz try_make_timestamp_ntz try_to_date try_to_time try_to_timestamp",
+    "timestampadd timestampdiff",
+    "unix_date unix_micros unix_millis unix_seconds unix_timestamp weekday weekofyear year crc32",
+    "hash md5 sha sha1 sha2 xxhash64 from_json get_json_object json_array_length json_object_keys",
+    "schema_of_json to_json aggregate array_sort exists filter forall map_filter map_zip_with",
+    "reduce transform transform_keys transform_values zip_with map map_concat map_contains_key",
+    "map_entries map_from_arrays map_from_entries map_keys map_values str_to_map abs acos acosh",
+    "asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc degrees div e",
+    "exp expm1 factorial floor greatest hex hypot least ln log log10 log1p log2 mod negative pi",
+    "pmod positive pow power radians rint round sec sign signum sin sinh sqrt tan tanh try_add",
+    "try_divide try_mod try_multiply try_subtract unhex width_bucket aes_decrypt try_aes_decrypt",
+    "assert_true raise_error bitmap_bit_position bitmap_bucket_number bitmap_count typeof",
+    "equal_null ilike isnan isnotnull isnull like regexp regexp_like rlike ascii base64 bit_length",
+    "btrim char char_length character_length chr collate collation concat_ws contains decode elt",
+    "encode endswith find_in_set format_number format_string initcap instr is_valid_utf8 lcase",
+    "left len length levenshtein locate lower lpad ltrim luhn_check make_valid_utf8 mask",
+    "octet_length overlay position printf quote regexp_count regexp_extract regexp_extract_all",
+    "regexp_instr regexp_replace regexp_substr repeat replace right rpad rtrim sentences soundex",
+    "space split split_part startswith substr substring substring_index to_binary to_char",
+    "to_number to_varchar translate trim try_to_binary try_to_number try_validate_utf8 ucase",
+    "unbase64 upper validate_utf8 named_struct struct parse_url try_parse_url try_url_decode",
+    "url_decode url_encode is_valid_variant is_variant_null parse_json schema_of_variant",
+    "to_variant_object try_parse_json try_variant_get variant_get from_xml schema_of_xml to_xml",
+    "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short",
+    "xpath_string window window_time",
+)
+# Several rows of one row.
+GENERATORS = _names(
+    "explode explode_outer inline inline_outer posexplode posexplode_outer stack json_tuple",
+    "variant_explode variant_explode_outer",
+)
+# One answer of several rows, whatever their order. `_ORDERED` depend on it.
+AGGREGATES = _names(
+    "any approx_count_distinct approx_percentile avg bit_and bit_or bit_xor bitmap_construct_agg",
+    "bitmap_or_agg bool_and bool_or corr count count_if covar_pop covar_samp every kurtosis max",
+    "mean median min percentile percentile_approx percentile_cont percentile_disc regr_avgx",
+    "regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness",
+    "some std stddev stddev_pop stddev_samp sum try_avg try_sum var_pop var_samp variance",
+    "bitmap_and_agg grouping grouping_id",
+)
+ORDERED_AGGREGATES = _names(
+    "any_value array_agg collect_list collect_set first first_value histogram_numeric last",
+    "last_value listagg max_by min_by mode string_agg",
+)
+# Row functions that take the order away again.
+ORDERING = _names("array_sort sort_array array_max array_min array_size size cardinality")
+# Over a window, the same for rows that its order does not tell apart.
+PEERS = _names("cume_dist dense_rank percent_rank rank")
+ORDERED_WINDOW = _names("lag lead nth_value ntile row_number")
+# Another answer on another day, in another run, or for the same row in another place.
+CHANGING = _names(
+    "aes_encrypt try_aes_encrypt curdate current_catalog current_database current_date",
+    "current_path current_schema current_time current_timestamp current_user",
+    "input_file_block_length input_file_block_start input_file_name java_method localtimestamp",
+    "monotonically_increasing_id now rand randn random randstr reflect session_user shuffle",
+    "spark_partition_id try_reflect uniform user uuid version",
+)
+# Functions that are called without brackets where no column has their name.
+BARE = _names(
+    "current_catalog current_database current_date current_schema current_time current_timestamp",
+    "current_user localtimestamp session_user user",
+)

@@ -1,0 +1,383 @@
+"""What can be computed key by key: `affected_keys`.
+
+A relation is local to a key if it commutes with restricting every followed input to some keys: of
+the rows of those keys it makes its own rows of them, and nothing else. The fact names the columns
+that carry the key. An input with `via` is local to the columns it shares with another, and becomes
+local to the key by the join with that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import Column, Equal, Input, Relation, Side, Weight, new_column
+
+# What carries a key: for each of its parts the ids of columns that are equal to it.
+Carriers = tuple[frozenset[int], ...]
+
+
+@dataclass(frozen=True)
+class Local:
+    """The fact. `space` is () for the model's key, or the input and the columns of a `via`.
+
+    Several `groups` are keys of parts of a row that nothing has made equal yet: all of them are
+    within the restriction. `merged`: pairs of ids whose `coalesce` a full join has made a carrier.
+    """
+
+    space: tuple[str, ...]
+    groups: tuple[Carriers, ...]
+    merged: tuple[tuple[frozenset[int], int], ...] = ()
+
+
+@dataclass(frozen=True)
+class OfOuter:
+    """The fact of a subquery that reads nothing but rows of the outer row's key."""
+
+
+def _refuse(node: exp.Expr, reason: str, remedy: str = "") -> NoReturn:
+    raise Refused("HW_ACROSS_KEYS", dialect.text(node), dialect.line(node), reason, remedy)
+
+
+_SPANS = (
+    "Partition, group and join by the key of affected(), compute what spans keys in a model of "
+    "its own and read it with lookup(), or make it a table model"
+)
+
+
+class KeyedRules:
+    """The rule book; `key` are the parts of the model's key, in order."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        """The columns of the model that the affected keys are."""
+        self.key = tuple(key)
+
+    def base(self, source: Input, relation: Relation) -> Local | None:
+        """The key columns of an input, or those by which it is reached."""
+        if not source.is_followed:
+            return None
+        ids = {column.name.lower(): frozenset([column.id]) for column in relation.columns}
+        if source.via:
+            names = tuple(name.lower() for name in source.on)
+            return Local((source.via, *names), (tuple(ids[name] for name in names),))
+        assert source.key is not None
+        return Local((), (tuple(ids[source.key[part].lower()] for part in self.key),))
+
+    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+        """Every condition; what it equates carries the key as well."""
+        if isinstance(relation.fact, OfOuter):
+            return relation.fact
+        return _equated(relation.fact, equal)
+
+    def joined(
+        self,
+        side: Side,
+        left: Relation,
+        right: Relation,
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> Any:
+        """A join that equates the keys, or with a lookup that adds no rows of its own."""
+        if isinstance(left.fact, OfOuter) or isinstance(right.fact, OfOuter):
+            if (left.fact is None or isinstance(left.fact, OfOuter)) and (
+                right.fact is None or isinstance(right.fact, OfOuter)
+            ):
+                return OfOuter()
+            _refuse(node, "one side is compared with the outer query and the other is not", _SPANS)
+        if side == "right":
+            turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
+            return self.joined("left", right, left, turned, node)
+        if left.fact is None:
+            if side == "inner":
+                return _equated(right.fact, equal)
+            _refuse(
+                node,
+                f"{side} join keeps rows of a lookup, whatever the keys",
+                "Turn the join round, or join inner",
+            )
+        if right.fact is None:
+            if side == "full":
+                _refuse(node, "full join keeps rows of a lookup, whatever the keys", _SPANS)
+            return _equated(left.fact, equal) if side == "inner" else left.fact
+        if left.fact.space != right.fact.space:
+            return self._through(side, left, right, equal, node)
+        if side == "inner":
+            both = Local(left.fact.space, left.fact.groups + right.fact.groups)
+            return _equated(both, equal)
+        mine, theirs = self._one(left.fact, node), self._one(right.fact, node)
+        if not all(_has_pair(equal, own, other) for own, other in zip(mine, theirs, strict=True)):
+            _refuse(node, f"{side} join does not equate the key of both sides", _SPANS)
+        if side == "full":
+            return _coalesced(left.fact.space, mine, theirs, equal)
+        return left.fact
+
+    def _through(
+        self,
+        side: Side,
+        left: Relation,
+        right: Relation,
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> Local:
+        """A relation of the key with one that is reached `via` it."""
+        if left.fact.space:
+            if right.fact.space or side != "inner":
+                _refuse(node, "it joins what is reached by other columns than the key", _SPANS)
+            turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
+            return self._through("inner", right, left, turned, node)
+        if side == "full":
+            _refuse(node, "full join keeps rows that no key reaches", _SPANS)
+        name, *on = right.fact.space
+        reached = self._one(right.fact, node)
+        rows: set[int] | None = None
+        for shared, carriers in zip(on, reached, strict=True):
+            found = {
+                pair.left.origin[0]
+                for pair in equal
+                if not pair.is_null_safe
+                and pair.right.id in carriers
+                and _same_type(pair.left, pair.right)
+                and pair.left.origin is not None
+                and pair.left.origin[1:] == (name, shared)
+            }
+            rows = found if rows is None else rows & found
+        if not rows:
+            _refuse(
+                node,
+                f"on= of affected(…, via={name}) is not what this join equates with columns "
+                f"of {name}",
+                "Join by the columns that on= names, as they are",
+            )
+        return left.fact if side != "inner" else _equated(left.fact, equal)
+
+    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+        """GROUP BY with every part of the key."""
+        if isinstance(relation.fact, OfOuter):
+            return relation.fact
+        if keys is None:
+            _refuse(node, "an aggregate over all rows, of every key", _SPANS)
+        return self._within(relation, {key.id for key in keys}, node, "GROUP BY lacks")
+
+    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
+        """Any, over the rows of a group."""
+        return Weight.PLAIN
+
+    def having(self, relation: Relation, node: exp.Expr) -> Any:
+        """Any."""
+        return relation.fact
+
+    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+        """PARTITION BY with every part of the key."""
+        if not isinstance(relation.fact, OfOuter):
+            ids = {column.id for column in partition}
+            self._within(relation, ids, node, "PARTITION BY lacks")
+        return relation.fact
+
+    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+        """Rows that have the key."""
+        if isinstance(relation.fact, OfOuter):
+            return relation.fact
+        return self._within(relation, set(relation.ids), node, "DISTINCT rows lack")
+
+    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+        """What is left of the columns that carry the key."""
+        if isinstance(relation.fact, OfOuter):
+            return relation.fact
+        ids = relation.ids
+        groups = tuple(tuple(part & ids for part in group) for group in relation.fact.groups)
+        return replace(relation.fact, groups=groups)
+
+    def limited(self, relation: Relation, node: exp.Expr) -> Any:
+        """Only of what the outer row's key has."""
+        if not isinstance(relation.fact, OfOuter):
+            _refuse(node, "which rows are within the limit depends on rows of other keys", _SPANS)
+        return relation.fact
+
+    def united(
+        self,
+        operator: str,
+        left: Relation,
+        right: Relation,
+        columns: Sequence[Column],
+        node: exp.Expr,
+    ) -> Any:
+        """Branches that carry the key in the same column."""
+        facts = (left.fact, right.fact)
+        if all(fact is None or isinstance(fact, OfOuter) for fact in facts):
+            return OfOuter()
+        if any(isinstance(fact, OfOuter) for fact in facts):
+            _refuse(
+                node, "one branch is compared with the outer query and the other is not", _SPANS
+            )
+        if left.fact is None or right.fact is None:
+            if operator == "intersect" or (operator == "except" and left.fact is not None):
+                return self._shared([r for r in (left, right) if r.fact], columns, node)
+            _refuse(node, f"{operator} with rows that are there whatever the keys", _SPANS)
+        if left.fact.space != right.fact.space:
+            _refuse(node, "the branches are reached by different columns", _SPANS)
+        return self._shared([left, right], columns, node)
+
+    def nested(
+        self,
+        outer: Relation,
+        inner: Relation,
+        how: str,
+        tested: Column | None,
+        node: exp.Expr,
+    ) -> None:
+        """A subquery over rows of the outer row's key."""
+        if isinstance(inner.fact, OfOuter):
+            return
+        fact = outer.fact
+        if (
+            how == "in"
+            and tested is not None
+            and isinstance(fact, Local)
+            and not fact.space
+            and isinstance(inner.fact, Local)
+            and not inner.fact.space
+            and len(self.key) == 1
+            and any(tested.id in group[0] for group in fact.groups)
+            and inner.columns[0].id in self._one(inner.fact, node)[0]
+            and _same_type(tested, inner.columns[0])
+        ):
+            return
+        remedy = "Equate the key of the subquery with the outer query's in its WHERE clause"
+        if how == "not in":
+            remedy = "Use not exists, and equate the keys in its WHERE clause"
+        _refuse(node, "the subquery looks at rows of other keys", remedy)
+
+    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+        """What a full join with equal keys has merged."""
+        if not isinstance(relation.fact, Local):
+            return None
+        return dict(relation.fact.merged).get(frozenset(ids))
+
+    def correlated(
+        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
+    ) -> Any:
+        """WHERE that equates the whole key with the outer row's."""
+        if isinstance(inner.fact, OfOuter) or not isinstance(outer.fact, Local):
+            return inner.fact
+        if outer.fact.space or len(outer.fact.groups) != 1 or len(inner.fact.groups) != 1:
+            return inner.fact
+        mine, theirs = outer.fact.groups[0], inner.fact.groups[0]
+        if not inner.fact.space:
+            if all(_has_pair(equal, own, other) for own, other in zip(mine, theirs, strict=True)):
+                return OfOuter()
+            return inner.fact
+        try:
+            self._through("semi", outer, inner, equal, node)
+        except Refused:
+            return inner.fact
+        return OfOuter()
+
+    def check(self, relation: Relation, node: exp.Expr) -> None:
+        """At the top: the key is selected under the model's names. Raises Refused."""
+        if not isinstance(relation.fact, Local):
+            _refuse(node, "it reads no affected() input")
+        if relation.fact.space:
+            _refuse(node, f"no join leads to the key, through {relation.fact.space[0]}")
+        group = self._one(relation.fact, node)
+        for part, carriers in zip(self.key, group, strict=True):
+            named = [c for c in relation.columns if c.name.lower() == part.lower()]
+            if not named or named[0].id not in carriers:
+                _refuse(
+                    node,
+                    f"{part} is not the key of the affected() inputs, as it is",
+                    f"Select {part} from them without changing it, and from the side that a "
+                    "join keeps",
+                )
+
+    def _one(self, fact: Local, node: exp.Expr) -> Carriers:
+        if len(fact.groups) != 1:
+            _refuse(node, "inputs meet here whose keys no condition has equated", _SPANS)
+        return fact.groups[0]
+
+    def _within(self, relation: Relation, ids: set[int], node: exp.Expr, lacks: str) -> Local:
+        group = self._one(relation.fact, node)
+        parts = tuple(part & frozenset(ids) for part in group)
+        names = self.key if not relation.fact.space else relation.fact.space[1:]
+        missing = [name for name, part in zip(names, parts, strict=True) if not part]
+        if missing:
+            _refuse(node, f"{lacks} the key ({', '.join(missing)})", _SPANS)
+        return Local(relation.fact.space, (parts,))
+
+    def _shared(
+        self, branches: Sequence[Relation], columns: Sequence[Column], node: exp.Expr
+    ) -> Local:
+        """The key by the places of the columns that carry it in every branch."""
+        groups = [self._one(branch.fact, node) for branch in branches]
+        parts: list[frozenset[int]] = []
+        for number in range(len(groups[0])):
+            places = [
+                place
+                for place in range(len(columns))
+                if all(
+                    branch.columns[place].id in group[number]
+                    for branch, group in zip(branches, groups, strict=True)
+                )
+                and len({branch.columns[place].type for branch in branches}) == 1
+            ]
+            if not places:
+                _refuse(node, "the branches do not give the key in the same column", _SPANS)
+            parts.append(frozenset(columns[place].id for place in places))
+        return Local(branches[0].fact.space, (tuple(parts),))
+
+
+def _same_type(one: Column, other: Column) -> bool:
+    return one.type is not None and one.type == other.type
+
+
+def _has_pair(equal: Sequence[Equal], mine: frozenset[int], theirs: frozenset[int]) -> bool:
+    return any(
+        pair.left.id in mine and pair.right.id in theirs and _same_type(pair.left, pair.right)
+        for pair in equal
+    )
+
+
+def _equated(fact: Local, equal: Sequence[Equal]) -> Local:
+    """The fact once these columns are equal: groups that came to share every part are one."""
+    groups = list(fact.groups)
+    pairs = [(pair.left.id, pair.right.id) for pair in equal if _same_type(pair.left, pair.right)]
+    changed = True
+    while changed:
+        changed = False
+        for number, group in enumerate(groups):
+            grown = tuple(
+                part | {b for a, b in pairs if a in part} | {a for a, b in pairs if b in part}
+                for part in group
+            )
+            if grown != group:
+                groups[number], changed = grown, True
+    merged: list[Carriers] = []
+    for group in groups:
+        for number, other in enumerate(merged):
+            if all(a & b for a, b in zip(group, other, strict=True)):
+                merged[number] = tuple(a | b for a, b in zip(group, other, strict=True))
+                break
+        else:
+            merged.append(group)
+    return replace(fact, groups=tuple(merged))
+
+
+def _coalesced(
+    space: tuple[str, ...], mine: Carriers, theirs: Carriers, equal: Sequence[Equal]
+) -> Local:
+    """After a full join either side's key may be NULL; the two coalesced are the key."""
+    parts: list[frozenset[int]] = []
+    merged: list[tuple[frozenset[int], int]] = []
+    for own, other in zip(mine, theirs, strict=True):
+        either = new_column("").id
+        parts.append(frozenset([either]))
+        merged += [
+            (frozenset([pair.left.id, pair.right.id]), either)
+            for pair in equal
+            if pair.left.id in own and pair.right.id in other
+        ]
+    return Local(space, (tuple(parts),), tuple(merged))

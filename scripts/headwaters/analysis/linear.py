@@ -1,0 +1,193 @@
+"""Each row of the followed input makes its own rows: what holds for `change_feed` and `history`.
+
+A relation is linear if it is the sum, over the rows of the followed input, of what each row alone
+gives together with the lookups. Then the rows that changed give what changed. `signed_sum` demands
+the same below its aggregate, and that every measure is additive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import Column, Equal, Input, Relation, Side, Weight
+
+_KEYS = "Use affected_keys, which recomputes whole keys"
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The fact: `is_summed` above the aggregate of a `signed_sum`."""
+
+    is_summed: bool = False
+
+
+def refuse(code: str, node: exp.Expr, reason: str, remedy: str = _KEYS) -> NoReturn:
+    """Raise what names the clause."""
+    raise Refused(code, dialect.text(node), dialect.line(node), reason, remedy)
+
+
+class LinearRules:
+    """The rule book of linear models; with `sums` of `signed_sum`."""
+
+    def __init__(self, sums: bool = False) -> None:
+        """`sums`: one aggregate of weighted sums is allowed, at the top."""
+        self.sums = sums
+
+    def base(self, source: Input, relation: Relation) -> Linear | None:
+        """A followed input is linear."""
+        return Linear() if source.is_followed else None
+
+    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Linear:
+        """A condition on single rows."""
+        if relation.fact.is_summed:
+            refuse(
+                "HW_NOT_A_SUM", node, "a condition on sums: a group that fails it now may meet it"
+            )
+        return Linear()
+
+    def joined(
+        self,
+        side: Side,
+        left: Relation,
+        right: Relation,
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> Linear:
+        """A join with a lookup that keeps the followed side's rows, or rows of both."""
+        if left.fact and right.fact:
+            refuse(
+                "HW_READ_TWICE",
+                node,
+                "both sides follow changes: rows that changed would meet each other, not all rows",
+            )
+        if (left.fact or right.fact).is_summed:
+            refuse("HW_NOT_A_SUM", node, "a join above the sums")
+        keeps = {"left": left, "right": right, "semi": left, "anti": left}.get(side)
+        if side == "full" or (keeps is not None and not keeps.fact):
+            refuse(
+                "HW_NOT_LINEAR",
+                node,
+                f"{side} join keeps rows of a lookup, which no row of the followed input gives",
+                "Turn the join round, join inner, or use affected_keys",
+            )
+        return Linear()
+
+    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Linear:
+        """Sums of weighted values, once."""
+        if not self.sums:
+            refuse(
+                "HW_NOT_LINEAR", node, "a row of the result depends on several rows of the input"
+            )
+        if relation.fact.is_summed:
+            refuse("HW_NOT_A_SUM", node, "an aggregate above the sums")
+        return Linear(is_summed=True)
+
+    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
+        """A sum of what changes its sign with `_weight`."""
+        if name == "sum" and weight is Weight.PLAIN:
+            refuse(
+                "HW_SUM_WITHOUT_WEIGHT",
+                node,
+                "a sum without _weight counts deleted rows as well",
+                "Multiply what is summed by _weight",
+            )
+        if name != "sum" or weight is not Weight.ODD or not is_plain:
+            refuse(
+                "HW_NOT_A_SUM",
+                node,
+                "it is no sum of `… * _weight`: what deleted rows added stays in it",
+                "Compute it from sums in derived, or use affected_keys",
+            )
+        return Weight.ODD
+
+    def having(self, relation: Relation, node: exp.Expr) -> NoReturn:
+        """Groups come and go only with their rows."""
+        refuse(
+            "HW_NOT_A_SUM", node, "a condition on sums: a group that fails it now may meet it later"
+        )
+
+    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> NoReturn:
+        """Never."""
+        refuse("HW_NOT_LINEAR", node, "a window looks at other rows of the input")
+
+    def distinct(self, relation: Relation, node: exp.Expr) -> NoReturn:
+        """Never: a row stays as long as one of its equals does."""
+        refuse("HW_NOT_LINEAR", node, "distinct rows: whether a row stays depends on its equals")
+
+    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+        """Always."""
+        return relation.fact
+
+    def limited(self, relation: Relation, node: exp.Expr) -> NoReturn:
+        """Never."""
+        refuse("HW_NOT_LINEAR", node, "which rows are within the limit depends on all of them")
+
+    def united(
+        self,
+        operator: str,
+        left: Relation,
+        right: Relation,
+        columns: Sequence[Column],
+        node: exp.Expr,
+    ) -> Linear:
+        """UNION ALL of linear branches."""
+        if operator != "union all":
+            refuse("HW_NOT_LINEAR", node, f"{operator}: whether a row stays depends on its equals")
+        for branch in (left, right):
+            if not branch.fact:
+                refuse(
+                    "HW_NOT_LINEAR",
+                    node,
+                    "a branch of union all that no row of the followed input gives",
+                )
+            if branch.fact.is_summed:
+                refuse("HW_NOT_A_SUM", node, "union all above the sums: a group may have two rows")
+        return Linear()
+
+    def nested(
+        self,
+        outer: Relation,
+        inner: Relation,
+        how: str,
+        tested: Column | None,
+        node: exp.Expr,
+    ) -> None:
+        """A subquery reads lookups alone."""
+        refuse(
+            "HW_READ_TWICE",
+            node,
+            "a subquery follows changes: it would see the rows that changed, not all rows",
+        )
+
+    def either(self, relation: Relation, ids: Sequence[int]) -> None:
+        """Nothing."""
+
+    def correlated(
+        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
+    ) -> Any:
+        """Nothing is gained."""
+        return inner.fact
+
+
+def check_columns(relation: Relation, node: exp.Expr, keys: Sequence[str]) -> None:
+    """At the top of a `signed_sum`: keys, and measures that add up. Raises Refused."""
+    if not relation.fact or not relation.fact.is_summed:
+        refuse("HW_NOT_A_SUM", node, "it sums nothing", "Use change_feed")
+    wanted = {name.lower() for name in keys}
+    for column in relation.columns:
+        if column.weight is Weight.OTHER or (
+            column.weight is Weight.PLAIN and column.name.lower() not in wanted
+        ):
+            raise Refused(
+                "HW_NOT_A_SUM",
+                column.name,
+                None,
+                "it is no sum of `… * _weight`, and no key: what deleted rows added stays in it",
+                "Compute it from sums in derived, or use affected_keys",
+            )

@@ -1,0 +1,611 @@
+"""Reads a query from its tables up, asking a rule book at each operator.
+
+A clause that is not named here is not understood, and refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect, functions
+from headwaters.analysis.expressions import Expressions
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import (
+    Column,
+    Equal,
+    Input,
+    Relation,
+    Rules,
+    Side,
+    Weight,
+    new_column,
+)
+from headwaters.analysis.scopes import (
+    Names,
+    Scope,
+    Value,
+    aggregates,
+    conjuncts,
+    is_grouped,
+    nullable,
+)
+
+_readings = itertools.count(1)
+
+_SELECT = {
+    *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
+    *("having", "windows", "order", "sort", "cluster", "distribute", "limit", "offset", "hint"),
+}
+
+
+class Reader(Expressions):
+    """Reads queries over the inputs by a rule book."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        rules: Rules,
+        allowed: Sequence[str] = (),
+        functions: Mapping[str, str] | None = None,
+    ) -> None:
+        """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
+        super().__init__(rules, allowed, functions)
+        self._inputs = {source.name.lower(): source for source in inputs}
+
+    def read(self, tree: exp.Query) -> Relation:
+        """The relation that the query is. Raises Refused."""
+        return self._query(tree, Names({}), None)
+
+    # queries
+
+    def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
+        names = self._with(node, names)
+        if isinstance(node, exp.Select):
+            return self._select(node, names, outer)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, names, outer)
+        if isinstance(node, exp.Subquery):
+            self._only(node, {"with_", "this", "alias", "joins"})
+            if node.args.get("joins") or isinstance(node.this, exp.Table):
+                return self._from([node], names, outer, node).relation
+            return self._query(node.this, names, outer)
+        if isinstance(node, exp.Values):
+            return self._values(node)
+        raise self._unknown(node)
+
+    def _with(self, node: exp.Expr, names: Names) -> Names:
+        clause = node.args.get("with_")
+        if clause is None:
+            return names
+        if clause.args.get("recursive"):
+            raise self._refusal(
+                node, "HW_NOT_UNDERSTOOD", "a recursive query is not analysed", clause
+            )
+        for query in clause.expressions:
+            known = dict(names.queries)
+            known[query.alias.lower()] = (query, names)
+            names = Names(known)
+        return names
+
+    def _select(self, node: exp.Select, names: Names, outer: Scope | None) -> Relation:
+        self._only(node, _SELECT)
+        sources = [node.args["from_"].this] if node.args.get("from_") else []
+        scope = self._from([*sources, *node.args.get("joins", [])], names, outer, node)
+        scope.names = names
+        for lateral in node.args.get("laterals") or []:
+            scope = self._lateral_view(scope, lateral, names)
+        for window in node.args.get("windows") or []:
+            scope.windows[window.name.lower()] = window
+        if node.args.get("where"):
+            self._filter(scope, node.args["where"].this)
+        columns = self._grouped(scope, node) if is_grouped(node) else None
+        if columns is None:
+            columns = self._projected(scope, node.expressions)
+        relation = scope.relation.kept(columns)
+        if relation.fact is not None:
+            relation = replace(relation, fact=self._rules.projected(relation, node))
+        if node.args.get("distinct"):
+            self._only(node.args["distinct"], {"expressions"})
+            if relation.fact is not None:
+                relation = replace(relation, fact=self._rules.distinct(relation, node))
+            relation = replace(relation, unique=(*relation.unique, relation.ids))
+        return self._limited(relation, scope, node)
+
+    def _limited(self, relation: Relation, scope: Scope, node: exp.Expr) -> Relation:
+        """LIMIT and OFFSET; `scope` is where the order's names are looked up."""
+        clause = node.args.get("limit") or node.args.get("offset")
+        if clause is None:
+            return relation
+        if relation.fact is not None:
+            relation = replace(relation, fact=self._rules.limited(relation, clause))
+        order = node.args.get("order")
+        values = [self._value(found.this, scope) for found in order.expressions] if order else []
+        ids = frozenset(value.column.id for value in values if value.column is not None)
+        self._total("limit", (*scope.relation.unique, *relation.unique), ids, node)
+        return relation
+
+    def _set_operation(self, node: exp.SetOperation, names: Names, outer: Scope | None) -> Relation:
+        self._only(
+            node,
+            {"with_", "this", "expression", "distinct", "order", "limit", "offset", "sort"},
+        )
+        kinds: dict[type[exp.Expr], str] = {
+            exp.Union: "union",
+            exp.Intersect: "intersect",
+            exp.Except: "except",
+        }
+        operator = kinds.get(type(node))
+        if operator is None:
+            raise self._unknown(node)
+        mixed = (exp.Intersect,) if operator != "intersect" else (exp.Union, exp.Except)
+        if isinstance(node.this, mixed) or isinstance(node.expression, mixed):
+            raise self._refusal(
+                node, "HW_NOT_UNDERSTOOD", "set operations are mixed", remedy="Put brackets"
+            )
+        if not node.args.get("distinct"):
+            operator += " all"
+        left = self._query(node.this, names, outer)
+        right = self._query(node.expression, names, outer)
+        if len(left.columns) != len(right.columns):
+            raise self._refusal(node, "HW_NOT_UNDERSTOOD", "the branches differ in their columns")
+        columns = tuple(
+            new_column(
+                one.name,
+                one.type if one.type == other.type else None,
+                one.weight if one.weight is other.weight else Weight.OTHER,
+            )
+            for one, other in zip(left.columns, right.columns, strict=True)
+        )
+        fact = None
+        if left.fact is not None or right.fact is not None:
+            if operator in ("intersect all", "except all"):
+                raise self._refusal(node, "HW_NOT_UNDERSTOOD", f"{operator} is not analysed")
+            fact = self._rules.united(operator, left, right, columns, node)  # type: ignore[arg-type]
+        unique = (frozenset(c.id for c in columns),) if operator != "union all" else ()
+        relation = Relation(columns, fact, unique)
+        return self._limited(relation, Scope(relation, [], columns), node)
+
+    def _values(self, node: exp.Values) -> Relation:
+        rows = [
+            row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions
+        ]
+        empty = Scope(Relation(()), [], ())
+        for row in rows:
+            for value in row:
+                self._value(value, empty)
+        return Relation(tuple(new_column(f"col{n + 1}") for n in range(len(rows[0]))))
+
+    # from
+
+    def _from(
+        self,
+        items: Sequence[exp.Expr],
+        names: Names,
+        outer: Scope | None,
+        node: exp.Expr,
+    ) -> Scope:
+        scope = Scope(Relation(()), [], (), outer)
+        crossed = False
+        for number, item in enumerate(items):
+            join = item if isinstance(item, exp.Join) else None
+            source = item.this if isinstance(item, exp.Join) else item
+            side = _side(join) if join else "inner"
+            if join is not None:
+                self._only(join, {"this", "side", "kind", "on", "using", "method", "hint"})
+                if join.args.get("hint") or (join.args.get("method") or "NATURAL") != "NATURAL":
+                    raise self._unknown(join)
+                is_comma = (join.args.get("kind") or "") == "CROSS"
+                if crossed and side in ("right", "full"):
+                    raise self._refusal(
+                        join,
+                        "HW_NOT_UNDERSTOOD",
+                        f"a comma or cross join before a {side} join",
+                        remedy="Put brackets around what is joined first",
+                    )
+                crossed = crossed or is_comma
+            if isinstance(source, exp.Lateral):
+                scope = self._lateral(scope, source, names, side)
+                continue
+            added = self._source(source, names, scope if number else None, outer)
+            scope = self._join(scope, added, side, join, names) if number else added
+        scope.outer = outer
+        return scope
+
+    def _source(
+        self, node: exp.Expr, names: Names, left: Scope | None, outer: Scope | None
+    ) -> Scope:
+        if isinstance(node, exp.Table):
+            scope = self._table(node, names, outer)
+        elif isinstance(node, exp.Subquery):
+            self._only(node, {"this", "alias", "joins", "with_"})
+            if isinstance(node.this, exp.Table) or node.args.get("joins"):
+                scope = (
+                    self._from([node.this], names, outer, node)
+                    if isinstance(node.this, exp.Table)
+                    else self._named(self._query(node.this, names, outer), node)
+                )
+            else:
+                scope = self._named(self._query(node.this, self._with(node, names), outer), node)
+        elif isinstance(node, exp.Values):
+            self._only(node, {"expressions", "alias"})
+            scope = self._named(self._values(node), node)
+        else:
+            raise self._unknown(node)
+        joins = node.args.get("joins")
+        is_bracket = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
+        if is_bracket and node.args.get("alias"):
+            scope = self._named(replace(scope.relation, columns=scope.visible), node)
+        for join in joins or []:
+            side = _side(join)
+            self._only(join, {"this", "side", "kind", "on", "using", "method"})
+            added = self._source(join.this, names, scope, outer)
+            scope = self._join(scope, added, side, join, names)
+        return scope
+
+    def _table(self, node: exp.Table, names: Names, outer: Scope | None) -> Scope:
+        self._only(node, {"this", "alias", "joins"})
+        if isinstance(node.this, exp.Anonymous):
+            name = node.this.name.lower()
+            empty = Scope(Relation(()), [], (), outer)
+            for argument in node.this.expressions:
+                if self._value(argument, empty).ids:
+                    raise self._unknown(node)
+            if name not in functions.GENERATORS and name != "range":
+                raise self._unknown(node)
+            scope = self._named(Relation(()), node)
+            scope.is_open = not scope.visible
+            return scope
+        name = node.name.lower()
+        if name in names.queries and not node.args.get("db"):
+            query, known = names.queries[name]
+            self._only(query, {"this", "alias"})
+            relation = self._query(query.this, known, None)
+            relation = _renamed(relation, query.args["alias"], self)
+            return self._named(relation, node)
+        source = self._inputs.get(name)
+        if source is None:
+            raise self._refusal(node, "HW_UNMARKED_INPUT", "it is no input of the model")
+        reading = next(_readings)
+        columns = tuple(
+            Column(
+                column,
+                new_column(column).id,
+                kind.lower(),
+                Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
+                (reading, source.source, column.lower()),
+                is_filled=source.kind == "signed" and column == "_weight",
+            )
+            for column, kind in source.columns.items()
+        )
+        ids = {column.name.lower(): column.id for column in columns}
+        unique = tuple(
+            frozenset(ids[part.lower()] for part in key)
+            for key in source.unique
+            if all(part.lower() in ids for part in key)
+        )
+        relation = Relation(columns, None, unique)
+        relation = replace(relation, fact=self._rules.base(source, relation))
+        return self._named(relation, node)
+
+    def _named(self, relation: Relation, node: exp.Expr) -> Scope:
+        alias = node.args.get("alias")
+        if isinstance(alias, exp.TableAlias):
+            if not relation.columns and alias.columns:
+                relation = replace(
+                    relation, columns=tuple(new_column(c.name) for c in alias.columns)
+                )
+            else:
+                relation = _renamed(relation, alias, self)
+        name = node.alias_or_name if not isinstance(node, exp.Values) else node.alias
+        return Scope(relation, [(name.lower(), relation.columns)], relation.columns)
+
+    def _join(
+        self, left: Scope, right: Scope, side: Side, join: exp.Join | None, names: Names
+    ) -> Scope:
+        assert join is not None
+        if side in ("left", "full"):
+            right = nullable(right)
+        if side in ("right", "full"):
+            left = nullable(left)
+        both = Scope(
+            Relation(
+                (*left.visible, *right.visible),
+                left.relation.fact if left.relation.fact is not None else right.relation.fact,
+            ),
+            [*left.tables, *right.tables],
+            (*left.visible, *right.visible),
+            left.outer,
+            left.is_open or right.is_open,
+            names=names,
+        )
+        shared = self._shared(left, right, join)
+        equal = [Equal(one, other, False) for one, other in shared]
+        condition = join.args.get("on")
+        if condition is not None:
+            for conjunct in conjuncts(condition):
+                pair = self._equal(conjunct, both)
+                if pair is not None:
+                    equal.append(_turned(pair, left.relation))
+            self._plain(self._value(condition, both), condition, "a join by")
+        fact = None
+        if left.relation.fact is not None or right.relation.fact is not None:
+            of_left = replace(left.relation, columns=left.visible)
+            of_right = replace(right.relation, columns=right.visible)
+            fact = self._rules.joined(side, of_left, of_right, equal, join)
+        unique = _unique_of_join(side, left.relation, right.relation, equal)
+        if side in ("semi", "anti"):
+            relation = Relation(left.visible, fact, unique)
+            return Scope(relation, left.tables, left.visible, left.outer, left.is_open)
+        merged = self._merged(shared, side, fact)
+        gone = {c.id for pair in shared for c in pair}
+        visible = (*merged, *(c for c in both.visible if c.id not in gone))
+        every = (*visible, *(c for c in both.visible if c.id in gone))
+        return Scope(Relation(every, fact, unique), both.tables, visible, left.outer, both.is_open)
+
+    def _merged(
+        self, shared: Sequence[tuple[Column, Column]], side: Side, fact: Any
+    ) -> list[Column]:
+        merged = []
+        for one, other in shared:
+            if side == "full":
+                found = self._rules.either(Relation((one, other), fact), [one.id, other.id])
+                column = new_column(one.name, one.type)
+                merged.append(replace(column, id=found) if found else column)
+            else:
+                merged.append(other if side == "right" else one)
+        return merged
+
+    def _shared(self, left: Scope, right: Scope, join: exp.Join) -> list[tuple[Column, Column]]:
+        if join.args.get("method") == "NATURAL":
+            if left.is_open or right.is_open:
+                raise self._unknown(join)
+            theirs = {c.name.lower() for c in right.visible}
+            wanted = [c.name for c in left.visible if c.name.lower() in theirs]
+        else:
+            wanted = [name.name for name in join.args.get("using") or []]
+        return [
+            (self._one_of(left.visible, name, join), self._one_of(right.visible, name, join))
+            for name in wanted
+        ]
+
+    def _one_of(self, columns: Sequence[Column], name: str, node: exp.Expr) -> Column:
+        found = [column for column in columns if column.name.lower() == name.lower()]
+        if len(found) != 1:
+            raise self._refusal(
+                node, "HW_NOT_UNDERSTOOD", f"{name} is not one column of both sides"
+            )
+        return found[0]
+
+    def _lateral(self, scope: Scope, node: exp.Lateral, names: Names, side: Side) -> Scope:
+        """LATERAL in a from clause: a subquery, or a generator."""
+        if side not in ("inner", "left"):
+            raise self._unknown(node)
+        self._only(node, {"this", "alias", "view", "outer", "ordinality"})
+        if isinstance(node.this, exp.Subquery):
+            inner = self._query(node.this.this, names, scope)
+            if inner.fact is not None:
+                self._rules.nested(scope.relation, inner, "scalar", None, node)
+            added = self._named(replace(inner, fact=None), node)
+        elif isinstance(node.this, exp.Anonymous) and node.this.name.lower() in (
+            functions.GENERATORS
+        ):
+            self._generated(node.this, scope)
+            added = self._named(Relation(()), node)
+            added.is_open = not added.visible
+        else:
+            raise self._unknown(node)
+        visible = (*scope.visible, *added.visible)
+        relation = Relation(visible, scope.relation.fact)
+        return Scope(
+            relation,
+            [*scope.tables, *added.tables],
+            visible,
+            scope.outer,
+            scope.is_open or added.is_open,
+        )
+
+    def _lateral_view(self, scope: Scope, node: exp.Lateral, names: Names) -> Scope:
+        self._only(node, {"this", "alias", "view", "outer", "ordinality"})
+        if not isinstance(node.this, exp.Anonymous):
+            raise self._unknown(node)
+        if node.this.name.lower() not in functions.GENERATORS:
+            raise self._unknown(node)
+        return self._lateral(scope, node, names, "inner")
+
+    # where, group by, select
+
+    def _filter(self, scope: Scope, condition: exp.Expr) -> None:
+        equal = [
+            pair for conjunct in conjuncts(condition) if (pair := self._equal(conjunct, scope))
+        ]
+        if scope.relation.fact is not None:
+            fact = self._rules.filtered(scope.relation, equal, condition)
+            scope.relation = replace(scope.relation, fact=fact)
+        if scope.outer is not None and scope.relation.fact is not None:
+            to_outer = [
+                pair
+                for conjunct in conjuncts(condition)
+                if (pair := self._equal_to_outer(conjunct, scope))
+            ]
+            fact = self._rules.correlated(scope.outer.relation, scope.relation, to_outer, condition)
+            scope.relation = replace(scope.relation, fact=fact)
+        self._plain(self._value(condition, scope), condition, "a condition on")
+
+    def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
+        """Refuse `_weight` where it decides which rows there are."""
+        if value.weight is not Weight.PLAIN:
+            reason = f"{what} _weight, which deleted rows do not have alike"
+            raise self._refusal(node, "HW_NOT_A_SUM", reason)
+
+    def _grouped(self, scope: Scope, node: exp.Select) -> tuple[Column, ...]:
+        group = node.args.get("group")
+        keys: list[tuple[exp.Expr, Column]] | None = None
+        if group is not None:
+            self._only(group, {"expressions", "all"})
+            keys = [
+                (expression, self._as_column(expression, scope))
+                for expression in self._group_expressions(group, node, scope)
+            ]
+        columns = [column for _, column in keys] if keys is not None else None
+        if scope.relation.fact is not None:
+            clause = group if group is not None else node
+            if any(found.name.lower() == "grouping_id" for found in node.find_all(exp.Anonymous)):
+                raise self._unknown(clause)
+            fact = self._rules.grouped(scope.relation, columns, clause)
+        else:
+            fact = None
+        ids = frozenset(column.id for column in columns or [])
+        scope.rows_unique, scope.relation = (
+            scope.relation.unique,
+            replace(scope.relation, unique=(ids,)),
+        )
+        groups = {self._signature(expression, scope): column for expression, column in keys or []}
+        scope.groups, scope.may_aggregate = groups, True
+        projected = self._projected(scope, node.expressions)
+        having = node.args.get("having")
+        if having is not None:
+            self._value(having.this, scope)
+        everything = (*(columns or []), *projected)
+        scope.relation = Relation(everything, fact, (ids,))
+        if having is not None and fact is not None:
+            scope.relation = replace(
+                scope.relation, fact=self._rules.having(scope.relation, having)
+            )
+        return projected
+
+    def _group_expressions(
+        self, group: exp.Group, node: exp.Select, scope: Scope
+    ) -> Iterator[exp.Expr]:
+        selected = [found.unalias() for found in node.expressions]
+        if group.args.get("all"):
+            for found in selected:
+                if isinstance(found, exp.Star) or (
+                    isinstance(found, exp.Column) and isinstance(found.this, exp.Star)
+                ):
+                    raise self._unknown(group)
+                if not any(aggregates(found)):
+                    yield found
+            return
+        aliases = {
+            found.alias.lower(): found.unalias() for found in node.expressions if found.alias
+        }
+        for found in group.expressions:
+            if isinstance(found, (exp.Cube, exp.Rollup, exp.GroupingSets)):
+                raise self._unknown(found)
+            if isinstance(found, exp.Literal) and not found.is_string:
+                yield selected[int(found.name) - 1]
+            elif (
+                isinstance(found, exp.Column)
+                and not found.table
+                and self._find(found, scope, quiet=True) is None
+                and found.name.lower() in aliases
+            ):
+                yield aliases[found.name.lower()]
+            else:
+                yield found
+
+    def _as_column(self, node: exp.Expr, scope: Scope) -> Column:
+        """A group by expression."""
+        value = self._value(node, scope)
+        self._plain(value, node, "a group by")
+        return value.column or new_column("", value.type)
+
+    def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
+        columns: list[Column] = []
+        for expression in expressions:
+            node = expression.unalias()
+            if isinstance(expression, exp.Aliases):
+                self._generated(expression.this, scope)
+                columns += [new_column(name.name) for name in expression.args["expressions"]]
+            elif node.is_star and isinstance(node, (exp.Star, exp.Column)):
+                columns += self._star(node, scope)
+            elif isinstance(node, exp.Anonymous) and node.name.lower() in functions.GENERATORS:
+                self._generated(node, scope)
+                if not expression.alias:
+                    raise self._refusal(
+                        node, "HW_NOT_UNDERSTOOD", "its columns have no names", remedy="Name them"
+                    )
+                columns.append(new_column(expression.alias))
+            else:
+                value = self._value(node, scope)
+                column = value.column or replace(
+                    new_column("", value.type, value.weight), is_filled=value.is_filled
+                )
+                columns.append(column.named(expression.alias_or_name))
+                if expression.alias:
+                    scope.aliases.setdefault(
+                        expression.alias.lower(), replace(value, column=columns[-1])
+                    )
+        return tuple(columns)
+
+    def _generated(self, node: exp.Expr, scope: Scope) -> None:
+        if not isinstance(node, exp.Anonymous) or (node.name.lower() not in functions.GENERATORS):
+            raise self._unknown(node)
+        for argument in node.expressions:
+            self._plain(self._value(argument, scope), node, "rows by")
+        scope.relation = replace(scope.relation, unique=())
+
+    def _star(self, node: exp.Expr, scope: Scope) -> list[Column]:
+        star = node if isinstance(node, exp.Star) else node.this
+        self._only(star, {"except_"})
+        columns: Sequence[Column] = scope.visible
+        if isinstance(node, exp.Column):
+            found = [cols for name, cols in scope.tables if name == node.table.lower()]
+            if len(found) != 1 or node.args.get("db"):
+                raise self._unknown(node)
+            columns = found[0]
+        if scope.is_open:
+            raise self._refusal(node, "HW_NOT_UNDERSTOOD", "not all of its columns are known")
+        left_out = {found.name.lower() for found in star.args.get("except_") or []}
+        return [column for column in columns if column.name.lower() not in left_out]
+
+
+def _side(join: exp.Join) -> Side:
+    kind, side = join.args.get("kind") or "", join.args.get("side") or ""
+    if kind in ("SEMI", "ANTI"):
+        return "semi" if kind == "SEMI" else "anti"
+    sides: dict[str, Side] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+    return sides.get(side, "inner")
+
+
+def _turned(pair: Equal, left: Relation) -> Equal:
+    """The equality with the left relation's column on the left, if one is."""
+    if pair.left.id not in left.ids and pair.right.id in left.ids:
+        return Equal(pair.right, pair.left, pair.is_null_safe)
+    return pair
+
+
+def _renamed(relation: Relation, alias: exp.Expr, reader: Reader) -> Relation:
+    """With the names of a column list, if the alias has one."""
+    names = [name.name for name in alias.args.get("columns") or []]
+    if not names:
+        return relation
+    if len(names) != len(relation.columns):
+        raise Refused(
+            "HW_NOT_UNDERSTOOD", dialect.text(alias), dialect.line(alias), "it names other columns"
+        )
+    columns = tuple(c.named(n) for c, n in zip(relation.columns, names, strict=True))
+    return replace(relation, columns=columns)
+
+
+def _unique_of_join(
+    side: Side, left: Relation, right: Relation, equal: Sequence[Equal]
+) -> tuple[frozenset[int], ...]:
+    """The sets of columns that tell the joined rows apart."""
+    if side in ("semi", "anti"):
+        return left.unique
+    mine = {pair.left.id for pair in equal if not pair.is_null_safe}
+    theirs = {pair.right.id for pair in equal if not pair.is_null_safe}
+    found: list[frozenset[int]] = []
+    if any(key <= theirs for key in right.unique) and side in ("inner", "left"):
+        found += left.unique
+    if any(key <= mine for key in left.unique) and side in ("inner", "right"):
+        found += right.unique
+    if side == "inner":
+        found += [one | other for one in left.unique for other in right.unique]
+    return tuple(found)

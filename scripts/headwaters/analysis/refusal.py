@@ -1,0 +1,32 @@
+"""Why a model is not proven."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_WITHOUT_PROOF = (
+    "Write it in another way, or say incremental_proof: sample, which tries a thousand rows in "
+    "place of a proof"
+)
+
+
+@dataclass
+class Refused(Exception):
+    """A clause that no rule takes.
+
+    `code` is of docs/errors.md; `clause` the SQL; `line` counts in the compiled
+    model; `reason` the rule that it does not meet, and `remedy` what to write.
+    """
+
+    code: str
+    clause: str
+    line: int | None
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """For a message: clause, place, reason, remedy."""
+        place = f" (line {self.line} of the compiled SQL)" if self.line else ""
+        clause = f"`{self.clause}`{place}: " if self.clause else ""
+        remedy = self.remedy or (_WITHOUT_PROOF if self.code == "HW_NOT_UNDERSTOOD" else "")
+        return f"{clause}{self.reason}." + (f" {remedy}." if remedy else "")

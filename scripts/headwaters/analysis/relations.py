@@ -1,0 +1,187 @@
+"""What is known of a relation while a query is read, and what a rule book answers about it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Literal, Protocol
+
+from sqlglot import exp
+
+_ids = itertools.count(1)
+
+
+class Weight(Enum):
+    """How a value depends on `_weight`, the sign of a changed row.
+
+    PLAIN: not at all. ODD: it changes its sign with it, and is 0 or NULL where nothing is summed.
+    OTHER: in any other way.
+    """
+
+    PLAIN = 0
+    ODD = 1
+    OTHER = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: `id` is the same wherever the same value is handed on unchanged.
+
+    `origin` is the number of the reading, the input and its column, where the value is one of its
+    row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL.
+    """
+
+    name: str
+    id: int
+    type: str | None = None
+    weight: Weight = Weight.PLAIN
+    origin: tuple[int, str, str] | None = None
+    is_filled: bool = False
+
+    def named(self, name: str) -> Column:
+        """The same value under another name."""
+        return replace(self, name=name)
+
+
+def new_column(name: str, type: str | None = None, weight: Weight = Weight.PLAIN) -> Column:
+    """A value that no other column is."""
+    return Column(name, next(_ids), type, weight)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model, as a relation `name` of its SQL.
+
+    `kind` is the input macro: changes, signed, images, affected or lookup. `columns` are names and
+    Spark types; `unique` are sets of columns of which each tells its rows apart. `key` maps the
+    model's key columns to the input's; with `via` the input has no key but shares `on` with
+    the relation of that name.
+    """
+
+    name: str
+    source: str
+    kind: str
+    columns: Mapping[str, str]
+    unique: Sequence[frozenset[str]] = ()
+    key: Mapping[str, str] | None = None
+    via: str | None = None
+    on: Sequence[str] = ()
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether changes of it are applied; otherwise it is read whole."""
+        return self.kind != "lookup"
+
+
+@dataclass(frozen=True)
+class Equal:
+    """A conjunct that two columns are equal; `is_null_safe` for `<=>`."""
+
+    left: Column
+    right: Column
+    is_null_safe: bool
+
+
+Side = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The columns of a relation, and what a rule book knows of it.
+
+    `fact` is None for what depends on no followed input. `unique`: sets of ids of which each tells
+    its rows apart.
+    """
+
+    columns: tuple[Column, ...]
+    fact: Any = None
+    unique: tuple[frozenset[int], ...] = ()
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """Of its columns."""
+        return frozenset(column.id for column in self.columns)
+
+    def kept(self, columns: Sequence[Column]) -> Relation:
+        """The relation with these columns in place of its own."""
+        ids = {column.id for column in columns}
+        return replace(
+            self,
+            columns=tuple(columns),
+            unique=tuple(key for key in self.unique if key <= ids),
+        )
+
+
+class Rules(Protocol):
+    """A rule book: for each operator what it demands of facts, and the fact that it gives.
+
+    A method raises Refused where no rule takes the operator. It is asked only where a relation is
+    followed (its fact is not None), except for `base` and `joined`, where one side may be constant.
+    """
+
+    def base(self, source: Input, relation: Relation) -> Any:
+        """The fact of an input."""
+
+    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+        """WHERE: its equalities."""
+
+    def joined(
+        self,
+        side: Side,
+        left: Relation,
+        right: Relation,
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> Any:
+        """A join; `equal` are conjuncts of its condition."""
+
+    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+        """GROUP BY these columns; None is one group of all rows."""
+
+    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
+        """What an aggregate function gives; `is_plain`: without DISTINCT or FILTER."""
+
+    def having(self, relation: Relation, node: exp.Expr) -> Any:
+        """A filter over groups."""
+
+    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+        """A window over these columns."""
+
+    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+        """DISTINCT rows."""
+
+    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+        """Fewer, more or other columns: those that `relation` has now."""
+
+    def limited(self, relation: Relation, node: exp.Expr) -> Any:
+        """LIMIT, OFFSET."""
+
+    def united(
+        self,
+        operator: Literal["union all", "union", "intersect", "except"],
+        left: Relation,
+        right: Relation,
+        columns: Sequence[Column],
+        node: exp.Expr,
+    ) -> Any:
+        """A set operation; `columns` are its output, in the order of both sides'."""
+
+    def nested(
+        self,
+        outer: Relation,
+        inner: Relation,
+        how: Literal["exists", "in", "not in", "scalar"],
+        tested: Column | None,
+        node: exp.Expr,
+    ) -> None:
+        """A subquery within an expression over `outer`; `tested` is what IN looks for."""
+
+    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+        """The id of what `coalesce` of these columns is, where a full join knows it."""
+
+    def correlated(
+        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
+    ) -> Any:
+        """WHERE of a subquery that compares its columns (right) with the outer query's (left)."""

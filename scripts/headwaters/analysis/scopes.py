@@ -1,0 +1,146 @@
+"""Where the names of a query are looked up, and what stands in its expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from headwaters.analysis import functions
+from headwaters.analysis.relations import Column, Relation, Weight
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL."""
+
+    weight: Weight = Weight.PLAIN
+    column: Column | None = None
+    ids: frozenset[int] = frozenset()
+    type: str | None = None
+    is_filled: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """The common table expressions that a query sees."""
+
+    queries: dict[str, tuple[exp.CTE, Names]]
+
+
+@dataclass
+class Scope:
+    """Where names are looked up: the tables of a FROM clause, and those around the subquery.
+
+    `visible` are the columns of `*`, in order. `is_open`: there are more, whose names are not
+    known. `aliases` are those of the select list so far; `groups` the group by expressions.
+    """
+
+    relation: Relation
+    tables: list[tuple[str, tuple[Column, ...]]]
+    visible: tuple[Column, ...]
+    outer: Scope | None = None
+    is_open: bool = False
+    aliases: dict[str, Value] = field(default_factory=dict)
+    windows: dict[str, exp.Expr] = field(default_factory=dict)
+    groups: dict[str, Column] | None = None
+    may_aggregate: bool = False
+    # what tells rows apart before they are grouped
+    rows_unique: tuple[frozenset[int], ...] = ()
+    names: Names = field(default_factory=lambda: Names({}))
+
+
+def value_of(column: Column) -> Value:
+    """A column as it is."""
+    ids = frozenset([column.id])
+    return Value(column.weight, column, ids, column.type, column.is_filled)
+
+
+def nullable(scope: Scope) -> Scope:
+    """The side of an outer join that rows of the other may lack."""
+
+    def emptied(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        return tuple(replace(column, is_filled=False) for column in columns)
+
+    return replace(
+        scope,
+        relation=replace(scope.relation, columns=emptied(scope.relation.columns)),
+        tables=[(name, emptied(columns)) for name, columns in scope.tables],
+        visible=emptied(scope.visible),
+    )
+
+
+def around(scope: Scope | None) -> Iterator[Scope]:
+    """The scope and those around it, from within."""
+    while scope is not None:
+        yield scope
+        scope = scope.outer
+
+
+def is_grouped(node: exp.Select) -> bool:
+    """Whether the query aggregates."""
+    return bool(node.args.get("group") or node.args.get("having")) or any(
+        True for found in node.expressions for _ in aggregates(found)
+    )
+
+
+def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Aggregate functions of this query, not those of windows and subqueries."""
+    if isinstance(node, exp.Query):
+        return
+    if isinstance(node, exp.Window):
+        function = unwrapped(node.this)
+        for child in function.iter_expressions():
+            yield from aggregates(child)
+        for name in ("partition_by", "order"):
+            clause = node.args.get(name)
+            for child in clause if isinstance(clause, list) else [clause] if clause else []:
+                yield from aggregates(child)
+        return
+    if isinstance(node, exp.Anonymous) and node.name.lower() in (
+        functions.AGGREGATES | functions.ORDERED_AGGREGATES
+    ):
+        yield node
+    for child in node.iter_expressions():
+        yield from aggregates(child)
+
+
+def wrappers(node: exp.Expr) -> Iterator[exp.Expr]:
+    """FILTER, WITHIN GROUP, IGNORE NULLS around an aggregate."""
+    while isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
+        yield node
+        node = node.this
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    """The function within."""
+    for wrapper in wrappers(node):
+        node = wrapper.this
+    return node
+
+
+def inner_function(node: exp.Expr) -> exp.Expr | None:
+    """The function within FILTER and the like, None where nothing is around it."""
+    inner = unwrapped(node)
+    return inner if inner is not node else None
+
+
+def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What AND joins."""
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
+    else:
+        yield node
+
+
+def is_negated(node: exp.Expr) -> bool:
+    """Whether it stands under NOT, at any depth of its condition."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, (exp.Where, exp.Query, exp.Join)):
+        if not isinstance(parent, (exp.And, exp.Paren)):
+            return True
+        parent = parent.parent
+    return False

@@ -1,0 +1,103 @@
+"""How an expression depends on `_weight`: what makes a measure of `signed_sum` additive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from headwaters.analysis.relations import Weight
+from headwaters.analysis.scopes import Value
+
+# Rounding that treats x and -x alike.
+_ODD_FUNCTIONS = {"round", "bround", "negative", "positive"}
+_CHOICES = {"coalesce", "nvl", "if", "ifnull"}
+
+
+def joined(*parts: Value) -> Value:
+    """Of an expression that is made of others in a way that nothing is known of."""
+    plain = all(part.weight is Weight.PLAIN for part in parts)
+    ids = frozenset[int]().union(*(part.ids for part in parts))
+    return Value(Weight.PLAIN if plain else Weight.OTHER, None, ids)
+
+
+def weight_of(
+    node: exp.Expr, parts: Sequence[Value], is_summed: bool = False, is_exact: bool = True
+) -> Weight:
+    """Of an expression with these parts.
+
+    Of a row's, it changes its sign with `_weight`. Above the aggregate (`is_summed`) it has to add
+    up as well, so nothing may be rounded: `is_exact` says that it is not.
+    """
+    weights = [part.weight for part in parts]
+    if all(weight is Weight.PLAIN for weight in weights):
+        return Weight.PLAIN
+    if any(weight is Weight.OTHER for weight in weights):
+        return Weight.OTHER
+    odd = [weight is Weight.ODD for weight in weights]
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, exp.Mul):
+        is_odd = sum(odd) == 1 and (is_exact or not is_summed)
+    elif isinstance(node, (exp.Div, exp.IntDiv)):
+        is_odd = odd == [True, False] and not is_summed
+    elif isinstance(node, (exp.Add, exp.Sub)):
+        # a sum over no value is NULL, and counts as 0; NULL and another sum is NULL
+        adds_up = is_exact and all(part.is_filled for part in parts)
+        is_odd = all(odd) and (adds_up or not is_summed)
+    elif isinstance(node, exp.Neg):
+        is_odd = True
+    elif name in _ODD_FUNCTIONS:
+        is_odd = odd[0] and not any(odd[1:]) and (name in ("negative", "positive") or not is_summed)
+    elif isinstance(node, (exp.Case, exp.If)) or name in _CHOICES:
+        is_odd = _is_odd_choice(node, parts)
+    else:
+        is_odd = False
+    return Weight.ODD if is_odd else Weight.OTHER
+
+
+def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
+    """Whether an expression with these parts is never NULL."""
+    filled = [part.is_filled for part in parts]
+    if isinstance(node, (exp.Literal, exp.Boolean)):
+        return True
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Neg)):
+        return all(filled)
+    if isinstance(node, exp.Anonymous) and node.name.lower() in ("coalesce", "nvl", "ifnull"):
+        return any(filled)
+    if isinstance(node, exp.Case) and node.args.get("this") is None:
+        return bool(node.args.get("default")) and all(filled)
+    if isinstance(node, exp.If) or (isinstance(node, exp.Anonymous) and node.name.lower() == "if"):
+        # the branch of a CASE has one answer
+        return all(filled[1:])
+    return False
+
+
+def _is_odd_choice(node: exp.Expr, parts: Sequence[Value]) -> bool:
+    """CASE and its like: conditions without a weight, answers that are odd, 0 or NULL."""
+    answers = list(zip(node.iter_expressions(), parts, strict=True))
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, exp.Case):
+        # its branches are `If`s, of which the weight is known; `case x when …` compares x
+        if node.args.get("this") is not None:
+            return False
+    elif isinstance(node, exp.If) or name == "if":
+        if answers[0][1].weight is not Weight.PLAIN:
+            return False
+        answers = answers[1:]
+    elif answers[0][1].weight is not Weight.ODD:
+        return False
+    return all(value.weight is Weight.ODD or _is_nothing(child) for child, value in answers)
+
+
+def _is_nothing(node: exp.Expr) -> bool:
+    """0, NULL, or a branch of CASE that answers so."""
+    node = node.unnest()
+    if isinstance(node, exp.If):
+        return all(
+            _is_nothing(found) for name, found in node.args.items() if name != "this" and found
+        )
+    if isinstance(node, exp.Cast):
+        return _is_nothing(node.this)
+    return isinstance(node, exp.Null) or (
+        isinstance(node, exp.Literal) and not node.is_string and float(node.name) == 0
+    )

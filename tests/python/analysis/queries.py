@@ -1,0 +1,477 @@
+"""Random queries over small tables, and what DuckDB says of them.
+
+A query is drawn from a grammar that knows nothing of the rules. What is accepted is tried: a linear
+query over two halves of its input, sums over rows that were taken away, a keyed query over some
+keys. `make soak-analysis` draws many and says how many were accepted.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import duckdb
+import sqlglot
+
+from headwaters.analysis.proof import prove
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import Input
+from headwaters.incremental.strategies import RuleBook
+
+Row = tuple[Any, ...]
+Tables = dict[str, list[Row]]
+
+COLUMNS = {
+    "t": {"id": "int", "grp": "string", "val": "int"},
+    "u": {"id": "int", "grp": "string", "val": "int"},
+    "p": {"grp": "string", "val": "int"},
+    "l": {"grp": "string", "name": "string", "rate": "int"},
+    "m": {"id": "int", "val": "int"},
+}
+CHANGES = [Input("t", "t", "changes", COLUMNS["t"])]
+SIGNED = [Input("t", "t", "signed", COLUMNS["t"] | {"_weight": "int"})]
+AFFECTED = [
+    Input("t", "t", "affected", COLUMNS["t"], key={"id": "id"}),
+    Input("u", "u", "affected", COLUMNS["u"], key={"id": "id"}),
+    Input("p", "p", "affected", COLUMNS["p"], via="t", on=["grp"]),
+]
+LOOKUPS = [Input(name, name, "lookup", COLUMNS[name]) for name in ("l", "m")]
+
+Columns = list[tuple[str, str]]
+
+
+class Draw:
+    """Draws queries; `tables` are those that it may read."""
+
+    def __init__(self, chance: random.Random, tables: Sequence[str], signed: bool = False) -> None:
+        self.chance = chance
+        self.tables = list(tables)
+        self.signed = signed
+        self.count = 0
+        self.ctes: list[tuple[str, str, Columns]] = []
+
+    def name(self) -> str:
+        """An alias that no other is."""
+        self.count += 1
+        return f"x{self.count}"
+
+    def query(self, depth: int) -> tuple[str, Columns]:
+        """SQL and its columns, whose names are c1, c2 and so on."""
+        if depth == 0:
+            return self.table()
+        kinds = ["row"] * 3 + ["join"] * 4 + ["group", "window", "distinct", "set", "nested", "cte"]
+        kind = self.chance.choice(kinds)
+        return getattr(self, f"draw_{kind}")(depth)  # type: ignore[no-any-return]
+
+    def table(self) -> tuple[str, Columns]:
+        """A table's columns, renamed."""
+        if self.ctes and self.chance.random() < 0.3:
+            name, _, columns = self.chance.choice(self.ctes)
+            return f"select * from {name}", columns
+        table = self.chance.choice(self.tables)
+        columns = [(column, kind) for column, kind in COLUMNS[table].items()]
+        if self.signed and table == "t":
+            columns.append(("_weight", "int"))
+        alias = self.name()
+        names = self.renamed(columns)
+        listed = ", ".join(
+            f"{alias}.{column} as {new}"
+            for (column, _), (new, _) in zip(columns, names, strict=True)
+        )
+        return f"select {listed} from {table} as {alias}", names
+
+    def renamed(self, columns: Columns) -> Columns:
+        """c1, c2 and so on; the weight keeps its name."""
+        return [
+            (name if name == "_weight" else f"c{place}", kind)
+            for place, (name, kind) in enumerate(columns, 1)
+        ]
+
+    def pick(self, columns: Columns, kind: str | None = None) -> str | None:
+        """A column, of a type if one is named."""
+        found = [name for name, own in columns if kind in (None, own) and name != "_weight"]
+        return self.chance.choice(found) if found else None
+
+    def value(self, columns: Columns, alias: str) -> tuple[str, str]:
+        """An expression and its type; mostly a column as it is."""
+        column, kind = self.chance.choice([c for c in columns if c[0] != "_weight"] or columns)
+        plain = f"{alias}.{column}"
+        if self.chance.random() < 0.75:
+            return plain, kind
+        if kind == "int":
+            return self.chance.choice(
+                [
+                    (f"{plain} + 1", "int"),
+                    (f"coalesce({plain}, 0)", "int"),
+                    (f"case when {plain} > 2 then 1 end", "int"),
+                    (f"cast({plain} as string)", "string"),
+                ]
+            )
+        return self.chance.choice([(f"upper({plain})", "string"), (f"length({plain})", "int")])
+
+    def condition(self, columns: Columns, alias: str) -> str:
+        """A condition on one row."""
+        column, kind = self.chance.choice([c for c in columns if c[0] != "_weight"] or columns)
+        plain = f"{alias}.{column}"
+        if kind == "int":
+            return self.chance.choice(
+                [f"{plain} > 2", f"{plain} is not null", f"{plain} in (1, 3)"]
+            )
+        return self.chance.choice([f"{plain} <> 'a'", f"{plain} is null", f"{plain} like 'b%'"])
+
+    def selected(self, columns: Columns, alias: str, weight: bool = True) -> tuple[str, Columns]:
+        """A select list."""
+        chosen = [self.value(columns, alias) for _ in range(self.chance.randint(1, 4))]
+        keeps = [name for name, kind in columns if kind == "int" and name != "_weight"]
+        if keeps and self.chance.random() < 0.7:
+            chosen.insert(0, (f"{alias}.{keeps[0]}", "int"))
+        if weight and ("_weight", "int") in columns and self.chance.random() < 0.9:
+            chosen.append((f"{alias}._weight", "int"))
+        names = [
+            ("_weight" if sql.endswith("._weight") else f"c{place}", kind)
+            for place, (sql, kind) in enumerate(chosen, 1)
+        ]
+        listed = ", ".join(
+            f"{sql} as {name}" for (sql, _), (name, _) in zip(chosen, names, strict=True)
+        )
+        return listed, names
+
+    def draw_row(self, depth: int) -> tuple[str, Columns]:
+        sql, columns = self.query(depth - 1)
+        alias = self.name()
+        listed, names = self.selected(columns, alias)
+        where = f" where {self.condition(columns, alias)}" if self.chance.random() < 0.5 else ""
+        return f"select {listed} from ({sql}) as {alias}{where}", names
+
+    def draw_join(self, depth: int) -> tuple[str, Columns]:
+        (left, mine), (right, theirs) = (
+            self.query(depth - 1),
+            self.query(self.chance.choice([0, depth - 1])),
+        )
+        one, other = self.name(), self.name()
+        kind = self.chance.choice(
+            ["join"] * 4
+            + ["left join"] * 3
+            + ["right join", "full join", "left semi join", "left anti join", "cross join", ","]
+        )
+        pairs = [
+            f"{one}.{a} {operator} {other}.{b}"
+            for a, t in mine
+            for b, s in theirs
+            if t == s and "_weight" not in (a, b)
+            for operator in (["="] if self.chance.random() < 0.8 else ["<=>"])
+        ]
+        on = self.chance.choice(pairs) if pairs else "1 = 1"
+        if self.chance.random() < 0.3:
+            on += f" and {self.condition(theirs, other)}"
+        listed, names = self.selected(mine, one)
+        if kind not in ("left semi join", "left anti join"):
+            more, more_names = self.selected(theirs, other, ("_weight", "int") not in names)
+            place = len(names)
+            shifted = [
+                (name if name == "_weight" else f"c{place + n}", t)
+                for n, (name, t) in enumerate(more_names, 1)
+            ]
+            for (before, _), (after, _) in reversed(list(zip(more_names, shifted, strict=True))):
+                more = more.replace(f" as {before}", f" as {after}") if before != after else more
+            listed, names = f"{listed}, {more}", names + shifted
+            if len({n for n, _ in names}) < len(names):
+                return self.table()
+        sources = f"({left}) as {one} {kind} ({right}) as {other}"
+        if kind in ("cross join", ","):
+            return f"select {listed} from {sources} where {on}", names
+        return f"select {listed} from {sources} on {on}", names
+
+    def draw_group(self, depth: int) -> tuple[str, Columns]:
+        sql, columns = self.query(depth - 1)
+        alias = self.name()
+        keys = list({self.pick(columns) for _ in range(self.chance.randint(0, 2))} - {None})
+        kinds = dict(columns)
+        measured = self.pick(columns, "int")
+        measure = self.chance.choice(
+            ["count(*)", f"max({alias}.{measured})", f"sum({alias}.{measured})"]
+        )
+        if measured is None:
+            measure = "count(*)"
+        names: Columns = [(f"c{n}", kinds[str(key)]) for n, key in enumerate(keys, 1)]
+        listed = [f"{alias}.{key} as {name}" for key, (name, _) in zip(keys, names, strict=True)]
+        listed.append(f"{measure} as c{len(names) + 1}")
+        names.append((f"c{len(names) + 1}", "int"))
+        group = f" group by {', '.join(f'{alias}.{key}' for key in keys)}" if keys else ""
+        having = " having count(*) > 1" if keys and self.chance.random() < 0.2 else ""
+        return f"select {', '.join(listed)} from ({sql}) as {alias}{group}{having}", names
+
+    def draw_window(self, depth: int) -> tuple[str, Columns]:
+        sql, columns = self.query(depth - 1)
+        alias = self.name()
+        key, value = self.pick(columns), self.pick(columns, "int")
+        if key is None:
+            return self.table()
+        order = f" order by {alias}.{self.pick(columns)}"
+        function = self.chance.choice(
+            [f"count(*) over (partition by {alias}.{key})"] * 2
+            + [
+                f"rank() over (partition by {alias}.{key}{order})",
+                f"max({alias}.{value or key}) over (partition by {alias}.{key}{order})",
+                f"dense_rank() over ({order})",
+            ]
+        )
+        names = self.renamed(columns)
+        listed = [
+            f"{alias}.{old} as {new}" for (old, _), (new, _) in zip(columns, names, strict=True)
+        ]
+        new = f"c{len(names) + 1}"
+        return (
+            f"select {', '.join(listed)}, {function} as {new} from ({sql}) as {alias}",
+            [*names, (new, "string" if function.startswith("max") and not value else "int")],
+        )
+
+    def draw_distinct(self, depth: int) -> tuple[str, Columns]:
+        sql, columns = self.query(depth - 1)
+        alias = self.name()
+        listed, names = self.selected(columns, alias)
+        return f"select distinct {listed} from ({sql}) as {alias}", names
+
+    def draw_set(self, depth: int) -> tuple[str, Columns]:
+        left, mine = self.query(depth - 1)
+        right, theirs = self.query(self.chance.choice([0, depth - 1]))
+        kinds = [kind for _, kind in theirs]
+        chosen: Columns = []
+        pairs: list[str] = []
+        for name, kind in mine:
+            if kind in kinds and (name != "_weight" or ("_weight", "int") in theirs):
+                place = kinds.index(kind) if name != "_weight" else theirs.index(("_weight", "int"))
+                pairs.append(theirs[place][0])
+                chosen.append((name, kind))
+        if not chosen:
+            return left, mine
+        one, other = self.name(), self.name()
+        names = self.renamed(chosen)
+        first = ", ".join(f"{one}.{a} as {n}" for (a, _), (n, _) in zip(chosen, names, strict=True))
+        second = ", ".join(f"{other}.{b}" for b in pairs)
+        kind = self.chance.choice(["union all"] * 3 + ["union", "intersect", "except"])
+        return (
+            f"(select {first} from ({left}) as {one}) {kind} "
+            f"(select {second} from ({right}) as {other})",
+            names,
+        )
+
+    def draw_nested(self, depth: int) -> tuple[str, Columns]:
+        sql, columns = self.query(depth - 1)
+        inner, theirs = self.query(self.chance.choice([0, depth - 1]))
+        one, other = self.name(), self.name()
+        pairs = [
+            (a, b) for a, t in columns for b, s in theirs if t == s and "_weight" not in (a, b)
+        ]
+        if not pairs:
+            return sql, columns
+        mine, yours = self.chance.choice(pairs)
+        equal = f"{other}.{yours} = {one}.{mine}"
+        value = self.pick(theirs, "int")
+        names = self.renamed(columns)
+        listed = ", ".join(
+            f"{one}.{old} as {new}" for (old, _), (new, _) in zip(columns, names, strict=True)
+        )
+        kind = self.chance.choice(["exists", "not exists", "in", "not in", "scalar", "whole"])
+        source = f"({inner}) as {other}"
+        if kind in ("exists", "not exists"):
+            where = f"{kind} (select 1 from {source} where {equal})"
+        elif kind in ("in", "not in"):
+            where = f"{one}.{mine} {kind} (select {other}.{yours} from {source})"
+        else:
+            if value is None:
+                return sql, columns
+            correlated = f" where {equal}" if kind == "scalar" else ""
+            new = f"c{len(names) + 1}"
+            listed += f", (select max({other}.{value}) from {source}{correlated}) as {new}"
+            return f"select {listed} from ({sql}) as {one}", [*names, (new, "int")]
+        return f"select {listed} from ({sql}) as {one} where {where}", names
+
+    def draw_cte(self, depth: int) -> tuple[str, Columns]:
+        sql, columns = self.query(depth - 1)
+        name = f"q{len(self.ctes) + 1}"
+        self.ctes.append((name, sql, columns))
+        return self.query(depth - 1)
+
+    def whole(self, depth: int) -> tuple[str, Columns]:
+        """A query with its common table expressions."""
+        self.ctes = []
+        sql, columns = self.query(depth)
+        defined = ", ".join(f"{name} as ({body})" for name, body, _ in self.ctes)
+        return (f"with {defined} {sql}" if defined else sql), columns
+
+
+def rows(chance: random.Random, table: str, most: int) -> list[Row]:
+    """Some rows of few values, so that keys meet."""
+    values: dict[str, list[Any]] = {
+        "int": [1, 1, 2, 2, 3, None],
+        "string": ["a", "a", "b", "bc", None],
+    }
+    return [
+        tuple(chance.choice(values[kind]) for kind in COLUMNS[table].values())
+        for _ in range(chance.randint(0, most))
+    ]
+
+
+class Oracle:
+    """Answers queries over small tables."""
+
+    def __init__(self) -> None:
+        self.db = duckdb.connect()
+
+    def answer(self, sql: str, tables: Tables, weights: Sequence[int] = ()) -> Counter[Row]:
+        """The rows of a Spark query, as a multiset; `weights` are those of the rows of t."""
+        for name, found in tables.items():
+            columns = ", ".join(
+                f"{column} {'integer' if kind == 'int' else 'varchar'}"
+                for column, kind in COLUMNS[name].items()
+            )
+            weight = ", _weight integer" if name == "t" and weights else ""
+            self.db.execute(f"create or replace temp table {name} ({columns}{weight})")
+            if found:
+                full = [(*row, weights[n]) if weight else row for n, row in enumerate(found)]
+                marks = ", ".join("?" * len(full[0]))
+                self.db.executemany(f"insert into {name} values ({marks})", full)
+        return Counter(self.db.execute(sql).fetchall())
+
+
+def in_duckdb(sql: str) -> str:
+    """The query as DuckDB reads it."""
+    return sqlglot.parse_one(sql, read="spark").sql(dialect="duckdb")
+
+
+def difference_of_linear(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
+    """Whether a query gives for all rows what it gives for two halves."""
+    tables = {name: rows(chance, name, 6) for name in ("t", "l", "m")}
+    half = [n for n in range(len(tables["t"])) if chance.random() < 0.5]
+    first = [row for n, row in enumerate(tables["t"]) if n in half]
+    rest = [row for n, row in enumerate(tables["t"]) if n not in half]
+    whole = oracle.answer(sql, tables)
+    parts = oracle.answer(sql, tables | {"t": first}) + oracle.answer(sql, tables | {"t": rest})
+    if whole == parts:
+        return None
+    return f"{tables}\nof all {dict(whole)}\nof halves {dict(parts)}"
+
+
+def difference_of_sums(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
+    """Whether sums of all rows less those of some rows are those of the rest; c1 is the key."""
+    tables = {name: rows(chance, name, 6) for name in ("t", "l", "m")}
+    kept = [row for row in tables["t"] if chance.random() < 0.6]
+    gone = list((Counter(tables["t"]) - Counter(kept)).elements())
+
+    def sums(found: list[Row], weight: int) -> dict[Any, Row]:
+        weights = [weight] * len(found)
+        answered = oracle.answer(sql, tables | {"t": found}, weights or [1])
+        return {row[0]: tuple(value or 0 for value in row[1:]) for row in answered.elements()}
+
+    added, taken, rest = sums(tables["t"], 1), sums(gone, -1), sums(kept, 1)
+    applied = {}
+    for key, row in added.items():
+        zeros = (0,) * len(row)
+        total = tuple(a + b for a, b in zip(row, taken.get(key, zeros), strict=True))
+        if total[0] != 0:
+            applied[key] = total
+    return None if applied == rest else f"{tables}\ngone {gone}\napplied {applied}\nrest {rest}"
+
+
+def difference_of_keys(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
+    """Whether a query over some keys gives its rows of these keys."""
+    tables = {name: rows(chance, name, 6) for name in COLUMNS}
+    keys = {key for key in (1, 2, 3, None) if chance.random() < 0.5}
+    restricted = dict(tables)
+    for name in ("t", "u"):
+        restricted[name] = [row for row in tables[name] if row[0] in keys]
+    reached = {row[1] for row in restricted["t"]}
+    restricted["p"] = [row for row in tables["p"] if row[0] in reached]
+    whole = oracle.answer(sql, tables)
+    expected = Counter({row: count for row, count in whole.items() if row[0] in keys})
+    found = oracle.answer(sql, restricted)
+    if found == expected:
+        return None
+    return f"{tables}\nkeys {keys}\nexpected {dict(expected)}\nfound {dict(found)}"
+
+
+def drawn_linear(chance: random.Random) -> str:
+    """A query over t, lookups and nothing else."""
+    return Draw(chance, ["t", "t", "l", "m"]).whole(chance.randint(1, 4))[0]
+
+
+def drawn_sums(chance: random.Random) -> str:
+    """A query whose columns are a key, `sum(_weight)` and something like a sum."""
+    draw = Draw(chance, ["t", "t", "l", "m"], signed=True)
+    body, columns = draw.whole(chance.randint(0, 3))
+    measure = draw.pick(columns, "int") or "1"
+    measures = [
+        f"sum(q.{measure} * q._weight)",
+        f"sum(q.{measure})",
+        f"sum(case when q.{measure} > 1 then q._weight else 0 end)",
+        f"sum(case when q._weight > 0 then q.{measure} end)",
+        f"sum(-q._weight) + 2 * sum(q.{measure} * q._weight)",
+        f"sum(-q._weight) + 2 * coalesce(sum(q.{measure} * q._weight), 0)",
+        f"coalesce(sum(if(q.{measure} > 2, 0, q.{measure}) * q._weight), 0)",
+        f"max(q.{measure})",
+        "sum(q._weight * q._weight)",
+        f"sum(q.{measure} * q._weight) + 1",
+    ]
+    key = draw.pick(columns) or "c1"
+    return (
+        f"select q.{key} as c1, sum(q._weight) as n, {chance.choice(measures)} as s "
+        f"from ({body}) as q group by q.{key}"
+    )
+
+
+def drawn_keyed(chance: random.Random) -> str:
+    """A query over everything, one of whose columns is taken for the key."""
+    sql, columns = Draw(chance, ["t", "t", "t", "u", "u", "p", "l", "m"]).whole(
+        chance.randint(1, 4)
+    )
+    numbers = [name for name, kind in columns if kind == "int"] or [columns[0][0]]
+    others = ", ".join(f"q.{name} as d{place}" for place, (name, _) in enumerate(columns))
+    return f"select q.{chance.choice(numbers)} as id, {others} from ({sql}) as q"
+
+
+Difference = Callable[[Oracle, str, random.Random], str | None]
+# For each rule book: how a query is drawn, its inputs, its unique_key, and what is compared.
+KINDS: dict[RuleBook, tuple[Callable[[random.Random], str], list[Input], str, Difference]] = {
+    "linear": (drawn_linear, CHANGES, "c1", difference_of_linear),
+    "sums": (drawn_sums, SIGNED, "c1", difference_of_sums),
+    "keyed": (drawn_keyed, AFFECTED, "id", difference_of_keys),
+}
+
+
+def tried(kind: RuleBook, number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, str | None]:
+    """Whether the query of this number is accepted, and what it then gets wrong."""
+    draw, inputs, key, difference = KINDS[kind]
+    chance = random.Random(f"{kind} {number}")
+    sql = draw(chance)
+    try:
+        prove(sql, [*inputs, *LOOKUPS], kind, [key])
+    except Refused:
+        return False, None
+    for _ in range(rounds):
+        problem = difference(oracle, in_duckdb(sql), chance)
+        if problem:
+            return True, f"{kind} {number}: {sql}\n{problem}"
+    return True, None
+
+
+def main(count: int, first: int = 0) -> int:
+    """Try queries of every kind; print what was accepted and what was wrong."""
+    oracle, failed = Oracle(), 0
+    for kind in KINDS:
+        accepted = 0
+        for number in range(first, first + count):
+            was, problem = tried(kind, number, oracle)
+            accepted += was
+            if problem:
+                failed += 1
+                print(problem, flush=True)
+        print(f"{kind}: {accepted} of {count} accepted", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])) != 0)

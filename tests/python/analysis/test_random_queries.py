@@ -1,0 +1,35 @@
+"""Whatever the rules accept equals the full computation, in queries that nobody wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.queries import KINDS, Oracle, tried
+from headwaters.analysis import keyed, linear
+from headwaters.analysis.relations import Weight
+from headwaters.incremental.strategies import RuleBook
+
+COUNT = 250  # of each kind; `make soak-analysis` draws more
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_accepted_is_right(kind: RuleBook) -> None:
+    oracle = Oracle()
+    found = [tried(kind, number, oracle) for number in range(COUNT)]
+    assert [problem for _, problem in found if problem] == []
+    assert sum(was for was, _ in found) >= COUNT // 20
+
+
+BROKEN = {
+    "linear": (linear.LinearRules, "distinct", lambda self, relation, node: relation.fact),
+    "sums": (linear.LinearRules, "aggregated", lambda *_: Weight.ODD),
+    "keyed": (keyed.KeyedRules, "windowed", lambda self, relation, partition, node: relation.fact),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_rule_is_found(kind: RuleBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules, name, accepts = BROKEN[kind]
+    monkeypatch.setattr(rules, name, accepts)
+    oracle = Oracle()
+    assert any(tried(kind, number, oracle)[1] for number in range(COUNT * 4))
