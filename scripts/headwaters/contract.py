@@ -404,23 +404,31 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         for column in node["columns"].values()
     ]
     if not columns:
-        raise UserError(f"{where}: no columns: a stream needs its columns with their data_type")
+        raise UserError(
+            "HW_CONTRACT", f"{where}: no columns: a stream needs its columns with their data_type"
+        )
     seen: dict[str, str] = {}
     for name in (str(column["name"]) for column in columns):
         if name.lower() in RESERVED:
-            raise UserError(f"{where}: column {name}: this name is ingestion's own; choose another")
+            raise UserError(
+                "HW_CONTRACT",
+                f"{where}: column {name}: this name is ingestion's own; choose another",
+            )
         if other := seen.get(name.lower()):
             raise UserError(
+                "HW_CONTRACT",
                 f"{where}: columns {other} and {name} differ in case alone, and Spark takes them "
-                "for one: rename one of them"
+                "for one: rename one of them",
             )
         seen[name.lower()] = name
     if problem := _secret_in_the_open(meta["stream"]):
-        raise UserError(f"{where}: config.meta.stream.client: {problem}")
+        raise UserError("HW_CONTRACT_CLIENT", f"{where}: config.meta.stream.client: {problem}")
     try:
         stream = Stream.model_validate(meta["stream"])
     except ValidationError as error:
-        raise UserError(f"{where}: {_explain(error, Stream, 'config.meta.stream')}") from None
+        raise UserError(
+            "HW_CONTRACT", f"{where}: {_explain(error, Stream, 'config.meta.stream')}"
+        ) from None
     try:
         contract = Contract(
             name=node["name"],
@@ -431,9 +439,11 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             properties=declared_properties(node["config"]),
         )
     except ValidationError as error:
-        raise UserError(f"{where}: {_explain(error, Contract, '')}") from None
-    if problem := _columns_for_the_stream(contract) or _changes_by_itself(contract):
-        raise UserError(f"{where}: {problem}")
+        raise UserError("HW_CONTRACT", f"{where}: {_explain(error, Contract, '')}") from None
+    if problem := _columns_for_the_stream(contract):
+        raise UserError("HW_CONTRACT", f"{where}: {problem}")
+    if problem := _changes_by_itself(contract):
+        raise UserError("HW_CONTRACT_EXPRESSION", f"{where}: {problem}")
     return contract
 
 
@@ -519,11 +529,12 @@ def _changes_by_itself(contract: Contract) -> str | None:
 def _data_type(where: str, column: Mapping[str, Any]) -> str:
     data_type = column.get("data_type")
     if not data_type:
-        raise UserError(f"{where}: column {column['name']} has no data_type")
+        raise UserError("HW_CONTRACT", f"{where}: column {column['name']} has no data_type")
     base = re.split(r"[(<\s]", data_type.strip().lower())[0]
     if base not in (*_SCALARS, "array", "map", "struct"):
         raise UserError(
-            f"{where}: column {column['name']}: data_type {_refuse(base, _SCALARS, 'a type')}"
+            "HW_CONTRACT",
+            f"{where}: column {column['name']}: data_type {_refuse(base, _SCALARS, 'a type')}",
         )
     return str(data_type)
 

@@ -90,7 +90,7 @@ def run(
 
     def failing(*stream: Any) -> None:
         if next(starts, None) is not None:
-            raise WorkError("not yet")
+            raise WorkError("HW_STREAM_FAILED", "not yet")
         prepare(*stream)
 
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()

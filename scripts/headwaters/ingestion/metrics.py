@@ -68,7 +68,7 @@ def serve(streams: Sequence[Stream], port: int) -> Iterator[int]:
     try:
         server, thread = start_http_server(port, "127.0.0.1", registry)
     except OSError:
-        raise UserError(f"port {port} is taken: choose another --metrics-port") from None
+        raise UserError("HW_PORT", f"port {port} is taken: choose another --metrics-port") from None
     try:
         yield server.server_port
     finally:

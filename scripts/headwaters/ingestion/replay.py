@@ -71,7 +71,9 @@ def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed 
 
 def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     if stream.checkpoint.unfinished:
-        raise WorkError("a batch was interrupted: run headwaters ingest first")
+        raise WorkError(
+            "HW_INTERRUPTED_STREAM", "a batch was interrupted: run headwaters ingest first"
+        )
     if not exists(stream.quarantine):
         return Replayed(0, Counter())
     note = stream.checkpoint.path / "replay.json"

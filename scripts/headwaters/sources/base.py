@@ -139,9 +139,10 @@ class Source(ABC):
         if begin == "table":
             source = self.contract.stream.source
             raise UserError(
+                "HW_RESUME",
                 f"{self.stream.contract.name}: --from table needs rows that know their offset or "
                 f"file, and {source} has neither: choose --from earliest or latest, or declare a "
-                "start"
+                "start",
             )
         return {}
 
@@ -163,8 +164,9 @@ def nothing_at(stream: Stream, what: str, todo: str) -> UserError:
     """There is no such folder or table."""
     contract = stream.contract
     return UserError(
+        "HW_NO_INPUT",
         f"{contract.file}: {contract.name} reads {contract.stream.path}, but there is no {what} "
-        f"{stream.path}: {todo}, or change 'path'"
+        f"{stream.path}: {todo}, or change 'path'",
     )
 
 

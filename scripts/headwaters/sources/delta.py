@@ -132,8 +132,9 @@ class Delta(Source):
         changed = history.where("operation in ('UPDATE', 'DELETE', 'MERGE', 'RESTORE')").limit(1)
         if self.stream.start != "earliest" or changed.count():
             raise WorkError(
+                "HW_RECONCILIATION",
                 f"{self.stream.contract.name}: what was read cannot be proven: {source} was "
-                "changed beyond appends, or was not read from its beginning"
+                "changed beyond appends, or was not read from its beginning",
             )
         read = beside_lineage(table_at(spark, source, end), self.contract)
         return compare([read], F.lit(source))
@@ -146,8 +147,9 @@ class Delta(Source):
         found = self.stream.checkpoint.delta_position(now.committed)
         if found is None or not found[1]:
             raise WorkError(
+                "HW_RECONCILIATION",
                 f"{self.stream.contract.name}: a version of its source was read only in part: run "
-                "headwaters ingest until nothing is left"
+                "headwaters ingest until nothing is left",
             )
         return found[0]
 

@@ -90,10 +90,11 @@ class Kafka(Source):
         if new := self._recreated(found):
             name, topics = self.stream.contract.name, ", ".join(new)
             raise TopicRecreated(
+                "HW_TOPIC_RECREATED",
                 f"the topic {topics} was deleted and created again since {name} last read it, "
                 f"and its offsets began at 0 again: run headwaters ingest --select {name} --from "
                 "recreated, which reads the new topic from its beginning and leaves out what "
-                "bronze and quarantine hold of it"
+                "bronze and quarantine hold of it",
             )
         return found
 
