@@ -128,7 +128,7 @@ def ingest(
     ] = None,
 ) -> None:
     """Read streams into bronze tables; what does not fit goes to quarantine."""
-    from headwaters.contract import seconds
+    from headwaters.declared.fields import seconds
     from headwaters.ingestion.run import ingest as run
     from headwaters.project import Project
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.contract import NONDETERMINISTIC, Contract, new_columns, parse_contract, seconds
+from headwaters.contract import NONDETERMINISTIC, Contract, new_columns, parse_contract
+from headwaters.declared.fields import seconds
 from headwaters.errors import UserError
 
 NODE: dict[str, Any] = {

@@ -15,7 +15,7 @@ import pytest
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
 from processes import environment
 
-from headwaters.contract import Reference, parse_contract
+from headwaters.contract import parse_contract
 from headwaters.delta_log import snapshot
 from headwaters.demo.send import make_topic
 from headwaters.demo.send import send as send_records
@@ -25,6 +25,7 @@ from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
 from headwaters.sources import kafka_client as kafka
+from headwaters.sources.kafka_settings import Reference
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(

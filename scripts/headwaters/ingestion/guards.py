@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headwaters.contract import ORIGIN, Contract
+from headwaters.contract import Contract
 from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.inputs import source_of
 from headwaters.ingestion.stream import From, Stream
@@ -118,7 +118,7 @@ def _check_expressions(spark: SparkSession, contract: Contract) -> None:
             ) from None
 
     names = [(c.name, c.data_type) for c in contract.read_columns]
-    names += ORIGIN[contract.stream.source]  # a computed column may take a record's own time or key
+    names += contract.source.origin  # a computed column may take a record's own time or key
     types = ", ".join(f"`{name}` {kind}" for name, kind in names)
     frame = spark.createDataFrame([], types)
     for column in contract.computed_columns:

@@ -236,8 +236,8 @@ def _finish_cut_short(spark: SparkSession, stream: Stream, stopping: Stopping) -
         return
     if Table(spark, stream.bronze).batches.get(checkpoint.app_id, -1) < checkpoint.planned:
         return
-    now = stream.contract.stream
-    reached = {"servers": now.servers, "client": now.client, "data_loss": now.data_loss}
+    now = stream.contract
+    reached = {key: getattr(now.stream, key) for key in now.source.reached_by}
     before = before.model_copy(update={"stream": before.stream.model_copy(update=reached)})
     _start(spark, stream, before, stopping, finish=True).awaitTermination()
 

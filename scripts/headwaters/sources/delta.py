@@ -8,7 +8,6 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.contract import StartAt
 from headwaters.delta_log import appended, snapshot
 from headwaters.errors import WorkError
 from headwaters.ingestion.checkpoint import Pending
@@ -24,6 +23,7 @@ from headwaters.sources.base import (
     table_at,
     utc,
 )
+from headwaters.sources.declared import StartAt
 
 
 @dataclass(frozen=True)

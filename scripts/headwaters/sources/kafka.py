@@ -11,7 +11,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.contract import StartAt
 from headwaters.ingestion.checkpoint import Offsets, Pending
 from headwaters.ingestion.stream import From
 from headwaters.sources import kafka_client as kafka
@@ -26,6 +25,7 @@ from headwaters.sources.base import (
     stored,
     utc,
 )
+from headwaters.sources.declared import StartAt
 
 Ends = dict[str, dict[int, tuple[int, int]]]
 _COMPARED = 100  # records of each partition

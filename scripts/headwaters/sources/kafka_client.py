@@ -17,9 +17,9 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headwaters.contract import Reference, is_secret
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import Server
+from headwaters.sources.kafka_settings import Reference, is_secret
 
 Client = TypeVar("Client")
 
