@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from headwaters.checkpoint import Checkpoint
 from headwaters.erasure import (
     Form,
     Verdict,
@@ -35,7 +36,6 @@ from headwaters.erasure import (
     verdict,
 )
 from headwaters.errors import UserError
-from headwaters.ingestion.checkpoint import Checkpoint
 
 REMEDY = (
     "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "

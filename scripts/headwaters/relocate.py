@@ -22,8 +22,8 @@ from pyspark.java_gateway import launch_gateway
 
 from headwaters import drafts, metastore
 from headwaters import lake as lakes
+from headwaters.checkpoint import Checkpoint
 from headwaters.errors import UserError
-from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.jars import spark_java
 from headwaters.project import Project
 

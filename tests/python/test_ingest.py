@@ -21,6 +21,7 @@ import pytest
 from ingestion import Ingester, audit, node, wait_for
 from pyspark.sql import SparkSession
 
+from headwaters.checkpoint import Checkpoint
 from headwaters.cli import _spread
 from headwaters.contract import parse_contract
 from headwaters.delta_log import commit_of
@@ -29,14 +30,13 @@ from headwaters.formats.base import PLACE
 from headwaters.formats.json import wild_numbers
 from headwaters.ingestion import guards, run, writer
 from headwaters.ingestion import reconcile as audits
-from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.ingestion.split import among, with_place
 from headwaters.ingestion.status import status
 from headwaters.ingestion.stopping import Stopping
-from headwaters.ingestion.stream import Stream
 from headwaters.ingestion.writer import Writer
 from headwaters.project import Project
 from headwaters.sources.base import Balance, Moment
+from headwaters.stream import Stream
 from headwaters.tables import Table
 
 ORDERS = node(

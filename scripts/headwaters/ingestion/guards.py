@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from headwaters.contract import Contract
 from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.inputs import source_of
-from headwaters.ingestion.stream import From, Stream
 from headwaters.sources.base import Source
+from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
 

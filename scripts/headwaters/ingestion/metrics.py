@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from headwaters.errors import UserError
-from headwaters.ingestion.stream import Stream
+from headwaters.stream import Stream
 
 
 class StreamMetrics(Collector):

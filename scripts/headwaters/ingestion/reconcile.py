@@ -23,11 +23,11 @@ from headwaters.errors import CodedError, WorkError
 from headwaters.formats.registry import format_of
 from headwaters.ingestion.inputs import source_of
 from headwaters.ingestion.spark import start_spark
-from headwaters.ingestion.stream import Stream
 from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.widening import widened
 from headwaters.project import Project
 from headwaters.sources.base import Balance, Moment
+from headwaters.stream import Stream
 from headwaters.tables import Table
 
 

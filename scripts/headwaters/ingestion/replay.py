@@ -26,10 +26,10 @@ from headwaters.formats.problems import problem_of, with_problem
 from headwaters.formats.registry import format_of
 from headwaters.ingestion.duplicates import mark_repeated
 from headwaters.ingestion.spark import start_spark
-from headwaters.ingestion.stream import Stream
 from headwaters.ingestion.widening import widened
 from headwaters.project import Project
 from headwaters.sources.unreadable import FIELD, IS_FILE
+from headwaters.stream import Stream
 from headwaters.tables import Table
 
 

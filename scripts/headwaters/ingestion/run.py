@@ -23,13 +23,13 @@ from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import Display
 from headwaters.ingestion.spark import start_spark, stop
 from headwaters.ingestion.stopping import StopAsked, Stopping
-from headwaters.ingestion.stream import From, Stream
 from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.writer import Writer
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
 from headwaters.servers import check_port
 from headwaters.sources.base import TopicRecreated
+from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
 

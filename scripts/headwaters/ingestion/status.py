@@ -13,8 +13,8 @@ from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
 from headwaters.errors import CodedError
 from headwaters.ingestion.inputs import refresh_backlog, source_of
-from headwaters.ingestion.stream import Stream
 from headwaters.project import Project
+from headwaters.stream import Stream
 
 
 @dataclass(frozen=True)

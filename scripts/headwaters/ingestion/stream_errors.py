@@ -6,8 +6,8 @@ import re
 from urllib.parse import unquote
 
 from headwaters.errors import CodedError, WorkError
-from headwaters.ingestion.stream import Stream
 from headwaters.spark_errors import chain, conditions, innermost
+from headwaters.stream import Stream
 
 
 def coded(stream: Stream, error: BaseException) -> CodedError:

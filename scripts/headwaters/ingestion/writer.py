@@ -25,11 +25,11 @@ from headwaters.ingestion.duplicates import mark_repeated, newest_event
 from headwaters.ingestion.inputs import source_of
 from headwaters.ingestion.split import among, bad_rows, good_rows, unknown_fields, with_place
 from headwaters.ingestion.stopping import StopAsked, Stopping
-from headwaters.ingestion.stream import Stream
 from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.widening import widened
 from headwaters.sources.base import Source
 from headwaters.sources.unreadable import FIELD
+from headwaters.stream import Stream
 from headwaters.tables import Table, to_compact
 
 

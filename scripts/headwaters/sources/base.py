@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.checkpoint import Pending
 from headwaters.contract import Contract
 from headwaters.errors import UserError, WorkError
 from headwaters.formats.base import PLACE, Format
-from headwaters.ingestion.checkpoint import Pending
-from headwaters.ingestion.stream import From, Stream
 from headwaters.sources.declared import StartAt
+from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
 

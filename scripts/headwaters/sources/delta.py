@@ -8,10 +8,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.checkpoint import Pending
 from headwaters.delta_log import appended, snapshot
 from headwaters.errors import WorkError
-from headwaters.ingestion.checkpoint import Pending
-from headwaters.ingestion.stream import From
 from headwaters.sources.base import (
     Balance,
     Compare,
@@ -24,6 +23,7 @@ from headwaters.sources.base import (
     utc,
 )
 from headwaters.sources.declared import StartAt
+from headwaters.stream import From
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.checkpoint import Pending, landed
 from headwaters.formats.base import FileFormat
-from headwaters.ingestion.checkpoint import Pending, landed
-from headwaters.ingestion.stream import From
 from headwaters.sources import unreadable
 from headwaters.sources.base import (
     Balance,
@@ -27,6 +26,7 @@ from headwaters.sources.base import (
     nothing_at,
     table_at,
 )
+from headwaters.stream import From
 
 # Hadoop's usual file system looks for a checksum beside a file, by a name that it cannot make where
 # the file's has a colon. It is kept from the cache, where it would stand for all others.

@@ -11,8 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.ingestion.checkpoint import Offsets, Pending
-from headwaters.ingestion.stream import From
+from headwaters.checkpoint import Offsets, Pending
 from headwaters.sources import kafka_client as kafka
 from headwaters.sources.base import (
     Balance,
@@ -26,6 +25,7 @@ from headwaters.sources.base import (
     utc,
 )
 from headwaters.sources.declared import StartAt
+from headwaters.stream import From
 
 Ends = dict[str, dict[int, tuple[int, int]]]
 _COMPARED = 100  # records of each partition

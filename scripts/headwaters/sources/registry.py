@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from headwaters.contract import Contract
 from headwaters.formats.base import Format
-from headwaters.ingestion.stream import Stream
 from headwaters.sources.base import Source
 from headwaters.sources.delta import Delta, DeltaChanges
 from headwaters.sources.files import Files
 from headwaters.sources.kafka import Kafka
 from headwaters.sources.rate import Rate
+from headwaters.stream import Stream
 
 SOURCES: Mapping[str, type[Source]] = {
     "files": Files,
