@@ -24,11 +24,11 @@ from itertools import count, cycle, islice, pairwise
 from typing import Any
 
 from benchmarks.runner import ROOT, Bench, Clock, bytes_below, clock, descendants, median
+from headwaters.checkpoint import Checkpoint
 from headwaters.contract import Contract, parse_contract
 from headwaters.delta_log import commit_of
 from headwaters.demo.send import make_topic, send
 from headwaters.dev import broker as brokers
-from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.ingestion.run import run as ingest
 from headwaters.ingestion.spark import start_spark
 from headwaters.json_lines import lines

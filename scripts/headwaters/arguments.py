@@ -25,19 +25,23 @@ def check_arguments(operation: str, declared: Mapping[str, str | None], given: A
     if given is None:
         given = {}
     if not isinstance(given, Mapping):
-        raise UserError(f"{operation}: --args is {shown(given)}: write a mapping, {{name: value}}.")
+        raise UserError(
+            "HW_ARGUMENT",
+            f"{operation}: --args is {shown(given)}: write a mapping, {{name: value}}.",
+        )
     for name, value in given.items():
         if name not in declared:
             meant = did_you_mean(name, declared)
             allowed = f" Arguments: {', '.join(declared)}." if declared else " It takes none."
             said = f"{operation}: there is no argument {shown(name)}{meant or '.'}{allowed}"
-            raise UserError(f"{said} Nothing was changed.")
+            raise UserError("HW_ARGUMENT", f"{said} Nothing was changed.")
         wanted = _wanted(str(declared[name] or "any"), value)
         if wanted is None and name in _MORE:
             wanted = _MORE[name](value)
         if wanted is not None:
             raise UserError(
-                f"{operation}: {name} is {shown(value)}: {wanted}. Nothing was changed."
+                "HW_ARGUMENT",
+                f"{operation}: {name} is {shown(value)}: {wanted}. Nothing was changed.",
             )
 
 

@@ -12,7 +12,7 @@ import typer
 
 from headwaters.demo import commands as demo
 from headwaters.dev import commands as dev
-from headwaters.errors import DISK, UserError, WorkError, java_ended
+from headwaters.errors import DISK, CodedError, UserError, WorkError, java_ended
 
 if TYPE_CHECKING:
     from headwaters.contract import Contract
@@ -28,27 +28,31 @@ def main() -> None:
     """The console entry: what went wrong is one line, and the exit code says whose fault it is."""
     try:
         app(args=_spread(sys.argv[1:]))
-    except UserError as error:
-        typer.echo(f"headwaters: {error}", err=True)
-        raise SystemExit(2) from None
-    except WorkError as error:
-        typer.echo(f"headwaters: {error}", err=True)
-        raise SystemExit(1) from None
     except Exception as error:
-        if said := java_ended():
-            code = 1
-        elif isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            said, code = (
-                f"{error.name} is missing: pip install 'headwaters[{EXTRAS[error.name]}]'",
-                2,
-            )
-        elif isinstance(error, OSError) and error.filename is not None:
-            said = f"{error.filename} cannot be used: {error.strerror}"
-            code = 1 if error.errno in DISK else 2
-        else:
+        shown = _coded(error)
+        if shown is None:
             raise  # a defect, which is to be seen whole
-        typer.echo(f"headwaters: {said}", err=True)
-        raise SystemExit(code) from None
+        typer.echo(f"headwaters: {shown}", err=True)
+        raise SystemExit(2 if isinstance(shown, UserError) else 1) from None
+
+
+def _coded(error: Exception) -> CodedError | None:
+    """The error as it is shown in one line; None for a defect."""
+    if isinstance(error, CodedError):
+        return error
+    if ended := java_ended():
+        return ended
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        extra = EXTRAS[error.name]
+        return UserError(
+            "HW_NO_EXTRA", f"{error.name} is missing: pip install 'headwaters[{extra}]'"
+        )
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename} cannot be used: {error.strerror}"
+        if error.errno in DISK:
+            return WorkError("HW_FILE", text)
+        return UserError("HW_FILE", text)
+    return None
 
 
 def _spread(arguments: list[str]) -> list[str]:
@@ -124,16 +128,16 @@ def ingest(
     ] = None,
 ) -> None:
     """Read streams into bronze tables; what does not fit goes to quarantine."""
-    from headwaters.contract import seconds
+    from headwaters.declared.fields import seconds
     from headwaters.ingestion.run import ingest as run
     from headwaters.project import Project
 
     try:
         period = None if every is None else seconds(every)
     except ValueError as error:
-        raise UserError(f"--every {every} {error}") from None
+        raise UserError("HW_ARGUMENT", f"--every {every} {error}") from None
     if once and every is not None:
-        raise UserError("--once ends and --every runs on: choose one")
+        raise UserError("HW_ARGUMENT", "--once ends and --every runs on: choose one")
     chosen = _words(select), _words(exclude)
     raise typer.Exit(run(Project.find(), *chosen, once, period, metrics_port, begin))
 

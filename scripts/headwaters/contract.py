@@ -7,38 +7,19 @@ The same contract is read by `headwaters ingest`, which writes the tables, and b
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from headwaters.declared.fields import Duration, Part, seconds
 from headwaters.declared.names import not_allowed
 from headwaters.declared.properties import DECLARED, declared_properties, in_order
-from headwaters.declared.units import bytes_of, milliseconds_of
 from headwaters.errors import UserError
+from headwaters.formats.declared import FORMATS, DeclaredFormat, FormatKeys
+from headwaters.sources.declared import SOURCES, Batch, DeclaredSource, SourceKeys
 
-# What each source says about where a record came from; Delta says nothing of a row as it is read.
-ORIGIN: dict[str, tuple[tuple[str, str], ...]] = {
-    "files": (("_source_file", "string"),),
-    "kafka": (
-        ("_topic", "string"),
-        ("_partition", "int"),
-        ("_offset", "bigint"),
-        ("_timestamp", "timestamp"),
-        ("_key", "binary"),
-        ("_headers", "array<struct<key:string,value:binary>>"),
-    ),
-    "delta": (),
-    "delta_changes": (
-        ("_source_change", "string"),
-        ("_source_version", "bigint"),
-        ("_source_timestamp", "timestamp"),
-    ),
-    "rate": (("_offset", "bigint"),),
-}
 BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))
 QUARANTINE_COLUMNS = (
     ("reason", "string"),
@@ -48,15 +29,15 @@ QUARANTINE_COLUMNS = (
     ("contract", "string"),
 )
 RESCUED = ("_rescued", "string")
-# What reading and parsing call their own columns, and what Delta and Spark keep for theirs; in
-# rows, since one name a line would be a page
+# What ingestion calls its own columns, and what Delta and Spark keep for theirs; in rows, since one
+# name a line would be a page
 _INTERNAL = (
-    "_good", "_bad", "_raw", "_unread", "_keys", "_corrupt", "_unknown", "_uncast", "_whole",
-    "_seen", "_row", "_avro", "_reason", "_place", "_metadata", "_change_type", "_commit_version",
-    "_commit_timestamp",
+    "_good", "_bad", "_raw", "_unknown", "_uncast", "_seen", "_reason", "_place", "_metadata",
+    "_change_type", "_commit_version", "_commit_timestamp",
 )  # fmt: skip
 RESERVED = frozenset(
-    {name for origin in ORIGIN.values() for name, _ in origin}
+    {name for source in SOURCES.values() for name, _ in source.origin}
+    | {name for format_ in FORMATS.values() for name in format_.internal}
     | {name for name, _ in (*BATCH, RESCUED)}
     | set(_INTERNAL)
 )
@@ -74,35 +55,6 @@ _SCALARS = (
 )  # fmt: skip
 
 
-def seconds(text: object) -> float:
-    """A length of time such as `30s` or `6 hours`, in seconds; a number is seconds."""
-    if isinstance(text, int | float) and not isinstance(text, bool) and text >= 0:
-        return float(text)
-    length = milliseconds_of(text)
-    if length is None:
-        raise ValueError("is not a length of time: write 500ms, 30s, 5m or 1h")
-    return length / 1000
-
-
-Duration = Annotated[float, BeforeValidator(seconds)]
-
-
-def _bytes(text: object) -> int:
-    """A size such as `512m` in bytes, which is all that Spark's file source understands."""
-    bare = re.fullmatch(r"\s*\d+\s*", str(text))
-    size = int(bare[0]) if bare else bytes_of(text)
-    if not size:
-        raise ValueError("is not a size: write a number of bytes, or 512k, 64m, 1g")
-    return size
-
-
-Size = Annotated[int, BeforeValidator(_bytes)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
 def _trigger(value: object) -> object:
     if value == "available_now":
         return value
@@ -117,79 +69,7 @@ def _trigger(value: object) -> object:
         raise ValueError("is neither available_now nor a time such as 10s") from None
 
 
-def _text(value: object) -> str:
-    if isinstance(value, dict | list):  # an Avro schema may be written as YAML
-        return json.dumps(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _texts(values: object) -> object:
-    return {k: _text(v) for k, v in values.items()} if isinstance(values, dict) else values
-
-
-Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
-
-# Settings of Kafka's clients, Java's and librdkafka's, that hold a secret or may hold one.
-_SECRET = re.compile(
-    r"(?i)password|passphrase|secret|jaas|private[._]key|basic\.auth|oauthbearer\.config"
-    r"|ssl\.key\.pem|keystore\.key$"
-)
-_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-
-
-def is_secret(setting: str) -> bool:
-    """Whether a setting of Kafka's client is one whose value nobody else may read."""
-    return bool(_SECRET.search(setting))
-
-
-class Reference(_Part):
-    """A value that stands in an environment variable: it is read where it is used, and not kept."""
-
-    env: str
-
-
-def _settings(values: object) -> object:
-    if not isinstance(values, dict):
-        return values
-    return {
-        key: value if isinstance(value, dict | Reference) else _text(value)
-        for key, value in values.items()
-    }
-
-
-Settings = Annotated[dict[str, str | Reference], BeforeValidator(_settings)]
-
-
-class Batch(_Part):
-    """How much one micro-batch may hold."""
-
-    max_files: int | None = Field(default=None, gt=0)
-    max_bytes: Size | None = None
-    max_records: int | None = Field(default=None, gt=0)
-    min_records: int | None = Field(default=None, gt=0)
-    max_delay: Duration | None = None
-
-
-class StartAt(_Part):
-    """A starting point that is neither the beginning nor the end of what the source holds."""
-
-    offsets: dict[str, dict[int, int]] | None = None
-    version: int | None = Field(default=None, ge=0)
-    timestamp: datetime | None = None
-
-    @model_validator(mode="after")
-    def _just_one(self) -> StartAt:
-        if len(self.model_dump(exclude_none=True)) != 1:
-            raise ValueError("name one of offsets, version, timestamp")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """What the point is given by."""
-        return next(iter(self.model_dump(exclude_none=True)))
-
-
-class Deduplicate(_Part):
+class Deduplicate(Part):
     """A record whose key came before, and not longer ago than `within`, is no new one."""
 
     key: tuple[str, ...] = Field(min_length=1)
@@ -197,24 +77,9 @@ class Deduplicate(_Part):
     within: Duration
 
 
-class Stream(_Part):
-    """`config.meta.stream`: where the records come from and how they are treated.
+class Stream(FormatKeys, SourceKeys):
+    """`config.meta.stream`: where the records come from and how they are treated."""
 
-    Each source has keys of its own, and those of others may stay declared: `from` says which one
-    is read.
-    """
-
-    source: Literal["files", "kafka", "delta", "delta_changes", "rate"] = Field(alias="from")
-    path: str | None = None
-    topics: tuple[str, ...] = ()
-    servers: str | None = None
-    client: Settings = {}
-    start: Literal["earliest", "latest"] | StartAt = "earliest"
-    data_loss: Literal["fail", "skip"] = "fail"
-    on_change: Literal["fail", "skip", "ignore"] = "fail"
-    rows_per_second: int = Field(default=1, gt=0)
-    format: Literal["json", "csv", "parquet", "avro", "raw"] | None = None
-    options: Texts = {}
     batch: Batch = Batch()
     trigger: Annotated[Literal["available_now"] | float, BeforeValidator(_trigger)] = (
         "available_now"
@@ -227,20 +92,13 @@ class Stream(_Part):
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Stream:
-        if self.source in ("files", "delta", "delta_changes") and self.path is None:
-            what = "folder" if self.source == "files" else "Delta table"
-            raise ValueError(f"path is missing: the {what}, relative to the lake")
-        if self.source == "kafka" and not self.topics:
-            raise ValueError("topics is missing: the topics to read, as a list")
-        if self.source == "files" and self.batch.max_files and self.batch.max_bytes:
-            raise ValueError(
-                "batch: files are counted by max_files or by max_bytes, not by both: choose one"
-            )
+        if problem := SOURCES[self.source].keys_problem(self, self.batch):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")
     def _start_is_known_to_the_source(self) -> Stream:
-        allowed = STARTS[self.source]
+        allowed = SOURCES[self.source].starts
         given = self.start if isinstance(self.start, str) else self.start.kind
         if given not in allowed:
             raise ValueError(f"start: {_refuse(given, allowed, f'a start of {self.source}')}")
@@ -248,49 +106,27 @@ class Stream(_Part):
 
     @model_validator(mode="after")
     def _format_of_the_source(self) -> Stream:
-        allowed = FORMATS.get(self.source)
-        if allowed is None:
+        carrier = SOURCES[self.source].delivers
+        if carrier is None:
             return self
+        allowed = [name for name, one in FORMATS.items() if carrier in one.carriers]
         if self.format is None:
             raise ValueError(f"format is missing: one of {', '.join(allowed)}")
         if self.format not in allowed:
             raise ValueError(f"format: {_refuse(self.format, allowed, f'read from {self.source}')}")
-        options = FORMAT_OPTIONS[self.format]
+        declared = FORMATS[self.format]
         for option in self.options:
-            if option not in options:
-                raise ValueError(f"options: {_refuse(option, options)}")
-        if self.format == "avro" and self.source == "kafka" and "avroSchema" not in self.options:
-            raise ValueError("options: avroSchema is missing: the schema that records have")
-        if self.format in ("csv", "raw") and self.schema_policy == "add_columns":
+            if option not in declared.options:
+                raise ValueError(f"options: {_refuse(option, declared.options)}")
+        for option, what in declared.required.get(carrier, {}).items():
+            if option not in self.options:
+                raise ValueError(f"options: {option} is missing: {what}")
+        if not declared.names_fields and self.schema_policy == "add_columns":
             raise ValueError(f"schema: add_columns: a record of {self.format} names no fields")
         return self
 
 
-STARTS: dict[str, tuple[str, ...]] = {
-    "files": ("earliest", "latest"),
-    "kafka": ("earliest", "latest", "offsets", "timestamp"),
-    "delta": ("earliest", "latest", "version", "timestamp"),
-    "delta_changes": ("earliest", "latest", "version", "timestamp"),
-    "rate": ("earliest",),
-}
-# The other sources deliver columns that have their types.
-FORMATS: dict[str, tuple[str, ...]] = {
-    "files": ("json", "csv", "parquet", "avro", "raw"),
-    "kafka": ("json", "avro", "raw"),
-}
-FORMAT_OPTIONS: dict[str, tuple[str, ...]] = {
-    "json": ("timestampFormat", "dateFormat", "allowComments", "allowSingleQuotes"),
-    "csv": (
-        "header", "sep", "quote", "escape", "comment", "encoding", "nullValue", "emptyValue",
-        "timestampFormat", "dateFormat", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace",
-    ),
-    "parquet": ("mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
-    "avro": ("avroSchema", "confluent", "datetimeRebaseMode", "recursiveFieldMaxDepth"),
-    "raw": (),
-}  # fmt: skip
-
-
-class Constraint(_Part):
+class Constraint(Part):
     """A rule on a column; a record that breaks it goes to quarantine."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -305,7 +141,7 @@ class Constraint(_Part):
         return self
 
 
-class Column(_Part):
+class Column(Part):
     """A column of the bronze table, read from the record or computed from other columns."""
 
     name: str
@@ -314,7 +150,7 @@ class Column(_Part):
     constraints: tuple[Constraint, ...] = ()
 
 
-class Contract(_Part):
+class Contract(Part):
     """One bronze table and its quarantine, with the stream that fills both."""
 
     name: str
@@ -322,7 +158,7 @@ class Contract(_Part):
     file: str
     stream: Stream
     columns: tuple[Column, ...]
-    properties: dict[str, str] = {}
+    properties: dict[str, str] = Field(default_factory=dict)
 
     def __hash__(self) -> int:
         """Of what can be hashed: a contract may be a key."""
@@ -345,27 +181,38 @@ class Contract(_Part):
         return tuple(column for column in self.columns if column.expression is not None)
 
     @property
+    def source(self) -> DeclaredSource:
+        """What its source says of a record."""
+        return SOURCES[self.stream.source]
+
+    @property
+    def format(self) -> DeclaredFormat | None:
+        """The format of its records; None where the source delivers rows with types."""
+        named = self.stream.format
+        return None if self.source.delivers is None or named is None else FORMATS[named]
+
+    @property
     def form(self) -> str:
-        """What a record is when it arrives: `json`, `csv`, `raw`, `avro`, or typed `columns`."""
-        form = self.stream.format if self.stream.source in FORMATS else None
-        if form == "avro" and self.stream.source == "files":
+        """What a record is when it arrives: the name of its format, or typed `columns`."""
+        if self.format is None or self.source.delivers in self.format.typed_in:
             return "columns"
-        return form if form in ("json", "csv", "raw", "avro") else "columns"
+        return self.format.name
 
     @property
     def rescues(self) -> bool:
         """Whether unknown fields are kept: a CSV file cannot name them record by record."""
-        return self.stream.schema_policy != "fail" and self.form not in ("csv", "raw")
+        named = self.format is None or self.format.names_fields
+        return named and self.stream.schema_policy != "fail"
 
     @property
     def lineage(self) -> tuple[tuple[str, str], ...]:
         """The columns that say where a record came from."""
-        return (*ORIGIN[self.stream.source], *BATCH)
+        return (*self.source.origin, *BATCH)
 
     @property
     def origin(self) -> tuple[str, ...]:
         """The columns of the lineage that the source itself delivers."""
-        return tuple(name for name, _ in ORIGIN[self.stream.source])
+        return tuple(name for name, _ in self.source.origin)
 
     def bronze_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the bronze table, in order."""
@@ -404,23 +251,31 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         for column in node["columns"].values()
     ]
     if not columns:
-        raise UserError(f"{where}: no columns: a stream needs its columns with their data_type")
+        raise UserError(
+            "HW_CONTRACT", f"{where}: no columns: a stream needs its columns with their data_type"
+        )
     seen: dict[str, str] = {}
     for name in (str(column["name"]) for column in columns):
         if name.lower() in RESERVED:
-            raise UserError(f"{where}: column {name}: this name is ingestion's own; choose another")
+            raise UserError(
+                "HW_CONTRACT",
+                f"{where}: column {name}: this name is ingestion's own; choose another",
+            )
         if other := seen.get(name.lower()):
             raise UserError(
+                "HW_CONTRACT",
                 f"{where}: columns {other} and {name} differ in case alone, and Spark takes them "
-                "for one: rename one of them"
+                "for one: rename one of them",
             )
         seen[name.lower()] = name
-    if problem := _secret_in_the_open(meta["stream"]):
-        raise UserError(f"{where}: config.meta.stream.client: {problem}")
+    if problem := _unread_problem(meta["stream"]):
+        raise UserError("HW_CONTRACT_CLIENT", f"{where}: config.meta.stream.{problem}")
     try:
         stream = Stream.model_validate(meta["stream"])
     except ValidationError as error:
-        raise UserError(f"{where}: {_explain(error, Stream, 'config.meta.stream')}") from None
+        raise UserError(
+            "HW_CONTRACT", f"{where}: {_explain(error, Stream, 'config.meta.stream')}"
+        ) from None
     try:
         contract = Contract(
             name=node["name"],
@@ -431,34 +286,18 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             properties=declared_properties(node["config"]),
         )
     except ValidationError as error:
-        raise UserError(f"{where}: {_explain(error, Contract, '')}") from None
-    if problem := _columns_for_the_stream(contract) or _changes_by_itself(contract):
-        raise UserError(f"{where}: {problem}")
+        raise UserError("HW_CONTRACT", f"{where}: {_explain(error, Contract, '')}") from None
+    if problem := _columns_for_the_stream(contract):
+        raise UserError("HW_CONTRACT", f"{where}: {problem}")
+    if problem := _changes_by_itself(contract):
+        raise UserError("HW_CONTRACT_EXPRESSION", f"{where}: {problem}")
     return contract
 
 
-def _secret_in_the_open(stream: object) -> str | None:
-    """What is wrong with the settings of Kafka's client, or None; a value is never shown.
-
-    A secret in the YAML, or from `env_var`, would be in dbt's manifest and in the checkpoint.
-    """
-    client = stream.get("client") if isinstance(stream, Mapping) else None
-    if client is None:
-        return None
-    if not isinstance(client, Mapping):
-        return "is not a mapping of settings to values"
-    for key, value in client.items():
-        if isinstance(value, Mapping):
-            name = value.get("env")
-            if set(value) != {"env"} or not _VARIABLE.fullmatch(str(name)):
-                return f"{key}: a value from the environment is written {{env: VARIABLE}}"
-        elif is_secret(str(key)):
-            return (
-                f"{key} is a secret, and dbt writes what the YAML says into target/: write "
-                f"{key}: {{env: VARIABLE}}, naming the environment variable that has it. Delete "
-                "target/ if the value was real"
-            )
-    return None
+def _unread_problem(stream: object) -> str | None:
+    """What must not be read from what is declared, whichever source is named; or None."""
+    keys = stream if isinstance(stream, Mapping) else {}
+    return next(filter(None, (source.unread_problem(keys) for source in SOURCES.values())), None)
 
 
 def new_columns(
@@ -482,11 +321,9 @@ def _columns_for_the_stream(contract: Contract) -> str | None:
     """What is wrong with the columns of a stream that wants certain ones, or None."""
     types = {column.name: column.data_type.strip().lower() for column in contract.columns}
     read = [column.name for column in contract.read_columns]
-    if contract.form == "raw" and [types[name] for name in read] not in (["binary"], ["string"]):
-        return "format: raw wants one column of type binary or string, for the record as it came"
-    if contract.stream.source == "rate":
-        for name in set(read) - {"timestamp", "value"}:
-            return f"column {name}: {_refuse(name, ('timestamp', 'value'), 'a column of rate')}"
+    problem = contract.format and contract.format.columns_problem([types[name] for name in read])
+    if problem := problem or contract.source.columns_problem(read):
+        return problem
     if wanted := contract.stream.deduplicate:
         for name in (*wanted.key, wanted.event_time):
             if name not in types:
@@ -519,11 +356,12 @@ def _changes_by_itself(contract: Contract) -> str | None:
 def _data_type(where: str, column: Mapping[str, Any]) -> str:
     data_type = column.get("data_type")
     if not data_type:
-        raise UserError(f"{where}: column {column['name']} has no data_type")
+        raise UserError("HW_CONTRACT", f"{where}: column {column['name']} has no data_type")
     base = re.split(r"[(<\s]", data_type.strip().lower())[0]
     if base not in (*_SCALARS, "array", "map", "struct"):
         raise UserError(
-            f"{where}: column {column['name']}: data_type {_refuse(base, _SCALARS, 'a type')}"
+            "HW_CONTRACT",
+            f"{where}: column {column['name']}: data_type {_refuse(base, _SCALARS, 'a type')}",
         )
     return str(data_type)
 

@@ -37,8 +37,9 @@ class Engine(Server):
         """
         if listens(self.port, "::1"):
             raise WorkError(
+                "HW_PORT",
                 f"another process listens at [::1]:{self.port}, beside the engine: start the "
-                "engine again on another --port"
+                "engine again on another --port",
             )
         return f"{self.address}/;token={self.token}" if self.token else self.address
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from headwaters.checkpoint import Checkpoint
 from headwaters.erasure import (
     Form,
     Verdict,
@@ -35,7 +36,6 @@ from headwaters.erasure import (
     verdict,
 )
 from headwaters.errors import UserError
-from headwaters.ingestion.checkpoint import Checkpoint
 
 REMEDY = (
     "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "
@@ -89,24 +89,31 @@ def read_value(given: Any, name: str, root: Path) -> str:
     """The subject's value, from the environment or a file; raises UserError where it has none."""
     if not isinstance(given, Mapping) or len(given) != 1 or not {"env", "file"} & set(given):
         raise UserError(
+            "HW_SUBJECT",
             f"erase: the value of {name} is not to be in the command: {REMEDY % name}. "
-            "Nothing was changed."
+            "Nothing was changed.",
         )
     kind, where = next(iter(given.items()))
     if not isinstance(where, str) or not where.strip():
-        raise UserError(f"erase: {kind} of {name} must be a {'name' if kind == 'env' else 'path'}.")
+        raise UserError(
+            "HW_SUBJECT",
+            f"erase: {kind} of {name} must be a {'name' if kind == 'env' else 'path'}.",
+        )
     if kind == "env":
         value = os.environ.get(where, "")
     else:
         try:
             value = (root / where).read_text(encoding="utf-8").removesuffix("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"erase: the file {where} cannot be read: {error}.") from None
+            raise UserError(
+                "HW_SUBJECT", f"erase: the file {where} cannot be read: {error}."
+            ) from None
     if not value.strip() or "\n" in value:
         what = "environment variable" if kind == "env" else "file"
         raise UserError(
+            "HW_SUBJECT",
             f"erase: the {what} {where} must hold one value, as it is in the tables. "
-            "Nothing was changed."
+            "Nothing was changed.",
         )
     return value
 

@@ -9,11 +9,25 @@ import sys
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
-class UserError(Exception):
+class CodedError(Exception):
+    """An error with the stable code of its cause, which docs/errors.md explains."""
+
+    def __init__(self, code: str, text: str) -> None:
+        """The error of a cause: what is wrong, and what to write or run."""
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        """As it is shown: in one line, as the errors of macros are."""
+        return f"[{self.code}] {self.text}"
+
+
+class UserError(CodedError):
     """Something a person wrote or set up wrongly. Shown as one line; exit code 2."""
 
 
-class WorkError(Exception):
+class WorkError(CodedError):
     """Work that was started rightly and failed. Shown as one line; exit code 1."""
 
 
@@ -28,8 +42,8 @@ def quiet() -> None:
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
 
 
-def java_ended() -> str | None:
-    """How the Java of this process's embedded Spark ended, as a line; None where it runs.
+def java_ended() -> WorkError | None:
+    """How the Java of this process's embedded Spark ended; None where it runs.
 
     To be asked when something failed: Java may be about to end.
     """
@@ -42,7 +56,8 @@ def java_ended() -> str | None:
     except subprocess.TimeoutExpired:
         return None
     how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-    return (
+    return WorkError(
+        "HW_SPARK_ENDED",
         f"Spark's Java ended ({how}): see whether the system was out of memory "
-        "(HEADWATERS_DRIVER_MEMORY says how much Spark takes). The next run resumes"
+        "(HEADWATERS_DRIVER_MEMORY says how much Spark takes). The next run resumes",
     )

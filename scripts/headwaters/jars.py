@@ -54,7 +54,7 @@ def find_java() -> Java:
     found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if found is None:
         where = f"JAVA_HOME is {home}, but there is no bin/java in it" if home else "no Java found"
-        raise UserError(f"{where}: {INSTALL_JAVA}")
+        raise UserError("HW_NO_JAVA", f"{where}: {INSTALL_JAVA}")
     asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
     if version is None:  # macOS has a /usr/bin/java that only says where to get one
@@ -62,14 +62,17 @@ def find_java() -> Java:
         if options := os.environ.get("JAVA_TOOL_OPTIONS"):
             wrong = [line for line in said if not line.startswith("Picked up")]
             raise UserError(
+                "HW_NO_JAVA",
                 f"{found} does not run with JAVA_TOOL_OPTIONS={options}: "
-                f"{wrong[0] if wrong else 'it says nothing'}"
+                f"{wrong[0] if wrong else 'it says nothing'}",
             )
         reason = f" ({said[0]})" if said else ""
-        raise UserError(f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
+        raise UserError("HW_NO_JAVA", f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
     java = Java(Path(found), int(version.group(1)))
     if java.major < min(JAVA_PROVEN):
-        raise UserError(f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}")
+        raise UserError(
+            "HW_NO_JAVA", f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}"
+        )
     return java
 
 
@@ -80,7 +83,10 @@ def installed_pyspark() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise UserError("this Python has no pyspark: install headwaters with pip into its place")
+        raise UserError(
+            "HW_NO_PYSPARK",
+            "this Python has no pyspark: install headwaters with pip into its place",
+        )
     return Path(spec.submodule_search_locations[0])
 
 
@@ -91,7 +97,9 @@ def spark_java() -> Java:
     """
     java = find_java()
     if problem := changed_jar(installed_pyspark() / "jars", read_hashes(LOCKS / "jars.sha256")):
-        raise UserError(f"{problem} is not the one of jars.sha256: `headwaters jars` fetches it")
+        raise UserError(
+            "HW_JARS", f"{problem} is not the one of jars.sha256: `headwaters jars` fetches it"
+        )
     return java
 
 
@@ -137,7 +145,7 @@ def _fetch_right(module: Path, hashes: Path, pyspark: Path, java: Java, part: Pa
     if problem := _compare(part, read_hashes(hashes), module.name, hashes.name):
         shutil.rmtree(part)
         shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
-        raise WorkError(f"{problem}: nothing was installed")
+        raise WorkError("HW_JARS", f"{problem}: nothing was installed")
 
 
 def read_hashes(path: Path) -> dict[str, str]:
@@ -181,7 +189,9 @@ def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
     command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
     if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
         if not Path(mirror).is_file():
-            raise UserError(f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file")
+            raise UserError(
+                "HW_ENVIRONMENT", f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file"
+            )
         command += ["-settings", mirror]
     command += ["-cache", str(_ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
     command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
@@ -200,9 +210,10 @@ def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
             output.write(ran.stdout)
         reason = re.findall(r"\[Fatal Error\].*|No space left.*|Server access error.*", ran.stdout)
         raise WorkError(
+            "HW_JARS",
             f"the jars could not be fetched: {reason[0] if reason else 'no repository has them'} "
             f"(all of it in {log}; a Maven mirror is named by HEADWATERS_IVY_SETTINGS, the path of "
-            "an ivysettings.xml)"
+            "an ivysettings.xml)",
         )
 
 

@@ -39,8 +39,9 @@ def enter(lake: Path) -> None:
             raise _elsewhere(lake, made)
     except OSError as error:
         raise UserError(
+            "HW_LAKE_UNWRITABLE",
             f"the lake {lake} cannot be written ({error.strerror}): name another folder with "
-            "HEADWATERS_LAKE, or see to this one"
+            "HEADWATERS_LAKE, or see to this one",
         ) from None
 
 
@@ -62,8 +63,9 @@ def umask() -> int:
     named = os.environ.get("HEADWATERS_UMASK") or OWNER_ALONE
     if not re.fullmatch(r"0?0[0-7]{2}", named):
         raise UserError(
+            "HW_ENVIRONMENT",
             f"HEADWATERS_UMASK is {named}, which is not one: 077 is for the owner alone, 027 lets "
-            "the group read, 007 lets it write"
+            "the group read, 007 lets it write",
         )
     return int(named, 8)
 
@@ -109,8 +111,9 @@ def _absolute(folder: Path) -> Path:
 def _elsewhere(lake: Path, made: Path) -> UserError:
     how = "copied" if made.exists() else "moved"
     return UserError(
+        "HW_LAKE_MOVED",
         f"the lake {lake} was {how} from {made}, which its metastore and checkpoints still name: "
-        "`headwaters relocate` shows what has to change"
+        "`headwaters relocate` shows what has to change",
     )
 
 

@@ -43,7 +43,9 @@ def load_contracts(
     if not chosen:
         wanted = " ".join(select) or "this project"
         known = ", ".join(sorted(node["name"] for node in nodes.values())) or "none"
-        raise UserError(f"no stream in {wanted} (the streams of this project: {known})")
+        raise UserError(
+            "HW_NO_SUCH_STREAM", f"no stream in {wanted} (the streams of this project: {known})"
+        )
     return sorted((parse_contract(nodes[key]) for key in chosen), key=lambda c: c.name)
 
 
@@ -55,5 +57,5 @@ def _invoke(root: Path, arguments: Sequence[str], manifest: Any = None) -> Any:
     result = dbtRunner(manifest=manifest).invoke([*arguments, "--log-level", "none", *folders])
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
-        raise UserError(f"dbt cannot read the project: {reason}")
+        raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")
     return result.result

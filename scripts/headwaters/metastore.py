@@ -35,7 +35,8 @@ def hold(lake: Path, who: str) -> int:
         holder = os.read(descriptor, 200).decode(errors="replace").strip() or "another process"
         os.close(descriptor)
         raise WorkError(
-            f"the metastore in {lake} is in use by {holder}: {_advice(holder)}"
+            "HW_METASTORE_IN_USE",
+            f"the metastore in {lake} is in use by {holder}: {_advice(holder)}",
         ) from None
     _await_derby(lake, descriptor)
     sign(descriptor, who, os.getpid())
@@ -78,7 +79,8 @@ def _await_derby(lake: Path, lock: int, patience: float = 15.0) -> None:
         if time.monotonic() > until:
             os.close(lock)
             raise WorkError(
+                "HW_METASTORE_IN_USE",
                 f"the metastore in {lake} is in use by a Spark that headwaters did not start: "
-                "end that process, then run this again"
+                "end that process, then run this again",
             )
         time.sleep(0.2)

@@ -29,7 +29,8 @@ class Project:
             if (folder / "dbt_project.yml").is_file():
                 return cls(folder)
         raise UserError(
-            f"no dbt_project.yml in {here} or above it: run headwaters inside the project's folder"
+            "HW_PROJECT",
+            f"no dbt_project.yml in {here} or above it: run headwaters inside the project's folder",
         )
 
     @property
@@ -65,7 +66,8 @@ class Project:
         outputs = self.profile["outputs"]
         if target not in outputs:
             raise UserError(
-                f"profiles/profiles.yml has no target '{target}': it has {', '.join(outputs)}"
+                "HW_PROJECT",
+                f"profiles/profiles.yml has no target '{target}': it has {', '.join(outputs)}",
             )
         parameters = outputs[target].get("server_side_parameters", {})
         return {key: str(value) for key, value in parameters.items()}

@@ -22,8 +22,8 @@ from pyspark.java_gateway import launch_gateway
 
 from headwaters import drafts, metastore
 from headwaters import lake as lakes
+from headwaters.checkpoint import Checkpoint
 from headwaters.errors import UserError
-from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.jars import spark_java
 from headwaters.project import Project
 
@@ -54,7 +54,7 @@ def relocate(project: Project, dry_run: bool = True) -> list[str]:
     lake = project.lake
     os.umask(lakes.umask())
     if not lake.is_dir():
-        raise UserError(f"there is no lake {lake}")
+        raise UserError("HW_RELOCATION", f"there is no lake {lake}")
     spark_java()
     with ExitStack() as held:
         metastore.hold(lake, "headwaters relocate")
@@ -71,11 +71,14 @@ def _relocate(lake: Path, jvm: Any, dry_run: bool) -> list[str]:
         places = [*_registered(database), *([made] if made else [])]
         before = {place for place in places if place != lake and not lakes.same(place, lake)}
         if not before:
-            raise UserError(f"the lake {lake} is where it was made: nothing has to change")
+            raise UserError(
+                "HW_RELOCATION", f"the lake {lake} is where it was made: nothing has to change"
+            )
         if len(before) > 1:
             raise UserError(
+                "HW_RELOCATION",
                 f"the files of the lake {lake} name two other places, "
-                f"{' and '.join(map(str, sorted(before)))}: relocate it at the first one first"
+                f"{' and '.join(map(str, sorted(before)))}: relocate it at the first one first",
             )
         [old] = before
         if not dry_run:

@@ -60,7 +60,9 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
 def check_port(port: int | None, option: str) -> None:
     """Raise UserError where an option names a port that cannot be."""
     if port is not None and not 0 <= port <= 65535:
-        raise UserError(f"{option} {port} is not a port: choose one from 1 to 65535, or 0 for any")
+        raise UserError(
+            "HW_PORT", f"{option} {port} is not a port: choose one from 1 to 65535, or 0 for any"
+        )
 
 
 def alive(pid: int) -> bool:

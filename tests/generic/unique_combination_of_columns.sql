@@ -3,7 +3,8 @@
 {% test unique_combination_of_columns(model, combination_of_columns) %}
     {%- set columns = combination_of_columns -%}
     {%- if columns is string or columns is not iterable or columns | length < 2 -%}
-        {{ exceptions.raise_compiler_error(
+        {{ hw_raise(
+            'ARGUMENT',
             "unique_combination_of_columns got combination_of_columns: " ~ columns ~ " on " ~ model
             ~ ": pass a list of two columns or more, such as [account_id, currency]; for one column use unique"
         ) }}

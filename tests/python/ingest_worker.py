@@ -23,11 +23,11 @@ from typing import Any
 from unittest import mock
 
 from headwaters import tables
+from headwaters.checkpoint import Checkpoint
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError, WorkError
 from headwaters.ingestion import guards, writer
 from headwaters.ingestion import run as ingest
-from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.ingestion.reconcile import audit, summarise
 from headwaters.ingestion.replay import replay
 from headwaters.ingestion.spark import start_spark
@@ -90,7 +90,7 @@ def run(
 
     def failing(*stream: Any) -> None:
         if next(starts, None) is not None:
-            raise WorkError("not yet")
+            raise WorkError("HW_STREAM_FAILED", "not yet")
         prepare(*stream)
 
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()

@@ -58,7 +58,7 @@ def test_an_argument_that_is_not_what_is_declared_is_named(given: Any, words: st
     with pytest.raises(UserError) as raised:
         check_arguments("restore", DECLARED, given)
     said = str(raised.value)
-    assert said.startswith("restore: ") and words in said and "\n" not in said
+    assert said.startswith("[HW_ARGUMENT] restore: ") and words in said and "\n" not in said
 
 
 def test_what_is_declared_passes() -> None:

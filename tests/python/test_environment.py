@@ -51,7 +51,7 @@ def copy(tmp_path: Path) -> Path:
 def test_no_java_is_one_line_before_anything_is_made(copy: Path) -> None:
     ran = run_setup(copy, PATH="/nowhere", JAVA_HOME="")
     assert ran.returncode == 2
-    assert ran.stderr.startswith("headwaters: no Java found: install Java 17 or 21")
+    assert ran.stderr.startswith("headwaters: [HW_NO_JAVA] no Java found: install Java 17 or 21")
     assert ran.stderr.count("\n") == 1
     assert not (copy / ".venv").exists()
 
@@ -82,7 +82,8 @@ def test_spark_itself_refuses_an_old_java_in_one_line(tmp_path: Path) -> None:
     )
     assert ran.returncode == 1
     assert ran.stderr == (
-        f"headwaters: no Java 17 or 21 ({home}/bin/java): install one, or set JAVA_HOME\n"
+        f"headwaters: [HW_NO_JAVA] no Java 17 or 21 ({home}/bin/java): install one, or set "
+        "JAVA_HOME\n"
     )
 
 
@@ -94,7 +95,7 @@ def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(copy: Path)
     }
     ran = run_setup(copy, **offline)
     assert ran.returncode == 1
-    assert ran.stderr.startswith("headwaters: pip could not install the packages: ")
+    assert ran.stderr.startswith("headwaters: [HW_SET_UP] pip could not install the packages: ")
     assert "PIP_INDEX_URL" in ran.stderr
     assert ran.stderr.count("\n") == 1
     assert (copy / ".venv" / "setup.begun").exists()
@@ -159,8 +160,8 @@ def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> Non
     with pytest.raises(WorkError) as caught:
         jars()
     assert str(caught.value) == (
-        f"water-1.0.jar has SHA-256 {right[:64]}, but jars.sha256 says {'0' * 64}: "
-        "nothing was installed"
+        f"[HW_JARS] water-1.0.jar has SHA-256 {right[:64]}, but jars.sha256 says "
+        f"{'0' * 64}: nothing was installed"
     )
     assert not (copy / ".venv" / "pyspark" / "jars" / "water-1.0.jar").exists()
     lock.write_text(right)

@@ -2,17 +2,84 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from headwaters.errors import CodedError, UserError, WorkError
+
 ROOT = Path(__file__).resolve().parents[2]
+TREES = {
+    str(file.relative_to(ROOT)): ast.parse(file.read_text())
+    for file in sorted(ROOT.glob("scripts/**/*.py"))
+}
+TEMPLATES = [*ROOT.glob("macros/**/*.sql"), *ROOT.glob("tests/generic/*.sql")]
+CODE = re.compile(r"HW_[A-Z_0-9]+")
+
+
+def coded_errors() -> set[str]:
+    """The names of the classes of errors that have a code."""
+    names = {CodedError.__name__}
+    bases = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    while more := {name for name, of in bases.items() if of & names} - names:
+        names |= more
+    return names
+
+
+def made() -> Iterator[tuple[str, ast.Call]]:
+    """Where such an error is made."""
+    names = coded_errors()
+    for file, tree in TREES.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else None
+            if (function.id if isinstance(function, ast.Name) else name) in names:
+                yield f"{file}:{node.lineno}", node
+
+
+def code_of(call: ast.Call) -> str | None:
+    """The first argument of a call, where it is a code and the second one follows."""
+    first = call.args[0] if len(call.args) == 2 else None
+    code = first.value if isinstance(first, ast.Constant) else None
+    return code if isinstance(code, str) and CODE.fullmatch(code) else None
+
+
+def codes_in_python() -> set[str]:
+    """Every string in the code that is a code, also of `Problem`s, which are no exceptions."""
+    return {
+        node.value
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and CODE.fullmatch(node.value)
+    }
+
+
+def test_every_error_of_a_command_has_a_code() -> None:
+    calls = list(made())
+    assert {"UserError", "WorkError", "TopicRecreated"} < coded_errors()
+    assert len(calls) > 100
+    assert [place for place, call in calls if code_of(call) is None] == []
+
+
+def test_an_error_shows_its_code_as_those_of_macros_do() -> None:
+    assert str(UserError("HW_ARGUMENT", "--once ends")) == "[HW_ARGUMENT] --once ends"
+    assert str(WorkError("HW_FILE", "no space")) == "[HW_FILE] no space"
 
 
 def test_every_code_is_explained_and_no_other() -> None:
-    macros = "\n".join(file.read_text() for file in ROOT.glob("macros/**/*.sql"))
-    code = "\n".join(file.read_text() for file in ROOT.glob("scripts/**/*.py"))
+    macros = "\n".join(file.read_text() for file in TEMPLATES)
     raised = {f"HW_{name}" for name in re.findall(r"hw_raise\(\s*'([A-Z_0-9]+)'", macros)}
-    raised |= set(re.findall(r"\bHW_[A-Z_0-9]+\b", code)) | {"HW_NOT_UTF8"}
+    raised |= codes_in_python()
     explained = re.findall(r"`(HW_[A-Z_0-9]+)`", (ROOT / "docs" / "errors.md").read_text())
     assert sorted(explained) == sorted(raised)
 
@@ -20,7 +87,7 @@ def test_every_code_is_explained_and_no_other() -> None:
 def test_macros_raise_by_code_alone() -> None:
     raw = {
         str(file.relative_to(ROOT))
-        for file in ROOT.glob("macros/**/*.sql")
+        for file in TEMPLATES
         if "raise_compiler_error" in file.read_text()
     }
     assert raw == {"macros/sql/raise.sql"}

@@ -21,6 +21,7 @@ import pytest
 from ingestion import Ingester, audit, node, wait_for
 from pyspark.sql import SparkSession
 
+from headwaters.checkpoint import Checkpoint
 from headwaters.cli import _spread
 from headwaters.contract import parse_contract
 from headwaters.delta_log import commit_of
@@ -29,14 +30,13 @@ from headwaters.formats.base import PLACE
 from headwaters.formats.json import wild_numbers
 from headwaters.ingestion import guards, run, writer
 from headwaters.ingestion import reconcile as audits
-from headwaters.ingestion.checkpoint import Checkpoint
 from headwaters.ingestion.split import among, with_place
 from headwaters.ingestion.status import status
 from headwaters.ingestion.stopping import Stopping
-from headwaters.ingestion.stream import Stream
 from headwaters.ingestion.writer import Writer
 from headwaters.project import Project
 from headwaters.sources.base import Balance, Moment
+from headwaters.stream import Stream
 from headwaters.tables import Table
 
 ORDERS = node(
@@ -536,7 +536,7 @@ def test_a_second_ingester_is_refused_with_the_firsts_identity(ingester: Ingeste
         other = node({"id": "string"}, name="other")
         replay = {"lake": str(ingester.lake), "replay": [SIMPLE, other], "dry_run": False}
         replayed = ingester.ask(**replay)
-    holder = f"headwaters ingest, process {os.getpid()} on "
+    holder = f"[HW_STREAM_IN_USE] headwaters ingest, process {os.getpid()} on "
     assert line.startswith(f"orders  failed: {holder}")
     assert replayed["orders"].startswith(holder)
     assert replayed["other"] == [0, {}]
@@ -549,7 +549,8 @@ def test_a_failed_stream_does_not_stop_another(ingester: Ingester) -> None:
     ingester.land("a.jsonl", one("a"), stream="broken")
     first, second = ingester.run(broken, SIMPLE, code=1)
     assert first.startswith(
-        "broken  failed: models/bronze/broken.yml: broken.day: expression to_dat(id): "
+        "broken  failed: [HW_CONTRACT_EXPRESSION] models/bronze/broken.yml: broken.day: expression "
+        "to_dat(id): "
     )
     assert second == "orders  1 rows"
 
@@ -564,8 +565,8 @@ def test_a_missing_folder_is_named(ingester: Ingester) -> None:
     (line,) = ingester.run(SIMPLE, code=2)
     folder = ingester.lake / "landing" / "orders"
     assert line == (
-        "models/bronze/orders.yml: orders reads landing/orders, but there is no folder "
-        f"{folder}: land files there, or change 'path'"
+        "[HW_NO_INPUT] models/bronze/orders.yml: orders reads landing/orders, but there is no "
+        f"folder {folder}: land files there, or change 'path'"
     )
 
 
@@ -579,8 +580,8 @@ def test_a_column_may_be_declared_later_but_not_change_its_type(ingester: Ingest
     ingester.land("c.jsonl", one("c"))
     (line,) = ingester.run(node({"id": "string", "n": "bigint"}), code=1)
     assert line == (
-        "orders  failed: bronze.orders: column n is int in the table and bigint in the contract: "
-        "declare the old type, or another column"
+        "orders  failed: [HW_COLUMN_TYPE] bronze.orders: column n is int in the table and bigint "
+        "in the contract: declare the old type, or another column"
     )
 
 
@@ -598,7 +599,8 @@ def test_a_stream_that_should_fail_keeps_nothing_of_the_batch(
     declared["config"]["meta"]["stream"] |= stream
     bad = ingester.land("a.jsonl", one("a"), record)
     (line,) = ingester.run(declared, code=1)
-    assert line == f"orders  failed: landing/orders/a.jsonl: {said}; nothing of its batch is kept"
+    refused = f"landing/orders/a.jsonl: {said}; nothing of its batch is kept"
+    assert line == f"orders  failed: [HW_BAD_RECORD] {refused}"
     assert ingester.rows("orders", "id") == []
     assert ingester.quarantine() == []
     bad.write_text(one("a") + "\n")
@@ -704,9 +706,9 @@ def test_a_damaged_file_of_a_checkpoint_is_named_with_the_remedy(
     with pytest.raises(WorkError) as caught:
         ask(checkpoint)
     assert str(caught.value) == (
-        f"{file} is damaged: put the checkpoint back from a copy, or remove {checkpoint.path} and "
-        "say where to resume: headwaters ingest --select orders --from table (after what bronze "
-        "and quarantine hold)"
+        f"[HW_CHECKPOINT_DAMAGED] {file} is damaged: put the checkpoint back from a copy, or "
+        f"remove {checkpoint.path} and say where to resume: headwaters ingest --select orders "
+        "--from table (after what bronze and quarantine hold)"
     )
 
 
@@ -718,7 +720,7 @@ def test_a_damaged_checkpoint_stops_its_own_stream_alone(ingester: Ingester) -> 
     damaged.parent.mkdir(parents=True)
     damaged.touch()
     failed, done = ingester.run(SIMPLE, other, code=1)
-    assert failed.startswith(f"orders  failed: {damaged} is damaged: put the checkpoint back ")
+    assert failed.startswith(f"orders  failed: [HW_CHECKPOINT_DAMAGED] {damaged} is damaged: put ")
     assert done == "other   1 rows"
 
 
@@ -743,8 +745,8 @@ def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     (tmp_path / "lake").touch()  # nothing can be written into a file
     stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
     stream.lake, stream.checkpoint = tmp_path / "lake", Checkpoint(tmp_path / "lake" / "orders")
-    run._failed(stream, WorkError("no space left"))
-    assert (stream.error, stream.failures) == ("no space left", 1)
+    run._failed(stream, WorkError("HW_FILE", "no space left"))
+    assert (stream.error, stream.failures) == ("[HW_FILE] no space left", 1)
 
 
 def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flight(
@@ -796,7 +798,7 @@ def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flig
     shutil.rmtree(landing)
     shutil.rmtree(ingester.lake / "warehouse" / "bronze.db" / "orders")
     lines = ingester.ask(lake=str(ingester.lake), audit=[wider, names])
-    assert lines[0].startswith("orders: FAILED: there is no table ")
+    assert lines[0].startswith("orders: FAILED: [HW_RECONCILIATION] there is no table ")
     assert lines[1:] == ["names: 3 read = 2 bronze + 1 quarantined: right"]
 
 
@@ -843,7 +845,7 @@ def test_a_stream_that_cannot_be_audited_does_not_stop_the_next(
     )
     log = project.lake / "logs" / "spark.log"
     assert [line for name, one in found.items() for line in audits.summarise(name, one)] == [
-        f"broken: FAILED: its source is gone (more in {log})",
+        f"broken: FAILED: [HW_STREAM_FAILED] its source is gone (more in {log})",
         "whole: 2 read = 2 bronze + 0 quarantined: right",
     ]
     assert [audits.right(one) for one in found.values()] == [False, True]

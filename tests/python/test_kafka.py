@@ -15,7 +15,7 @@ import pytest
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
 from processes import environment
 
-from headwaters.contract import Reference, parse_contract
+from headwaters.contract import parse_contract
 from headwaters.delta_log import snapshot
 from headwaters.demo.send import make_topic
 from headwaters.demo.send import send as send_records
@@ -25,6 +25,7 @@ from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
 from headwaters.sources import kafka_client as kafka
+from headwaters.sources.kafka_settings import Reference
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
@@ -89,7 +90,9 @@ def test_a_broker_or_topic_that_is_not_there_is_named(
     files = node({"id": "string"}, name="files")
     ingester.land("a.jsonl", '{"id": "a"}', stream="files")
     failed, done = ingester.run(topic_stream("127.0.0.1:1", topic), files, code=1)
-    assert failed.startswith("orders  failed: the Kafka broker 127.0.0.1:1 does not answer: ")
+    assert failed.startswith(
+        "orders  failed: [HW_BROKER_AWAY] the Kafka broker 127.0.0.1:1 does not answer: "
+    )
     assert done == "files   1 rows"  # one stream's trouble does not stop another
 
 
@@ -120,7 +123,7 @@ def test_a_secret_is_resolved_for_librdkafka_and_stays_a_reference_for_java(
                 monkeypatch.setenv("KAFKA_PASSWORD", value)
             with pytest.raises(UserError) as caught:
                 side("orders", LOGIN)
-            assert str(caught.value) == missing
+            assert str(caught.value) == f"[HW_KAFKA_CLIENT] {missing}"
     monkeypatch.setenv("KAFKA_PASSWORD", SENTINEL)
     assert kafka.resolved("orders", LOGIN)["sasl.password"] == SENTINEL
     java = kafka.for_java("orders", {**LOGIN, "config.providers": "mine"})
@@ -215,8 +218,8 @@ sources:
         )
         assert (ran.returncode, ran.stderr) == (
             2,
-            "headwaters: models/shop.yml: orders: client: sasl.password: the environment variable "
-            "KAFKA_PASSWORD is not set\n",
+            "headwaters: [HW_KAFKA_CLIENT] models/shop.yml: orders: client: sasl.password: the "
+            "environment variable KAFKA_PASSWORD is not set\n",
         )
         with subprocess.Popen(
             [*command, "ingest", "--every", "500ms"],
@@ -287,15 +290,15 @@ def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothi
         wait_for(lambda: metrics().get(rows) == 15)
         recreate(broker, first)
         send_records(broker, first, named("new", 25))
-        said = f"the topic {first} was deleted and created again since orders last read it"
+        said = f"[HW_TOPIC_RECREATED] the topic {first} was deleted and created again since"
         wait_for(lambda: metrics().get(failed) == 1 and error.read_text().startswith(said))
     known = sorted([*ids("old", 10), *ids("other", 5)])
     assert [row[0] for row in ingester.rows("orders", "id")] == known
     (line,) = ingester.run(declared, code=1)
     assert line == (
-        f"orders  failed: {said}, and its offsets began at 0 again: run headwaters ingest "
-        "--select orders --from recreated, which reads the new topic from its beginning and leaves "
-        "out what bronze and quarantine hold of it"
+        f"orders  failed: {said} orders last read it, and its offsets began at 0 again: run "
+        "headwaters ingest --select orders --from recreated, which reads the new topic "
+        "from its beginning and leaves out what bronze and quarantine hold of it"
     )
     send_records(broker, other, named("later", 5))
     ingester.run(declared, begin="recreated")
@@ -417,8 +420,9 @@ def test_records_that_expired_before_they_were_read_are_an_error_unless_declared
         done.result()
     (line,) = ingester.run(declared, code=1)
     assert line.startswith(
-        "orders  failed: records were deleted from the topic (by its retention, or with the topic) "
-        "before they were read; with `data_loss: skip` the stream continues after them. "
+        "orders  failed: [HW_OFFSETS_LOST] records were deleted from the topic (by its retention, "
+        "or with the topic) before they were read; with `data_loss: skip` the stream continues "
+        "after them. "
     )
     assert len(ingester.rows("orders", "id")) == 9
     declared["config"]["meta"]["stream"]["data_loss"] = "skip"
@@ -500,8 +504,9 @@ def lose_checkpoint(ingester: Ingester, declared: Node) -> None:
     shutil.rmtree(checkpoint)
     (line,) = ingester.run(declared, code=1)
     assert line.startswith(
-        f"orders  failed: bronze.orders has data, but its checkpoint {checkpoint} is missing. Put "
-        "it back, or say where to resume: headwaters ingest --select orders --from table (after "
+        f"orders  failed: [HW_CHECKPOINT_MISSING] bronze.orders has data, but its checkpoint "
+        f"{checkpoint} is missing. Put it back, or say where to resume: headwaters ingest "
+        "--select orders --from table (after "
     )
 
 

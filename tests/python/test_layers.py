@@ -6,6 +6,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from headwaters.formats import declared as declared_formats
+from headwaters.formats import registry as formats
+from headwaters.sources import declared as declared_sources
+from headwaters.sources import registry as sources
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 MODULES = {
     ".".join(path.relative_to(SCRIPTS).with_suffix("").parts).removesuffix(".__init__"): path
@@ -30,6 +35,16 @@ def _named(tree: ast.AST) -> Iterator[str]:
                     yield whole if whole in MODULES else node.module
 
 
+def packages(module: str) -> Iterator[str]:
+    """The packages of others that a module imports when it is imported itself."""
+    for node in ast.parse(MODULES[module].read_text()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+
+
+SPARK = {"pyspark", "py4j", "delta", "pyarrow", "confluent_kafka"}
 GRAPH = {module: imports(module) for module in MODULES}
 
 
@@ -75,11 +90,10 @@ def test_set_up_runs_before_anything_is_installed() -> None:
     }
 
 
-def test_sources_know_neither_the_parsers_nor_the_writer() -> None:
+def test_sources_know_neither_the_parsers_nor_ingestion() -> None:
     allowed = {
         "headwaters.formats.base",  # the protocol, and no format that implements it
-        "headwaters.ingestion.checkpoint",
-        "headwaters.ingestion.stream",
+        "headwaters.formats.declared",
     }
     packages = ("headwaters.formats", "headwaters.ingestion")
     found = violations(("headwaters.sources",), packages)
@@ -87,8 +101,22 @@ def test_sources_know_neither_the_parsers_nor_the_writer() -> None:
 
 
 def test_formats_and_tables_know_no_source_and_no_stream() -> None:
-    above = ("headwaters.sources", "headwaters.ingestion")
+    above = ("headwaters.sources", "headwaters.ingestion", "headwaters.stream")
     assert violations(("headwaters.formats", "headwaters.tables"), above) == []
+
+
+def test_dbt_reads_contracts_without_spark() -> None:
+    needed = {"headwaters.contract", "headwaters.declared.streams"}
+    while more := {other for module in needed for other in GRAPH[module]} - needed:
+        needed |= more
+    assert {"headwaters.sources.declared", "headwaters.formats.declared"} < needed
+    assert [module for module in sorted(needed) if set(packages(module)) & SPARK] == []
+
+
+def test_each_source_and_format_that_can_be_declared_has_a_class() -> None:
+    assert list(sources.SOURCES) == list(declared_sources.SOURCES)
+    carriers = {name: one.carriers for name, one in declared_formats.FORMATS.items()}
+    assert {name: tuple(classes) for name, classes in formats.FORMATS.items()} == carriers
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

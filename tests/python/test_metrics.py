@@ -9,13 +9,13 @@ from urllib.request import urlopen
 import pytest
 from ingestion import node
 
+from headwaters.checkpoint import Pending
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError
-from headwaters.ingestion.checkpoint import Pending
 from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import progress_of
-from headwaters.ingestion.stream import Stream
 from headwaters.project import Project
+from headwaters.stream import Stream
 
 METRICS = r"""
 headwaters_records_total{stream="orders"} 12.0

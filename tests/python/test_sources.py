@@ -38,7 +38,7 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
     later = stream("later", start="latest", schema="fail", on_change="skip")
     (line,) = ingester.run(strict, code=2)
     assert line == (
-        "models/bronze/strict.yml: strict reads shop, but there is no Delta table "
+        "[HW_NO_INPUT] models/bronze/strict.yml: strict reads shop, but there is no Delta table "
         f"{ingester.lake / 'shop'}: write it first, or change 'path'"
     )
     sql(
@@ -62,7 +62,7 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
     changes_line, _, _, strict_line = sorted(ingester.run(strict, changes, skips, ignores, code=1))
     assert changes_line == "changes  4 rows"
     assert strict_line.startswith(
-        "strict   failed: rows of its source were changed or deleted; `on_change: skip` leaves"
+        "strict   failed: [HW_SOURCE_CHANGED] rows of its source were changed or deleted; "
     )
     assert ingester.rows("skips", "id, name, _rescued") == [*first, [3, "c", None]]
     again = [[1, "A", None], [1, "a", None], [2, "b", '{"more":"x"}'], [3, "c", None]]
@@ -269,7 +269,7 @@ def test_a_disk_that_is_full_costs_nothing_but_time(ingester: Ingester, limit: i
     records = [json.dumps({"id": str(n), "text": noise.randbytes(500).hex()}) for n in range(400)]
     ingester.land("a.jsonl", *records, "no record")
     (line,) = ingester.run(wide, code=1, file_limit=limit)
-    assert line.startswith("orders  failed: File too large")
+    assert line.startswith("orders  failed: [HW_STREAM_FAILED] File too large")
     begun = ingester.lake / "warehouse" / "bronze.db" / "orders" / "_delta_log"
     assert [path.name for path in begun.glob("*.json")] == ["00000000000000000000.json"][:limit]
     ingester.run(wide)

@@ -49,7 +49,7 @@ def test_a_command_outside_the_project_says_where_to_run_it(tmp_path: Path) -> N
     ran = run([*HEADWATERS, "summary"], tmp_path / "lake", cwd=tmp_path)
     assert ran.returncode == 2
     assert ran.stderr == (
-        f"headwaters: no dbt_project.yml in {tmp_path} or above it: "
+        f"headwaters: [HW_PROJECT] no dbt_project.yml in {tmp_path} or above it: "
         "run headwaters inside the project's folder\n"
     )
 
@@ -59,7 +59,7 @@ def test_missing_data_is_one_line(tmp_path: Path) -> None:
     ran = run([*HEADWATERS, "land"], tmp_path / "lake", cwd=tmp_path)
     assert ran.returncode == 2
     assert ran.stderr == (
-        f"headwaters: {tmp_path}/data/covid_nyt holds no data: "
+        f"headwaters: [HW_NO_SAMPLES] {tmp_path}/data/covid_nyt holds no data: "
         "restore it from the repository (git checkout -- data)\n"
     )
 
@@ -73,7 +73,9 @@ def test_a_full_disk_lands_whole_files_only_and_the_next_run_the_rest(tmp_path: 
     lake = tmp_path / "lake"
     ran = run([*HEADWATERS, "land"], lake, before=small_files_only)
     assert ran.returncode == 1
-    assert ran.stderr.startswith(f"headwaters: cannot land {lake}/landing/county_cases/part-")
+    assert ran.stderr.startswith(
+        f"headwaters: [HW_FILE] cannot land {lake}/landing/county_cases/part-"
+    )
     assert ran.stderr.count("\n") == 1
     assert [path.name for path in lake.rglob("*") if path.name.endswith((".part", ".tmp"))] == []
     assert run([*HEADWATERS, "land"], lake).returncode == 0
@@ -102,8 +104,9 @@ def test_a_second_owner_of_the_metastore_is_told_who_has_it(tmp_path: Path) -> N
         with pytest.raises(WorkError) as caught:
             metastore.hold(lake, "dbt")
         assert str(caught.value) == (
-            f"the metastore in {lake} is in use by dbt (process {held.pid}): wait until it has "
-            "ended, or share one Spark (`headwaters engine start`, --target engine)"
+            f"[HW_METASTORE_IN_USE] the metastore in {lake} is in use by dbt (process {held.pid}): "
+            "wait until it has ended, or share one Spark (`headwaters engine start`, --target "
+            "engine)"
         )
         ran = run([*HEADWATERS, "engine", "start"], lake)
         assert (ran.returncode, ran.stderr) == (1, f"headwaters: {caught.value}\n")
@@ -123,7 +126,10 @@ def test_a_second_embedded_dbt_is_refused_in_one_line(tmp_path: Path, small: Pat
         metastore.release(lake)
     said = [line.strip() for line in ran.stdout.splitlines() if "metastore" in line]
     assert ran.returncode != 0
-    assert said[0].startswith(f"the metastore in {lake} is in use by headwaters engine (process ")
+    owned = (
+        f"[HW_METASTORE_IN_USE] the metastore in {lake} is in use by headwaters engine (process "
+    )
+    assert said[0].startswith(owned)
     assert "Caused by" not in ran.stdout + ran.stderr
     assert "Traceback" not in ran.stdout + ran.stderr
 
@@ -149,8 +155,8 @@ def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path
 @pytest.mark.parametrize(
     ("remote", "said"),
     [
-        ("sc://127.0.0.1:1/;token=x", "no Spark listens at sc://127.0.0.1:1/"),
-        ("", "--target cluster needs the address of its Spark Connect server: HEADWATERS_CLUSTER="),
+        ("sc://127.0.0.1:1/;token=x", "[HW_NO_SPARK] no Spark listens at sc://127.0.0.1:1/"),
+        ("", "[HW_ENVIRONMENT] --target cluster needs the address of its Spark Connect server: "),
     ],
 )
 def test_a_server_that_is_not_there_is_named_without_its_token(remote: str, said: str) -> None:
@@ -185,29 +191,30 @@ def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) ->
 
 BAD_PORT = "is not a port: choose one from 1 to 65535, or 0 for any"
 OUT_OF_TIME = (
-    "--start, --rows and --rate lead to times outside of the years 1 to 9999: choose others"
+    "[HW_ARGUMENT] --start, --rows and --rate lead to times outside of the years 1 to 9999: "
+    "choose others"
 )
 
 
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("engine start --port 99999", 2, f"--port 99999 {BAD_PORT}"),
-        ("engine start --port -1", 2, f"--port -1 {BAD_PORT}"),
-        ("kafka start --port 99999", 2, f"--port 99999 {BAD_PORT}"),
-        ("ingest --metrics-port 70000", 2, f"--metrics-port 70000 {BAD_PORT}"),
+        ("engine start --port 99999", 2, f"[HW_PORT] --port 99999 {BAD_PORT}"),
+        ("engine start --port -1", 2, f"[HW_PORT] --port -1 {BAD_PORT}"),
+        ("kafka start --port 99999", 2, f"[HW_PORT] --port 99999 {BAD_PORT}"),
+        ("ingest --metrics-port 70000", 2, f"[HW_PORT] --metrics-port 70000 {BAD_PORT}"),
         ("simulate finance --start 9999-12-31T00:00:00Z", 2, OUT_OF_TIME),
         (
             "simulate finance --start 0001-01-01T00:00:00+10:00",
             2,
-            "--start wants a moment such as 2026-01-01T00:00:00Z: '0001-01-01T00:00:00+10:00' "
-            "is none",
+            "[HW_ARGUMENT] --start wants a moment such as 2026-01-01T00:00:00Z: "
+            "'0001-01-01T00:00:00+10:00' is none",
         ),
         (
             "simulate finance --rows 10 --to-kafka",
             1,
-            "the Kafka broker 127.0.0.1:1 does not answer: Failed to get metadata: Local: Broker "
-            "transport failure",
+            "[HW_BROKER_AWAY] the Kafka broker 127.0.0.1:1 does not answer: Failed to get "
+            "metadata: Local: Broker transport failure",
         ),
     ],
 )
@@ -238,8 +245,8 @@ def test_a_lake_that_cannot_be_written_is_one_line(
         lake, reason = Path("/sys"), "it is read-only, or another user's|Permission denied"
     ran = run([*HEADWATERS, *command.split()], lake)
     said = (
-        rf"headwaters: the lake {lake} cannot be written \(({reason})\): name another folder with "
-        r"HEADWATERS_LAKE, or see to this one\n"
+        rf"headwaters: \[HW_LAKE_UNWRITABLE\] the lake {lake} cannot be written \(({reason})\): "
+        r"name another folder with HEADWATERS_LAKE, or see to this one\n"
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     assert re.fullmatch(said, ran.stderr), ran.stderr
@@ -251,7 +258,7 @@ def test_a_part_of_the_lake_that_cannot_be_written_is_one_line(tmp_path: Path) -
         (tmp_path / "lake" / part).touch()
     for command, part in (("engine start", "logs"), ("kafka start", "kafka")):
         ran = run([*HEADWATERS, *command.split()], tmp_path / "lake")
-        said = f"headwaters: {tmp_path}/lake/{part} cannot be used: File exists\n"
+        said = f"headwaters: [HW_FILE] {tmp_path}/lake/{part} cannot be used: File exists\n"
         assert (ran.returncode, ran.stderr) == (2, said), ran
 
 
@@ -263,7 +270,7 @@ def test_java_says_what_it_does_not_understand(
     ran = run([*HEADWATERS, *command], tmp_path / "lake")
     assert ran.returncode == 2
     assert re.fullmatch(
-        r"headwaters: \S+/java does not run with JAVA_TOOL_OPTIONS=-Xwater: "
+        r"headwaters: \[HW_NO_JAVA\] \S+/java does not run with JAVA_TOOL_OPTIONS=-Xwater: "
         r"Unrecognized option: -Xwater\n",
         ran.stderr,
     ), ran

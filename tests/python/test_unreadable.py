@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, audit, node
 
+from headwaters.checkpoint import landed
 from headwaters.errors import WorkError
-from headwaters.ingestion.checkpoint import landed
 
 PARQUET = node({"id": "int", "note": "string"}, {"format": "parquet"})
 
@@ -78,7 +78,9 @@ def test_a_file_that_cannot_be_read_is_a_row_of_quarantine_and_the_others_go_to_
     write(folder / "last.parquet", [6])
     cut(write(folder / "strict.parquet", [7]))
     (line,) = ingester.run(strict, code=1)
-    assert line.startswith("orders  failed: landing/orders/strict.parquet cannot be read: ")
+    assert line.startswith(
+        "orders  failed: [HW_BAD_RECORD] landing/orders/strict.parquet cannot be read: "
+    )
     assert line.endswith("; nothing of its batch is kept")
 
 

@@ -35,7 +35,7 @@ def at(time: int) -> datetime:
     try:
         return EPOCH + timedelta(milliseconds=time)
     except OverflowError:
-        raise UserError(OUT_OF_TIME) from None
+        raise UserError("HW_ARGUMENT", OUT_OF_TIME) from None
 
 
 def iso(time: int) -> str:
@@ -58,7 +58,7 @@ def arrivals(rng: Random, start: int, rate: float) -> Iterator[int]:
         needed = rng.expovariate(rate)
         while True:
             if now > LAST:
-                raise UserError(OUT_OF_TIME)
+                raise UserError("HW_ARGUMENT", OUT_OF_TIME)
             hour = int(now // 3600)
             weight = WEEK[(hour + 72) % 168]  # 1970 began on a Thursday
             to_full_hour = (hour + 1) * 3600 - now
@@ -81,5 +81,5 @@ def moment(text: str, option: str) -> datetime:
         return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         raise UserError(
-            f"{option} wants a moment such as 2026-01-01T00:00:00Z: '{text}' is none"
+            "HW_ARGUMENT", f"{option} wants a moment such as 2026-01-01T00:00:00Z: '{text}' is none"
         ) from None

@@ -60,7 +60,7 @@ def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
     a file cannot be written.
     """
     if files < 1:
-        raise UserError(f"--files must be at least 1: it is {files}")
+        raise UserError("HW_ARGUMENT", f"--files must be at least 1: it is {files}")
     results = []
     for stream, make in STREAMS.items():
         folder = out / stream
@@ -69,7 +69,9 @@ def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
             folder.mkdir(parents=True, exist_ok=True)
             results.append(_land(stream, list(make(config)), paths))
         except OSError as error:
-            raise WorkError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+            raise WorkError(
+                "HW_FILE", f"cannot write {error.filename or folder}: {error.strerror}"
+            ) from error
     return results
 
 
@@ -81,8 +83,9 @@ def _paths(config: FinanceConfig, folder: Path, files: int) -> list[Path]:
     if others:
         number = others[0].stem.rpartition("-")[2]
         raise UserError(
+            "HW_ARGUMENT",
             f"{folder} holds these records already, in {number} files:"
-            f" use --files {number}, or another --seed"
+            f" use --files {number}, or another --seed",
         )
     return paths
 

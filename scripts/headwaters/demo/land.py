@@ -27,7 +27,8 @@ def land(project: Project) -> dict[str, int]:
         files = sorted(path for path in folder.glob("*") if not path.name.startswith("."))
         if not files:
             raise UserError(
-                f"{folder} holds no data: restore it from the repository (git checkout -- data)"
+                "HW_NO_SAMPLES",
+                f"{folder} holds no data: restore it from the repository (git checkout -- data)",
             )
         landed[stream] = _copy(files, project.lake / "landing" / stream)
     return landed
@@ -44,6 +45,6 @@ def _copy(files: list[Path], folder: Path) -> int:
             with drafts.draft(target) as hidden:
                 shutil.copyfile(path, hidden)
         except OSError as error:
-            raise WorkError(f"cannot land {target}: {error.strerror}") from error
+            raise WorkError("HW_FILE", f"cannot land {target}: {error.strerror}") from error
         copied += 1
     return copied

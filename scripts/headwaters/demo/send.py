@@ -22,7 +22,9 @@ def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
                 made.result()
     except KafkaException as error:
         reason = error.args[0].str()
-        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+        raise WorkError(
+            "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
+        ) from None
 
 
 Record = tuple[str | None, str | bytes | None]  # key and value
@@ -57,7 +59,10 @@ def send(servers: str, topic: str, records: Iterable[Record]) -> int:
         producer.poll(0)
         number += 1
     if producer.flush(60) or failed:
-        raise WorkError(f"{topic}: the broker did not take all records: {(failed or ['?'])[0]}")
+        raise WorkError(
+            "HW_BROKER_AWAY",
+            f"{topic}: the broker did not take all records: {(failed or ['?'])[0]}",
+        )
     return number
 
 

@@ -65,20 +65,25 @@ class FinanceConfig:
     def __post_init__(self) -> None:
         """Check the values."""
         if self.rows < 0 or self.claims < 0:
-            raise UserError("--rows and --claims count records: they cannot be negative")
+            raise UserError(
+                "HW_ARGUMENT", "--rows and --claims count records: they cannot be negative"
+            )
         if not self.rate > 0 or math.isinf(self.rate):
-            raise UserError(f"--rate is events a second: {self.rate} is not above 0")
+            raise UserError("HW_ARGUMENT", f"--rate is events a second: {self.rate} is not above 0")
         shares = {
             name: float(getattr(self, name))
             for name in ("duplicates", "corrections", "late", "malformed")
         }
         for name, share in shares.items():
             if not 0 <= share <= 0.5:
-                raise UserError(f"--{name} is a share of all records: {share} is not in 0 to 0.5")
+                raise UserError(
+                    "HW_ARGUMENT", f"--{name} is a share of all records: {share} is not in 0 to 0.5"
+                )
         if sum(shares.values()) > 0.5:
             raise UserError(
+                "HW_ARGUMENT",
                 "--duplicates, --corrections, --late and --malformed together may be at most half"
-                f" of the records: they are {sum(shares.values()):g}"
+                f" of the records: they are {sum(shares.values()):g}",
             )
 
     @cached_property

@@ -79,7 +79,9 @@ def _format(java: list[str], settings: Path, output: IO[bytes], log: Path) -> No
     command = [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
     done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
-        raise WorkError(f"the Kafka broker's folder {data} could not be made (see {log})")
+        raise WorkError(
+            "HW_SERVER", f"the Kafka broker's folder {data} could not be made (see {log})"
+        )
 
 
 def _properties(data: Path, port: int, controller: int, more: Mapping[str, str]) -> str:
@@ -114,7 +116,8 @@ def broker_jars(project: Project) -> Path:
         fetch_locked(module, hashes, home, find_java(), folder)
     if problem := changed_jar(folder, read_hashes(hashes)):
         raise UserError(
+            "HW_JARS",
             f"{problem} is not the one of conf/kafka-broker.sha256: delete {folder}, and the next "
-            "start fetches it"
+            "start fetches it",
         )
     return folder

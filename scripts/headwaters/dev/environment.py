@@ -18,7 +18,7 @@ import venv
 from pathlib import Path
 
 from headwaters import drafts
-from headwaters.errors import UserError, WorkError
+from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.jars import JAVA_PROVEN, Say, digest, find_java, install, read_stamp
 
 PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
@@ -33,7 +33,9 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
     if not PYTHON_FROM <= sys.version_info[:2] < PYTHON_BEFORE:
         have = ".".join(map(str, sys.version_info[:2]))
         raise UserError(
-            f"this is Python {have}: headwaters needs 3.11, 3.12 or 3.13 (make PYTHON=python3.11 …)"
+            "HW_SET_UP",
+            f"this is Python {have}: headwaters needs 3.11, 3.12 or 3.13 "
+            "(make PYTHON=python3.11 …)",
         )
     java = find_java()
     if java.major not in JAVA_PROVEN:
@@ -46,8 +48,9 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         _link(root / "conf" / "spark", pyspark / "conf")
     except OSError as error:
         raise WorkError(
+            "HW_SET_UP",
             f"set-up failed at {error.filename or root}: {error.strerror}; it resumes from here "
-            "when that is fixed"
+            "when that is fixed",
         ) from error
     return worked
 
@@ -76,8 +79,9 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
             venv.create(folder, with_pip=True)
         except subprocess.CalledProcessError as error:
             raise WorkError(
+                "HW_SET_UP",
                 f"Python cannot make a virtual environment in {folder}: {_last_line(error.output)} "
-                "(Debian and Ubuntu: apt install python3-venv)"
+                "(Debian and Ubuntu: apt install python3-venv)",
             ) from error
     _pip(folder, "--require-hashes", "-r", str(lock))
     _pip(folder, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(root))
@@ -111,15 +115,18 @@ def _pip(folder: Path, *arguments: str) -> None:
         copy = folder.parent / "setup.log"
         shutil.copy(log, copy)
         raise WorkError(
+            "HW_SET_UP",
             f"pip could not install the packages: {reason} (all of it in {copy}; another index is "
-            "named by PIP_INDEX_URL or pip's configuration)"
+            "named by PIP_INDEX_URL or pip's configuration)",
         )
 
 
 def _pyspark(folder: Path) -> Path:
     found = sorted(folder.glob("lib/python3*/site-packages/pyspark"))
     if len(found) != 1:
-        raise WorkError(f"{folder} has no pyspark: delete {folder} and run the set-up again")
+        raise WorkError(
+            "HW_NO_PYSPARK", f"{folder} has no pyspark: delete {folder} and run the set-up again"
+        )
     return found[0]
 
 
@@ -140,12 +147,9 @@ def main() -> int:
     """`python -m headwaters.dev.environment [--dev]`, from the project's root."""
     try:
         setup(Path.cwd(), dev="--dev" in sys.argv[1:])
-    except UserError as error:
+    except CodedError as error:
         print(f"headwaters: {error}", file=sys.stderr)
-        return 2
-    except WorkError as error:
-        print(f"headwaters: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UserError) else 1
     except KeyboardInterrupt:
         print("headwaters: stopped; the next set-up resumes from here", file=sys.stderr)
         return 130

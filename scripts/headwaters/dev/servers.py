@@ -27,7 +27,8 @@ def free_port(port: int | None = None, usual: int = 0) -> int:
         except OSError:
             if port:
                 raise UserError(
-                    f"port {port} is taken: choose another --port, or none to get a free one"
+                    "HW_PORT",
+                    f"port {port} is taken: choose another --port, or none to get a free one",
                 ) from None
             probe.bind(("127.0.0.1", 0))
         chosen: int = probe.getsockname()[1]
@@ -49,9 +50,11 @@ def await_start(
                     line for line in log.read_text(errors="replace").splitlines() if line.strip()
                 ]
                 reason = said[-1].strip() if said else f"exit code {process.returncode}"
-                raise WorkError(f"{what} ended while it started: {reason} (see {log})")
+                raise WorkError("HW_SERVER", f"{what} ended while it started: {reason} (see {log})")
             if time.monotonic() > until:
-                raise WorkError(f"{what} does not listen after {patience:.0f} seconds (see {log})")
+                raise WorkError(
+                    "HW_SERVER", f"{what} does not listen after {patience:.0f} seconds (see {log})"
+                )
             time.sleep(0.1)
     except BaseException:
         end(process.pid)
@@ -70,4 +73,4 @@ def end(pid: int, patience: float = 20.0) -> None:
             time.sleep(0.05)
         else:
             return
-    raise WorkError(f"process {pid} does not end")
+    raise WorkError("HW_SERVER", f"process {pid} does not end")

@@ -79,6 +79,10 @@ class FileFormat(Format):
         """The files of a folder as a stream; of those that are read by name, only their list."""
         return reader.text(folder).where(F.trim("value") != "")
 
+    def damaged(self, file: str) -> bool:
+        """Whether a file cannot be read, where that is told in milliseconds; else False."""
+        return False
+
     @abstractmethod
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]

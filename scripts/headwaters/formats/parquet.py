@@ -30,6 +30,14 @@ class Parquet(Columns, FileFormat):
             return [merging.load(same) for same in _by_spelling(paths)]
         return by_schema(spark, "parquet", options, paths)
 
+    def damaged(self, file: str) -> bool:
+        """Whether a file has no footer, or one with a name twice."""
+        try:
+            found = parquet.read_schema(file.removeprefix("file://")).names
+        except (ArrowException, OSError):
+            return True
+        return len(found) != len({name.lower() for name in found})
+
 
 def _by_spelling(paths: Sequence[str]) -> list[list[str]]:
     """Parquet files, together unless they write the name of a column in other letters.

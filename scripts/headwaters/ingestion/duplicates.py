@@ -43,8 +43,7 @@ def mark_repeated(
     known = bronze.select(*keys).distinct().withColumn("_seen", F.lit(True))
     parsed = parsed.join(known, list(wanted.key), "left")
     # every run of the same batch must choose the same one; equal records are all the same
-    places = [name for name in contract.origin if name not in ("_key", "_headers", "_timestamp")]
-    order = Window.partitionBy(*keys, good & ~late).orderBy(time, *places, "_raw")
+    order = Window.partitionBy(*keys, good & ~late).orderBy(time, *contract.source.place, "_raw")
     complete = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys])
     repeated = complete & (F.col("_seen").isNotNull() | (F.row_number().over(order) > 1))
     name = F.lit(", ".join(wanted.key))

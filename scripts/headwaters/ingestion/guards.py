@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headwaters.contract import ORIGIN, Contract
+from headwaters.contract import Contract
 from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.inputs import source_of
-from headwaters.ingestion.stream import From, Stream
 from headwaters.sources.base import Source
+from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
 
@@ -51,9 +51,10 @@ def _see_same_source(stream: Stream) -> None:
     contract, before = stream.contract, stream.checkpoint.contract()
     if before is not None and before.stream.source != contract.stream.source:
         raise WorkError(
+            "HW_OTHER_SOURCE",
             f"bronze.{contract.table} has been read from {before.stream.source} so far, and "
             f"{contract.file} now says {contract.stream.source}: use a lake of its own "
-            f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start again"
+            f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start again",
         )
 
 
@@ -63,11 +64,12 @@ def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
     new = stream.checkpoint.id is None and not stream.checkpoint.begun()
     if new and (bronze.batches or any(table.size.files for table in (bronze, quarantine))):
         raise WorkError(
+            "HW_CHECKPOINT_MISSING",
             f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
             f"missing. Put it back, or say where to resume: headwaters ingest --select "
             f"{contract.name} --from table (after what bronze and quarantine hold), --from latest "
             "(with what comes from now on) or --from earliest (everything again, also what is in "
-            "the table)"
+            "the table)",
         )
 
 
@@ -87,16 +89,18 @@ def see_same_batches(
     written = bronze.get(checkpoint.app_id, -1)
     if written < checkpoint.committed:
         raise WorkError(
+            "HW_CHECKPOINT_DIFFERS",
             f"the checkpoint {checkpoint.path} has read {checkpoint.committed - written} batches "
             f"that {table} never saw: going on would leave them out. Put the newer table back, or "
-            + remedy
+            + remedy,
         )
     newest = max(written, quarantine.get(checkpoint.app_id, -1))
     if newest > checkpoint.planned:
         raise WorkError(
+            "HW_CHECKPOINT_DIFFERS",
             f"{table} has {newest - checkpoint.planned} batches that its checkpoint "
             f"{checkpoint.path} does not know, an older copy: going on would leave out what comes "
-            "next. Put the newer checkpoint back, or " + remedy
+            "next. Put the newer checkpoint back, or " + remedy,
         )
 
 
@@ -109,11 +113,12 @@ def _check_expressions(spark: SparkSession, contract: Contract) -> None:
         except PySparkException as error:
             reason = str(error).splitlines()[0]
             raise UserError(
-                f"{contract.file}: {contract.name}.{what}: expression {expression}: {reason}"
+                "HW_CONTRACT_EXPRESSION",
+                f"{contract.file}: {contract.name}.{what}: expression {expression}: {reason}",
             ) from None
 
     names = [(c.name, c.data_type) for c in contract.read_columns]
-    names += ORIGIN[contract.stream.source]  # a computed column may take a record's own time or key
+    names += contract.source.origin  # a computed column may take a record's own time or key
     types = ", ".join(f"`{name}` {kind}" for name, kind in names)
     frame = spark.createDataFrame([], types)
     for column in contract.computed_columns:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headwaters.contract import Contract
 from headwaters.formats.registry import format_of
-from headwaters.ingestion.stream import Stream
 from headwaters.sources.base import Source
 from headwaters.sources.registry import new_source
+from headwaters.stream import Stream
 
 
 def source_of(stream: Stream, contract: Contract | None = None) -> Source:

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from headwaters.errors import UserError
-from headwaters.ingestion.stream import Stream
+from headwaters.stream import Stream
 
 
 class StreamMetrics(Collector):
@@ -68,7 +68,7 @@ def serve(streams: Sequence[Stream], port: int) -> Iterator[int]:
     try:
         server, thread = start_http_server(port, "127.0.0.1", registry)
     except OSError:
-        raise UserError(f"port {port} is taken: choose another --metrics-port") from None
+        raise UserError("HW_PORT", f"port {port} is taken: choose another --metrics-port") from None
     try:
         yield server.server_port
     finally:

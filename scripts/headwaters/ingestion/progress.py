@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from headwaters.ingestion.stream import Stream
+from headwaters.stream import Stream
 
 
 class Display:

@@ -19,21 +19,21 @@ from pyspark.sql import functions as F
 
 from headwaters.contract import Contract
 from headwaters.delta_log import first_after, version
-from headwaters.errors import UserError, WorkError
+from headwaters.errors import CodedError, WorkError
 from headwaters.formats.registry import format_of
 from headwaters.ingestion.inputs import source_of
 from headwaters.ingestion.spark import start_spark
-from headwaters.ingestion.stream import Stream
-from headwaters.ingestion.stream_errors import one_line
+from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.widening import widened
 from headwaters.project import Project
 from headwaters.sources.base import Balance, Moment
+from headwaters.stream import Stream
 from headwaters.tables import Table
 
 
 def audit(
     project: Project, contracts: Sequence[Contract], spark: SparkSession | None = None
-) -> dict[str, list[Balance] | WorkError]:
+) -> dict[str, list[Balance] | CodedError]:
     """The balances of each stream by name, or why it has none. Starts Spark unless it is given."""
     given = spark
     spark = given or start_spark(project)
@@ -46,20 +46,18 @@ def audit(
 
 def _balance(
     spark: SparkSession, project: Project, contract: Contract
-) -> list[Balance] | WorkError:
+) -> list[Balance] | CodedError:
     """The balances of one stream; whatever goes wrong with it is its own."""
     stream = Stream.of(project, contract)
     try:
         return balance(spark, stream)
-    except (UserError, WorkError) as error:
-        return WorkError(str(error))
     except Exception as error:
-        return WorkError(one_line(stream, error))
+        return coded(stream, error)
 
 
-def right(found: Sequence[Balance] | WorkError) -> bool:
+def right(found: Sequence[Balance] | CodedError) -> bool:
     """Whether an account could be made, and every record is in it once."""
-    return not isinstance(found, WorkError) and all(balance.right for balance in found)
+    return not isinstance(found, CodedError) and all(balance.right for balance in found)
 
 
 def balance(spark: SparkSession, stream: Stream) -> list[Balance]:
@@ -86,7 +84,7 @@ def moment(stream: Stream) -> Moment:
         tables = [version(table) for table in (stream.bronze, stream.quarantine)]
         for table, found in zip((stream.bronze, stream.quarantine), tables, strict=True):
             if found is None:
-                raise WorkError(f"there is no table {table}: put it back")
+                raise WorkError("HW_RECONCILIATION", f"there is no table {table}: put it back")
         bronze, quarantine = (found for found in tables if found is not None)
         return committed, bronze, quarantine, note.read_text() if note.exists() else None
 
@@ -106,13 +104,14 @@ def moment(stream: Stream) -> Moment:
                 for at, after in zip((bronze, quarantine), later, strict=True)
             ]
             return Moment(committed, *pinned)
-    raise WorkError("its tables change without a pause: try again")
+    raise WorkError("HW_RECONCILIATION", "its tables change without a pause: try again")
 
 
-def summarise(name: str, balances: Sequence[Balance] | WorkError) -> list[str]:
+def summarise(name: str, balances: Sequence[Balance] | CodedError) -> list[str]:
     """One line for a stream, and one for each unit that is wrong."""
-    if isinstance(balances, WorkError):
-        return [f"{name}: FAILED: {str(balances).removeprefix(f'{name}: ')}"]
+    if isinstance(balances, CodedError):
+        said = balances.text.removeprefix(f"{name}: ")
+        return [f"{name}: FAILED: [{balances.code}] {said}"]
     read, bronze, quarantine, missing, extra, unproven = (
         sum(getattr(b, key) for b in balances)
         for key in ("read", "bronze", "quarantine", "missing", "extra", "unproven")

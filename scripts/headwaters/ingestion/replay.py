@@ -26,10 +26,10 @@ from headwaters.formats.problems import problem_of, with_problem
 from headwaters.formats.registry import format_of
 from headwaters.ingestion.duplicates import mark_repeated
 from headwaters.ingestion.spark import start_spark
-from headwaters.ingestion.stream import Stream
 from headwaters.ingestion.widening import widened
 from headwaters.project import Project
 from headwaters.sources.unreadable import FIELD, IS_FILE
+from headwaters.stream import Stream
 from headwaters.tables import Table
 
 
@@ -71,7 +71,9 @@ def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed 
 
 def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     if stream.checkpoint.unfinished:
-        raise WorkError("a batch was interrupted: run headwaters ingest first")
+        raise WorkError(
+            "HW_INTERRUPTED_STREAM", "a batch was interrupted: run headwaters ingest first"
+        )
     if not exists(stream.quarantine):
         return Replayed(0, Counter())
     note = stream.checkpoint.path / "replay.json"

@@ -16,20 +16,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headwaters import lake as lakes
 from headwaters.contract import Contract
-from headwaters.errors import UserError, WorkError, java_ended
+from headwaters.errors import CodedError, UserError, WorkError, java_ended
 from headwaters.ingestion import guards
 from headwaters.ingestion.inputs import refresh_backlog, source_of
 from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import Display
 from headwaters.ingestion.spark import start_spark, stop
 from headwaters.ingestion.stopping import StopAsked, Stopping
-from headwaters.ingestion.stream import From, Stream
-from headwaters.ingestion.stream_errors import one_line
+from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.writer import Writer
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
 from headwaters.servers import check_port
 from headwaters.sources.base import TopicRecreated
+from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
 
@@ -85,13 +85,15 @@ def run(
             stream.begin = None if stream.checkpoint.exists else begin
     if begin == "recreated" and not any(stream.begin for stream in streams):
         raise UserError(
+            "HW_RESUME",
             "--from recreated is for a Kafka stream with a checkpoint, and none of these is one: "
-            "choose with --select"
+            "choose with --select",
         )
     if begin and not any(stream.begin for stream in streams):
         raise UserError(
+            "HW_RESUME",
             f"--from {begin} is for a stream without a checkpoint, and each of these has one: they "
-            "resume from there"
+            "resume from there",
         )
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
         busy = [stream for stream in streams if _has_work(stream, held)]
@@ -155,7 +157,7 @@ def _run(
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_EVERY
             for stream in streams:
-                with contextlib.suppress(UserError, WorkError, OSError):
+                with contextlib.suppress(CodedError, OSError):
                     refresh_backlog(stream)
         display.refresh()
         time.sleep(0.1)
@@ -209,13 +211,13 @@ def _recreated(stream: Stream) -> TopicRecreated | None:
         source_of(stream).check_identity()
     except TopicRecreated as error:
         return error
-    except (UserError, WorkError):
+    except CodedError:
         pass
     return None
 
 
 def _failed(stream: Stream, error: Exception) -> None:
-    stream.error = one_line(stream, error)
+    stream.error = str(coded(stream, error))
     stream.cause = None
     stream.keep_error()
     stream.retry_at = time.monotonic() + min(2.0**stream.failures, 60.0)
@@ -234,8 +236,8 @@ def _finish_cut_short(spark: SparkSession, stream: Stream, stopping: Stopping) -
         return
     if Table(spark, stream.bronze).batches.get(checkpoint.app_id, -1) < checkpoint.planned:
         return
-    now = stream.contract.stream
-    reached = {"servers": now.servers, "client": now.client, "data_loss": now.data_loss}
+    now = stream.contract
+    reached = {key: getattr(now.stream, key) for key in now.source.reached_by}
     before = before.model_copy(update={"stream": before.stream.model_copy(update=reached)})
     _start(spark, stream, before, stopping, finish=True).awaitTermination()
 

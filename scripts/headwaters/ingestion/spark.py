@@ -37,7 +37,9 @@ def start_spark(project: Project) -> SparkSession:
     except PySparkException as error:
         reason = str(error).splitlines()[0]
         log = project.lake / "logs" / "spark.log"
-        raise WorkError(f"Spark does not start: {reason} (more in {log})") from None
+        raise WorkError(
+            "HW_SPARK_START", f"Spark does not start: {reason} (more in {log})"
+        ) from None
 
 
 def stop(spark: SparkSession) -> None:

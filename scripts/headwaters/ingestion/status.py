@@ -11,10 +11,10 @@ from rich.table import Table
 
 from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
-from headwaters.errors import UserError, WorkError
+from headwaters.errors import CodedError
 from headwaters.ingestion.inputs import refresh_backlog, source_of
-from headwaters.ingestion.stream import Stream
 from headwaters.project import Project
+from headwaters.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def status(project: Project, contract: Contract) -> Status:
             behind += ", an interrupted batch"
         position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
         error = stream.checkpoint.error
-    except (UserError, WorkError) as problem:
+    except CodedError as problem:
         behind, error = "unknown", str(problem)
     bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
     return Status(

@@ -1,33 +1,40 @@
-"""What an error of a stream says, in one line."""
+"""An error of a stream, with its code and in one line."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import unquote
 
-from headwaters.errors import UserError, WorkError
-from headwaters.ingestion.stream import Stream
+from headwaters.errors import CodedError, WorkError
 from headwaters.spark_errors import chain, conditions, innermost
+from headwaters.stream import Stream
 
 
-def one_line(stream: Stream, error: BaseException) -> str:
-    """The line of an error that matters: the innermost cause, and where the rest is."""
-    if isinstance(error, UserError | WorkError):
-        return str(error)
+def coded(stream: Stream, error: BaseException) -> CodedError:
+    """The error as it is shown; of one of Spark's, the innermost cause, and where the rest is."""
+    if isinstance(error, CodedError):
+        return error
     found, said = conditions(error), "\n".join(chain(error))
-    text = " ".join(innermost(error).split())
+    text = " ".join(innermost(error).split()) or type(error).__name__
+
+    def shown(line: str) -> str:
+        line = line if len(line) <= 400 else line[:400] + "…"
+        return f"{line} (more in {stream.lake / 'logs' / 'spark.log'})"
+
     if "KAFKA_DATA_LOSS" in found or "failOnDataLoss" in said:
-        text = (
+        line = (
             "records were deleted from the topic (by its retention, or with the topic) before they "
             "were read; with `data_loss: skip` the stream continues after them. " + text
         )
+        return WorkError("HW_OFFSETS_LOST", shown(line))
     if found & {"DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"}:
-        text = (
+        line = (
             "rows of its source were changed or deleted; `on_change: skip` leaves such commits "
             "out, `on_change: ignore` reads again what they wrote, and `from: delta_changes` reads "
             "each change. " + text
         )
+        return WorkError("HW_SOURCE_CHANGED", shown(line))
     if file := re.search(r"reading file (file:\S+?)\.\s", said):
-        text = re.sub("^file:/+", "/", unquote(file[1])) + f": {text}"
-    shown = text if len(text) <= 400 else text[:400] + "…"
-    return f"{shown or type(error).__name__} (more in {stream.lake / 'logs' / 'spark.log'})"
+        path = re.sub("^file:/+", "/", unquote(file[1]))
+        return WorkError("HW_INPUT_UNREADABLE", shown(f"{path}: {text}"))
+    return WorkError("HW_STREAM_FAILED", shown(text))

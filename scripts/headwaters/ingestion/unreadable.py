@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from headwaters.contract import Contract
 from headwaters.formats.base import PLACE
 from headwaters.formats.problems import problem_of
-from headwaters.ingestion.stream import Stream
 from headwaters.sources.unreadable import FIELD
+from headwaters.stream import Stream
 
 
 def rows(

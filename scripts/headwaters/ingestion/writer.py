@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 
 from headwaters.contract import Contract, new_columns
 from headwaters.delta_log import commit_of
-from headwaters.errors import UserError, WorkError
+from headwaters.errors import CodedError, WorkError
 from headwaters.formats.base import PLACE
 from headwaters.formats.registry import format_of
 from headwaters.ingestion import unreadable
@@ -25,11 +25,11 @@ from headwaters.ingestion.duplicates import mark_repeated, newest_event
 from headwaters.ingestion.inputs import source_of
 from headwaters.ingestion.split import among, bad_rows, good_rows, unknown_fields, with_place
 from headwaters.ingestion.stopping import StopAsked, Stopping
-from headwaters.ingestion.stream import Stream
-from headwaters.ingestion.stream_errors import one_line
+from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.widening import widened
 from headwaters.sources.base import Source
 from headwaters.sources.unreadable import FIELD
+from headwaters.stream import Stream
 from headwaters.tables import Table, to_compact
 
 
@@ -73,7 +73,7 @@ class Writer:
             try:
                 return self._write(batch, number, done)
             except Exception as error:
-                if isinstance(error, UserError | WorkError) or not (
+                if isinstance(error, CodedError) or not (
                     found := self._source.unreadable(spark, number, self.unreadable)
                 ):
                     raise
@@ -191,10 +191,11 @@ class Writer:
             written = commit_of(bronze.path, self.stream.checkpoint.app_id, number)
             if written is None:
                 raise WorkError(
+                    "HW_DUPLICATES_UNKNOWN",
                     f"batch {number} was interrupted so long ago that the log of bronze."
                     f"{self.contract.table} no longer says what came before it, and its duplicates "
                     f"cannot be found again: remove {self.stream.checkpoint.path} and run "
-                    f"headwaters ingest --select {self.contract.name} --from table"
+                    f"headwaters ingest --select {self.contract.name} --from table",
                 )
             version = written - 1
         before = bronze.at(version)
@@ -214,7 +215,7 @@ class Writer:
         try:
             table.compact(below)
         except Exception as error:  # the batch is written; the next one tries again
-            self.stream.log(compaction_failed=one_line(self.stream, error))
+            self.stream.log(compaction_failed=str(coded(self.stream, error)))
         else:
             self.stream.log(compacted=table.name, files=before.files, left=table.size.files)
 
@@ -228,6 +229,10 @@ class Writer:
         if refused and (row := parsed.where(refused).head()):
             bad = row["_bad"]
             if bad["field"] == FIELD:
-                raise WorkError(f"{row['_source_file']} {bad['message']}; {nothing_kept}")
+                raise WorkError(
+                    "HW_BAD_RECORD", f"{row['_source_file']} {bad['message']}; {nothing_kept}"
+                )
             what = f"{bad['field']} {bad['message']}" if bad["field"] else bad["message"]
-            raise WorkError(f"{self._source.place(row)}: a record {what}; {nothing_kept}")
+            raise WorkError(
+                "HW_BAD_RECORD", f"{self._source.place(row)}: a record {what}; {nothing_kept}"
+            )

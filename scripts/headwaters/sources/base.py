@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.contract import Contract, StartAt
+from headwaters.checkpoint import Pending
+from headwaters.contract import Contract
 from headwaters.errors import UserError, WorkError
 from headwaters.formats.base import PLACE, Format
-from headwaters.ingestion.checkpoint import Pending
-from headwaters.ingestion.stream import From, Stream
+from headwaters.sources.declared import StartAt
+from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
 
@@ -139,9 +140,10 @@ class Source(ABC):
         if begin == "table":
             source = self.contract.stream.source
             raise UserError(
+                "HW_RESUME",
                 f"{self.stream.contract.name}: --from table needs rows that know their offset or "
                 f"file, and {source} has neither: choose --from earliest or latest, or declare a "
-                "start"
+                "start",
             )
         return {}
 
@@ -163,8 +165,9 @@ def nothing_at(stream: Stream, what: str, todo: str) -> UserError:
     """There is no such folder or table."""
     contract = stream.contract
     return UserError(
+        "HW_NO_INPUT",
         f"{contract.file}: {contract.name} reads {contract.stream.path}, but there is no {what} "
-        f"{stream.path}: {todo}, or change 'path'"
+        f"{stream.path}: {todo}, or change 'path'",
     )
 
 

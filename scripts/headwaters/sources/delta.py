@@ -8,11 +8,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.contract import StartAt
+from headwaters.checkpoint import Pending
 from headwaters.delta_log import appended, snapshot
 from headwaters.errors import WorkError
-from headwaters.ingestion.checkpoint import Pending
-from headwaters.ingestion.stream import From
 from headwaters.sources.base import (
     Balance,
     Compare,
@@ -24,6 +22,8 @@ from headwaters.sources.base import (
     table_at,
     utc,
 )
+from headwaters.sources.declared import StartAt
+from headwaters.stream import From
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,9 @@ class Delta(Source):
         changed = history.where("operation in ('UPDATE', 'DELETE', 'MERGE', 'RESTORE')").limit(1)
         if self.stream.start != "earliest" or changed.count():
             raise WorkError(
+                "HW_RECONCILIATION",
                 f"{self.stream.contract.name}: what was read cannot be proven: {source} was "
-                "changed beyond appends, or was not read from its beginning"
+                "changed beyond appends, or was not read from its beginning",
             )
         read = beside_lineage(table_at(spark, source, end), self.contract)
         return compare([read], F.lit(source))
@@ -146,8 +147,9 @@ class Delta(Source):
         found = self.stream.checkpoint.delta_position(now.committed)
         if found is None or not found[1]:
             raise WorkError(
+                "HW_RECONCILIATION",
                 f"{self.stream.contract.name}: a version of its source was read only in part: run "
-                "headwaters ingest until nothing is left"
+                "headwaters ingest until nothing is left",
             )
         return found[0]
 

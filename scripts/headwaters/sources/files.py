@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.checkpoint import Pending, landed
 from headwaters.formats.base import FileFormat
-from headwaters.ingestion.checkpoint import Pending, landed
-from headwaters.ingestion.stream import From
 from headwaters.sources import unreadable
 from headwaters.sources.base import (
     Balance,
@@ -26,6 +26,7 @@ from headwaters.sources.base import (
     nothing_at,
     table_at,
 )
+from headwaters.stream import From
 
 # Hadoop's usual file system looks for a checksum beside a file, by a name that it cannot make where
 # the file's has a colon. It is kept from the cache, where it would stand for all others.
@@ -114,9 +115,8 @@ class Files(Source):
         gone = {file: why for file, why in self.gone(number).items() if file not in known}
         files = self.stream.checkpoint.taken(number)
         left = [file for file in files if file not in {*known, *gone}]
-        # halves of thousands of files would take an hour
-        footers = self.contract.stream.format == "parquet"
-        return unreadable.find(lambda some: self.by_name(spark, some), left, gone, footers)
+        read = partial(self.by_name, spark)
+        return unreadable.find(read, left, gone, self._format.damaged)
 
     def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
         """The files that are not to be read."""

@@ -11,9 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.contract import StartAt
-from headwaters.ingestion.checkpoint import Offsets, Pending
-from headwaters.ingestion.stream import From
+from headwaters.checkpoint import Offsets, Pending
 from headwaters.sources import kafka_client as kafka
 from headwaters.sources.base import (
     Balance,
@@ -26,6 +24,8 @@ from headwaters.sources.base import (
     stored,
     utc,
 )
+from headwaters.sources.declared import StartAt
+from headwaters.stream import From
 
 Ends = dict[str, dict[int, tuple[int, int]]]
 _COMPARED = 100  # records of each partition
@@ -90,10 +90,11 @@ class Kafka(Source):
         if new := self._recreated(found):
             name, topics = self.stream.contract.name, ", ".join(new)
             raise TopicRecreated(
+                "HW_TOPIC_RECREATED",
                 f"the topic {topics} was deleted and created again since {name} last read it, "
                 f"and its offsets began at 0 again: run headwaters ingest --select {name} --from "
                 "recreated, which reads the new topic from its beginning and leaves out what "
-                "bronze and quarantine hold of it"
+                "bronze and quarantine hold of it",
             )
         return found
 

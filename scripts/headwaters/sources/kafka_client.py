@@ -17,9 +17,9 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headwaters.contract import Reference, is_secret
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import Server
+from headwaters.sources.kafka_settings import Reference, is_secret
 
 Client = TypeVar("Client")
 
@@ -53,7 +53,8 @@ def servers(lake: Path) -> str:
     if broker := find(lake):
         return broker.servers
     raise UserError(
-        "no Kafka broker: run `headwaters kafka start`, or set KAFKA_BOOTSTRAP_SERVERS to yours"
+        "HW_NO_BROKER",
+        "no Kafka broker: run `headwaters kafka start`, or set KAFKA_BOOTSTRAP_SERVERS to yours",
     )
 
 
@@ -83,7 +84,9 @@ def ranges(
     try:
         known = consumer.list_topics(timeout=10).topics
         if missing := [topic for topic in topics if topic not in known]:
-            raise WorkError(f"the Kafka broker {servers} has no topic {', '.join(missing)}")
+            raise WorkError(
+                "HW_NO_TOPIC", f"the Kafka broker {servers} has no topic {', '.join(missing)}"
+            )
         return {
             topic: {
                 partition: offsets(topic, partition)
@@ -93,7 +96,9 @@ def ranges(
         }
     except KafkaException as error:
         reason = error.args[0].str()
-        raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+        raise WorkError(
+            "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
+        ) from None
     finally:
         consumer.close()
 
@@ -114,9 +119,13 @@ def identities(
             identity[topic] = str(described.result().topic_id)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise WorkError(f"the Kafka broker {servers} has no topic {topic}") from None
+                raise WorkError(
+                    "HW_NO_TOPIC", f"the Kafka broker {servers} has no topic {topic}"
+                ) from None
             reason = error.args[0].str()
-            raise WorkError(f"the Kafka broker {servers} does not answer: {reason}") from None
+            raise WorkError(
+                "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
+            ) from None
     return {topic: one for topic, one in identity.items() if one != _NO_IDENTITY}
 
 
@@ -140,7 +149,8 @@ def resolved(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
         if isinstance(value, Reference):
             if not (text := os.environ.get(value.env)):
                 raise UserError(
-                    f"{where}: client: {key}: the environment variable {value.env} is not set"
+                    "HW_KAFKA_CLIENT",
+                    f"{where}: client: {key}: the environment variable {value.env} is not set",
                 )
             found[key] = text
         else:
@@ -175,8 +185,9 @@ def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
         for name in login:
             if re.search(r'["\\\r\n]', values[f"sasl.{name}"]):
                 raise UserError(
+                    "HW_KAFKA_CLIENT",
                     f"{where}: client: sasl.{name} has a quote, a backslash or a line break: say "
-                    "`sasl.jaas.config: {env: VARIABLE}` as well, for Java's client"
+                    "`sasl.jaas.config: {env: VARIABLE}` as well, for Java's client",
                 )
         settings["sasl.jaas.config"] = (
             f'{_LOGIN}.{kind}LoginModule required username="{login["username"]}" '
@@ -208,7 +219,9 @@ def connect(kind: Callable[..., Client], servers: str, client: Mapping[str, str]
                 for key, value in settings.items():
                     if is_secret(key):
                         reason = reason.replace(value, "…")
-                raise WorkError(f"the settings of the Kafka client (`client`): {reason}") from None
+                raise WorkError(
+                    "HW_KAFKA_CLIENT", f"the settings of the Kafka client (`client`): {reason}"
+                ) from None
 
 
 def _silent() -> logging.Logger:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from py4j.protocol import Py4JJavaError
-from pyarrow import ArrowException, parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -34,11 +33,12 @@ def find(
     read: Callable[[Sequence[str]], list[DataFrame]],
     files: Sequence[str],
     gone: Mapping[str, str],
-    footers: bool,
+    damaged: Callable[[str], bool],
 ) -> dict[str, str]:
     """Those of some files that cannot be read, and why; found by halves, besides those `gone`.
 
-    `footers` says that they are Parquet, of which a damaged one is told by its footer.
+    `damaged` tells files that cannot be right in milliseconds: halves of thousands of files would
+    take an hour.
     """
     found = dict(gone)
 
@@ -56,21 +56,11 @@ def find(
                 search(files[: len(files) // 2])
                 search(files[len(files) // 2 :])
 
-    if footers:
-        for file in filter(_bad_footer, files):
-            search([file])
+    for file in filter(damaged, files):
+        search([file])
     if files and not found:
         search(files)
     return found
-
-
-def _bad_footer(file: str) -> bool:
-    """Whether a Parquet file has no footer, or one with a name twice; told in milliseconds."""
-    try:
-        names = [name.lower() for name in parquet.read_schema(file.removeprefix("file://")).names]
-    except (ArrowException, OSError):
-        return True
-    return len(names) != len(set(names))
 
 
 def _short(reason: str) -> str:

@@ -51,6 +51,10 @@ LOGGING = Path(__file__).with_name("log4j2.properties")
 quiet()
 
 
+class StatementError(Exception):
+    """What Spark says of a statement, under the condition that Spark names."""
+
+
 class HeadwatersCursor(Cursor):
     """dbt-spark's cursor with one session for each process and errors of one line."""
 
@@ -66,7 +70,7 @@ class HeadwatersCursor(Cursor):
         with _lock:
             spark = session_of(_sessions, self.server_side_parameters, self._lake)
         # dbt-spark makes a dbt error of what comes from here, and of nothing below
-        with _short_errors(WorkError, self._lake):
+        with _short_errors(StatementError, self._lake):
             self._df = _give_way(lambda: spark.sql(sql), sql)
 
     def fetchall(self) -> Any:
@@ -140,7 +144,7 @@ def _short_errors(kind: type[Exception], lake: Path) -> Iterator[None]:
     except (PySparkException, Py4JError, ConnectionError) as error:
         AdapterLogger("Spark").debug(str(error))
         if isinstance(error, ConnectionError | Py4JNetworkError) and (ended := java_ended()):
-            raise kind(ended) from None
+            raise kind(str(ended)) from None
         raise kind(f"{one_line(error)}\n(more in {_log(lake)})") from None
 
 
@@ -156,7 +160,10 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
     if remote == OF_THIS_LAKE:
         running = engine.find(lake)
         if running is None:
-            raise WorkError("no engine runs on this lake: start one with `headwaters engine start`")
+            raise WorkError(
+                "HW_NO_SPARK",
+                "no engine runs on this lake: start one with `headwaters engine start`",
+            )
         remote = running.remote
         settings = {**settings, "spark.remote": remote}
     found = sessions.get(remote)
@@ -164,11 +171,12 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         return found
     if remote == "":
         raise WorkError(
+            "HW_ENVIRONMENT",
             "--target cluster needs the address of its Spark Connect server: "
-            "HEADWATERS_CLUSTER=sc://host:15002 in the environment"
+            "HEADWATERS_CLUSTER=sc://host:15002 in the environment",
         )
     if remote is not None and not engine.answers(remote):
-        raise WorkError(f"no Spark listens at {remote.split(';')[0]}")
+        raise WorkError("HW_NO_SPARK", f"no Spark listens at {remote.split(';')[0]}")
     embedded = remote is None and derby_folder(settings) is not None
     if remote is None:
         spark_java()
@@ -185,7 +193,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         schema = spark.sql("describe schema default").collect() if own else []
     except Exception as error:
         raise WorkError(
-            f"Spark does not start: {one_line(error)}\n(more in {_log(lake)})"
+            "HW_SPARK_START", f"Spark does not start: {one_line(error)}\n(more in {_log(lake)})"
         ) from None
     end_on_interrupt()  # Spark took it over
     for name, location in schema:

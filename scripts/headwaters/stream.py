@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwaters.contract import Contract, StartAt
+from headwaters.checkpoint import Checkpoint, Pending
+from headwaters.contract import Contract
 from headwaters.delta_log import exists
-from headwaters.ingestion.checkpoint import Checkpoint, Pending
 from headwaters.project import Project
+from headwaters.sources.declared import StartAt
 
 From = Literal["earliest", "table", "latest", "recreated"]
 

@@ -124,9 +124,10 @@ class Checkpoint:
             yield
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise WorkError(
+                "HW_CHECKPOINT_DAMAGED",
                 f"{file} is damaged: put the checkpoint back from a copy, or remove {self.path} "
                 f"and say where to resume: headwaters ingest --select {self.path.name} --from "
-                "table (after what bronze and quarantine hold)"
+                "table (after what bronze and quarantine hold)",
             ) from error
 
     def _note(self, name: str) -> dict[str, Any]:
@@ -212,9 +213,10 @@ class Checkpoint:
             if not self.unfinished:
                 return None  # no batch is left that needs it
             raise WorkError(
+                "HW_OTHER_RELEASE",
                 f"{self.path.name}: a batch was interrupted, and this release of headwaters cannot "
                 f"read the contract that it was begun with ({file}): run headwaters ingest once "
-                "with the release that wrote it"
+                "with the release that wrote it",
             ) from None
 
     @property
@@ -305,7 +307,8 @@ class Checkpoint:
                 lock.seek(0)
                 holder = lock.read().strip() or "another process"
                 raise WorkError(
-                    f"{holder} is ingesting this stream; wait for it, or stop it"
+                    "HW_STREAM_IN_USE",
+                    f"{holder} is ingesting this stream; wait for it, or stop it",
                 ) from None
             lock.truncate(0)
             lock.write(f"headwaters ingest, process {os.getpid()} on {os.uname().nodename},")
@@ -321,8 +324,9 @@ def landed(folder: Path) -> list[Path]:
 
     def refuse(error: OSError) -> None:
         raise WorkError(
+            "HW_INPUT_UNREADABLE",
             f"{error.filename} cannot be read ({error.strerror}), so that nobody knows what is in "
-            "it: let this user read it, or move it elsewhere"
+            "it: let this user read it, or move it elsewhere",
         ) from error
 
     found = []

@@ -1,0 +1,92 @@
+"""The list of formats as a contract declares them: pure, so that dbt reads it without Spark.
+
+`formats/registry.py` has the class of each, which reads and parses its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headwaters.declared.fields import Part, Texts, one_of
+
+# In what records of a format come: a source delivers the one or the other.
+Carrier = Literal["files", "messages"]
+
+
+@dataclass(frozen=True)
+class DeclaredFormat:
+    """One format: where it is read from, its options, and what it wants of a contract."""
+
+    name: str
+    carriers: tuple[Carrier, ...]
+    options: tuple[str, ...] = ()
+    # options that must be there, and what each is
+    required: Mapping[Carrier, Mapping[str, str]] = field(default_factory=dict)
+    # where its records are rows whose columns have types already
+    typed_in: tuple[Carrier, ...] = ()
+    # whether a record says which fields it has: those that are not declared can be told then
+    names_fields: bool = True
+    # the columns by which its parser calls its own intermediate results
+    internal: tuple[str, ...] = ()
+
+    def columns_problem(self, types: Sequence[str]) -> str | None:
+        """What is wrong with the types of the columns that are read, or None."""
+        return None
+
+
+class _Raw(DeclaredFormat):
+    def columns_problem(self, types: Sequence[str]) -> str | None:
+        if list(types) in (["binary"], ["string"]):
+            return None
+        return "format: raw wants one column of type binary or string, for the record as it came"
+
+
+_DATES = ("timestampFormat", "dateFormat")
+
+FORMATS: Mapping[str, DeclaredFormat] = {
+    declared.name: declared
+    for declared in (
+        DeclaredFormat(
+            "json",
+            carriers=("files", "messages"),
+            options=(*_DATES, "allowComments", "allowSingleQuotes"),
+            internal=("_unread", "_keys", "_corrupt", "_row"),
+        ),
+        DeclaredFormat(
+            "csv",
+            carriers=("files",),
+            options=(
+                *("header", "sep", "quote", "escape", "comment", "encoding", "nullValue"),
+                *("emptyValue", *_DATES, "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace"),
+            ),
+            names_fields=False,
+            internal=("_corrupt", "_row"),
+        ),
+        DeclaredFormat(
+            "parquet",
+            carriers=("files",),
+            options=("mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
+            typed_in=("files",),
+        ),
+        DeclaredFormat(
+            "avro",
+            carriers=("files", "messages"),
+            options=("avroSchema", "confluent", "datetimeRebaseMode", "recursiveFieldMaxDepth"),
+            required={"messages": {"avroSchema": "the schema that records have"}},
+            typed_in=("files",),
+            internal=("_avro", "_whole"),
+        ),
+        _Raw("raw", carriers=("files", "messages"), names_fields=False),
+    )
+}
+
+
+class FormatKeys(Part):
+    """The keys of `config.meta.stream` that say what a record is."""
+
+    format: Annotated[str, one_of(FORMATS)] | None = None
+    options: Texts = Field(default_factory=dict)

@@ -1,0 +1,171 @@
+"""The list of sources as a contract declares them: pure, so that dbt reads it without Spark.
+
+`sources/registry.py` has the class of each, which reads its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from headwaters.declared.fields import Duration, Part, Size, one_of
+from headwaters.declared.names import not_allowed
+from headwaters.formats.declared import Carrier
+from headwaters.sources.kafka_settings import Settings, client_problem
+
+
+class Batch(Part):
+    """How much one micro-batch may hold."""
+
+    max_files: int | None = Field(default=None, gt=0)
+    max_bytes: Size | None = None
+    max_records: int | None = Field(default=None, gt=0)
+    min_records: int | None = Field(default=None, gt=0)
+    max_delay: Duration | None = None
+
+
+class StartAt(Part):
+    """A starting point that is neither the beginning nor the end of what the source holds."""
+
+    offsets: dict[str, dict[int, int]] | None = None
+    version: int | None = Field(default=None, ge=0)
+    timestamp: datetime | None = None
+
+    @model_validator(mode="after")
+    def _just_one(self) -> StartAt:
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("name one of offsets, version, timestamp")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """What the point is given by."""
+        return next(iter(self.model_dump(exclude_none=True)))
+
+
+@dataclass(frozen=True)
+class DeclaredSource:
+    """One kind of source: what it says of a record, and what it wants of a contract."""
+
+    name: str
+    starts: tuple[str, ...] = ("earliest",)
+    # the columns that say where a record came from
+    origin: tuple[tuple[str, str], ...] = ()
+    # those of them that are a part of the record, and not of its place
+    contents: tuple[str, ...] = ()
+    # what has a format; of other sources, records are rows whose columns have types
+    delivers: Carrier | None = None
+    # the keys that say how the source is reached, which another contract may correct
+    reached_by: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The columns that tell records of different places apart."""
+        return tuple(name for name, _ in self.origin if name not in self.contents)
+
+    def unread_problem(self, keys: Mapping[str, Any]) -> str | None:
+        """What must not be read at all, such as a secret, or None; whatever `from` says."""
+        return None
+
+    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+        """What is wrong with the keys of a stream from this source, or None."""
+        return None
+
+    def columns_problem(self, names: Sequence[str]) -> str | None:
+        """What is wrong with the columns that are read, or None."""
+        return None
+
+
+class _Files(DeclaredSource):
+    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+        if keys.path is None:
+            return "path is missing: the folder, relative to the lake"
+        if batch.max_files and batch.max_bytes:
+            return "batch: files are counted by max_files or by max_bytes, not by both: choose one"
+        return None
+
+
+class _Kafka(DeclaredSource):
+    def unread_problem(self, keys: Mapping[str, Any]) -> str | None:
+        problem = client_problem(keys.get("client"))
+        return problem and f"client: {problem}"
+
+    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+        return None if keys.topics else "topics is missing: the topics to read, as a list"
+
+
+class _Delta(DeclaredSource):
+    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+        missing = "path is missing: the Delta table, relative to the lake"
+        return missing if keys.path is None else None
+
+
+class _Rate(DeclaredSource):
+    def columns_problem(self, names: Sequence[str]) -> str | None:
+        known = ("timestamp", "value")
+        for name in names:
+            if name not in known:
+                return f"column {name}: {not_allowed(name, known, 'a column of rate')}"
+        return None
+
+
+SOURCES: Mapping[str, DeclaredSource] = {
+    declared.name: declared
+    for declared in (
+        _Files(
+            "files",
+            starts=("earliest", "latest"),
+            origin=(("_source_file", "string"),),
+            delivers="files",
+        ),
+        _Kafka(
+            "kafka",
+            starts=("earliest", "latest", "offsets", "timestamp"),
+            origin=(
+                ("_topic", "string"),
+                ("_partition", "int"),
+                ("_offset", "bigint"),
+                ("_timestamp", "timestamp"),
+                ("_key", "binary"),
+                ("_headers", "array<struct<key:string,value:binary>>"),
+            ),
+            contents=("_timestamp", "_key", "_headers"),
+            delivers="messages",
+            reached_by=("servers", "client", "data_loss"),
+        ),
+        # says nothing of a row as it is read
+        _Delta("delta", starts=("earliest", "latest", "version", "timestamp")),
+        _Delta(
+            "delta_changes",
+            starts=("earliest", "latest", "version", "timestamp"),
+            origin=(
+                ("_source_change", "string"),
+                ("_source_version", "bigint"),
+                ("_source_timestamp", "timestamp"),
+            ),
+        ),
+        _Rate("rate", origin=(("_offset", "bigint"),)),
+    )
+}
+
+
+class SourceKeys(Part):
+    """The keys of `config.meta.stream` that say what is read.
+
+    Each source has keys of its own, and those of others may stay declared: `from` says which one
+    is read.
+    """
+
+    source: Annotated[str, one_of(SOURCES)] = Field(alias="from")
+    path: str | None = None  # of files and Delta tables
+    topics: tuple[str, ...] = ()  # of Kafka, as the next two
+    servers: str | None = None
+    client: Settings = Field(default_factory=dict)
+    start: Literal["earliest", "latest"] | StartAt = "earliest"
+    data_loss: Literal["fail", "skip"] = "fail"  # of Kafka
+    on_change: Literal["fail", "skip", "ignore"] = "fail"  # of Delta tables
+    rows_per_second: int = Field(default=1, gt=0)  # of rate
