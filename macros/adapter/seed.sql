@@ -142,18 +142,17 @@ select {{ columns | join(', ') }} from values ({{ nulls | join(', ') }}) as seed
 
 
 {#- A column's text as its type. dbt-spark switches ANSI off, so a plain cast would turn what does not fit into NULL. -#}
-{% macro hw_seed_cast(column, type) %}
+{% macro hw_seed_cast(column, type) -%}
     {%- set name = adapter.quote(column) -%}
     {%- if type == 'string' -%}
-        {{ return('cast(' ~ name ~ ' as string) as ' ~ name) }}
+cast({{ name }} as string) as {{ name }}
+    {%- else -%}
+        {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
+        {%- set has, is_no = 'the seed ' ~ model.name ~ " has '", "' in the column " ~ column ~ ', which is no ' ~ type -%}
+        {%- set text = 'concat(' ~ hw_literal(has) ~ ', ' ~ name ~ ', ' ~ hw_literal(is_no) ~ ')' -%}
+if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text }})) as {{ name }}
     {%- endif -%}
-    {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
-    {{ return(
-        'if(' ~ name ~ ' is null or ' ~ cast ~ ' is not null, ' ~ cast ~ ', raise_error(concat('
-        ~ hw_literal('the seed ' ~ model.name ~ " has '") ~ ', ' ~ name ~ ', '
-        ~ hw_literal("' in the column " ~ column ~ ', which is no ' ~ type) ~ '))) as ' ~ name
-    ) }}
-{% endmacro %}
+{%- endmacro %}
 
 
 {#- The statement that replaces the table by the rows of `source`. -#}

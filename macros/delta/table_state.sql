@@ -15,7 +15,7 @@
         'files': detail['numFiles'] | int, 'bytes': detail['sizeInBytes'] | int, 'rows': log['rows'] | int,
         'sizes': checksum.get('fileSizeHistogram'),
         'deleted_rows': (checksum.get('numDeletedRecordsOpt') or 0) | int,
-        'added': log['added'] | int, 'removals': hw_removals(log['removals']),
+        'added': log['added'] | int, 'removals': fromjson(log['removals'] or '[]', []),
         'optimized_at': log['optimized_at'] | int if log['optimized_at'] is not none else none,
         'vacuumed_before': log['vacuumed_before'] | int if log['vacuumed_before'] is not none else none,
         'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0, 'fields': schema.get('fields') or [],
@@ -44,15 +44,10 @@
 {% endmacro %}
 
 
-{#- Moments, in milliseconds, at which commits took files out of the table: what a VACUUM could remove one retention later. -#}
-{% macro hw_removals(text) %}
-    {{ return(fromjson(text, []) if text else []) }}
-{% endmacro %}
-
-
 {#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum;
-    files added since the last OPTIMIZE; when files went out of the table; up to when they were vacuumed; and what the
-    table was cloned from last. A VACUUM that was killed has no end. RETAIN is ignored unless it is 0
+    files added since the last OPTIMIZE; the moments at which commits took files out of the table, which a VACUUM could
+    remove one retention later; up to when they were vacuumed; and what the table was cloned from last. A VACUUM that was
+    killed has no end. RETAIN is ignored unless it is 0
     (spark.databricks.delta.vacuum.retentionWindowIgnore.enabled, Delta 4.4). -#}
 {% macro hw_log_sql(relation, detail) -%}
     {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
