@@ -104,49 +104,55 @@
     one: each holds at most as many rows as dbt puts into a batch. -#}
 {% macro hw_seed_batches(table, types) %}
     {%- set columns = [] -%}
-    {%- for column in table.column_names -%}
-        {%- do columns.append(hw_seed_cast(column, types[loop.index0])) -%}
-    {%- endfor -%}
-    {%- set selected = 'select ' ~ columns | join(', ') -%}
     {%- set names = [] -%}
     {%- for column in table.column_names -%}
+        {%- do columns.append(hw_seed_cast(column, types[loop.index0])) -%}
         {%- do names.append(adapter.quote(column)) -%}
     {%- endfor -%}
-    {%- set named = 'seed(' ~ names | join(', ') ~ ')' -%}
-
     {%- if not table.rows -%}
-        {%- set nothing = ['null'] * (names | length) -%}
-        {{ return([selected ~ ' from values (' ~ nothing | join(', ') ~ ') as ' ~ named ~ ' where false']) }}
+        {{ return([hw_seed_without_rows_sql(columns, names)]) }}
     {%- endif -%}
     {%- set batches = [] -%}
-    {%- for batch in table.rows | batch(get_batch_size()) -%}
-        {%- set lines = [] -%}
-        {%- for row in batch -%}
-            {%- set values = [] -%}
-            {%- for value in row -%}
-                {%- do values.append('null' if value is none else hw_literal(value | string)) -%}
-            {%- endfor -%}
-            {%- do lines.append('(' ~ values | join(', ') ~ ')') -%}
-        {%- endfor -%}
-        {%- do batches.append(selected ~ '\nfrom values\n' ~ lines | join(',\n') ~ '\nas ' ~ named) -%}
+    {%- for rows in table.rows | batch(get_batch_size()) -%}
+        {%- do batches.append(hw_seed_rows_sql(columns, names, rows)) -%}
     {%- endfor -%}
     {{ return(batches) }}
 {% endmacro %}
 
 
+{#- A seed's checksum is of this text, its whitespace included: another layout would load all seeds again. -#}
+{% macro hw_seed_rows_sql(columns, names, rows) -%}
+select {{ columns | join(', ') }}
+from values
+{% for row in rows -%}
+(
+    {%- for value in row -%}
+        {{ 'null' if value is none else hw_literal(value | string) }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+){{ ',' if not loop.last }}
+{% endfor -%}
+as seed({{ names | join(', ') }})
+{%- endmacro %}
+
+
+{% macro hw_seed_without_rows_sql(columns, names) -%}
+    {%- set nulls = ['null'] * (names | length) -%}
+select {{ columns | join(', ') }} from values ({{ nulls | join(', ') }}) as seed({{ names | join(', ') }}) where false
+{%- endmacro %}
+
+
 {#- A column's text as its type. dbt-spark switches ANSI off, so a plain cast would turn what does not fit into NULL. -#}
-{% macro hw_seed_cast(column, type) %}
+{% macro hw_seed_cast(column, type) -%}
     {%- set name = adapter.quote(column) -%}
     {%- if type == 'string' -%}
-        {{ return('cast(' ~ name ~ ' as string) as ' ~ name) }}
+cast({{ name }} as string) as {{ name }}
+    {%- else -%}
+        {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
+        {%- set has, is_no = 'the seed ' ~ model.name ~ " has '", "' in the column " ~ column ~ ', which is no ' ~ type -%}
+        {%- set text = 'concat(' ~ hw_literal(has) ~ ', ' ~ name ~ ', ' ~ hw_literal(is_no) ~ ')' -%}
+if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text }})) as {{ name }}
     {%- endif -%}
-    {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
-    {{ return(
-        'if(' ~ name ~ ' is null or ' ~ cast ~ ' is not null, ' ~ cast ~ ', raise_error(concat('
-        ~ hw_literal('the seed ' ~ model.name ~ " has '") ~ ', ' ~ name ~ ', '
-        ~ hw_literal("' in the column " ~ column ~ ', which is no ' ~ type) ~ '))) as ' ~ name
-    ) }}
-{% endmacro %}
+{%- endmacro %}
 
 
 {#- The statement that replaces the table by the rows of `source`. -#}

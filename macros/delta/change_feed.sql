@@ -40,17 +40,22 @@
 
 {#- Whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
 {% macro hw_has_other_bytes(source, range) %}
-    {%- set valid = [] -%}
-    {%- for name in range.texts -%}
-        {%- do valid.append('coalesce(is_valid_utf8(cast(' ~ hw_quote(name) ~ ' as string)), true)') -%}
-    {%- endfor -%}
-    {%- set rows = [] -%}
-    {%- for version in [range.after, range.to] -%}
-        {%- do rows.append('select ' ~ hw_quoted(range.texts) | join(', ') ~ ' from ' ~ source ~ ' version as of ' ~ version) -%}
-    {%- endfor -%}
-    {{ return(run_query('select 1 from (' ~ rows | join(' union all ') ~ ') where not (' ~ valid | join(' and ') ~ ') limit 1').rows
-        | length > 0) }}
+    {{ return(run_query(hw_other_bytes_sql(source, range)).rows | length > 0) }}
 {% endmacro %}
+
+
+{% macro hw_other_bytes_sql(source, range) -%}
+    select 1 from (
+        {%- for version in [range.after, range.to] %}
+        select {{ hw_quoted(range.texts) | join(', ') }} from {{ source }} version as of {{ version }}
+        {{- ' union all' if not loop.last }}
+        {%- endfor %}
+    ) where not (
+        {%- for name in range.texts %}
+        coalesce(is_valid_utf8(cast({{ hw_quote(name) }} as string)), true){{ ' and' if not loop.last }}
+        {%- endfor %}
+    ) limit 1
+{%- endmacro %}
 
 
 {#- What an input's table went through after the commit `applied` up to its pinned version, and whether its change feed

@@ -27,12 +27,16 @@
     {%- for version in commits -%}{%- do versions.extend([version - 1, version]) -%}{%- endfor -%}
     {%- set columns = {} -%}
     {%- for some in versions | unique | batch(100) -%}
-        {%- set types = [] -%}
-        {%- for version in some -%}
-            {%- do types.append('typeof((select struct(*) from ' ~ source ~ ' version as of ' ~ version ~ ' limit 1)) as columns_'
-                ~ loop.index) -%}
-        {%- endfor -%}
-        {%- do columns.update(zip(some, run_query('select ' ~ types | join(', ')).rows[0].values())) -%}
+        {%- do columns.update(zip(some, run_query(hw_column_types_sql(source, some)).rows[0].values())) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
+
+
+{% macro hw_column_types_sql(source, versions) -%}
+    select
+    {%- for version in versions %}
+        typeof((select struct(*) from {{ source }} version as of {{ version }} limit 1)) as columns_{{ loop.index }}
+        {{- ',' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}

@@ -1,3 +1,3 @@
-{% macro hw_set_properties_sql(relation, properties) %}
-    {{ return('alter table ' ~ relation ~ ' set tblproperties (' ~ hw_assignments(properties) ~ ')') }}
-{% endmacro %}
+{% macro hw_set_properties_sql(relation, properties) -%}
+    alter table {{ relation }} set tblproperties ({{ hw_assignments(properties) }})
+{%- endmacro %}

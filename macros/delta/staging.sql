@@ -25,9 +25,10 @@
 {% endmacro %}
 
 
-{% macro hw_create_staging_table_sql(stage, sql) %}
-    {{ return('create table ' ~ stage ~ ' using parquet as\n' ~ sql) }}
-{% endmacro %}
+{% macro hw_create_staging_table_sql(stage, sql) -%}
+create table {{ stage }} using parquet as
+{{ sql }}
+{%- endmacro %}
 
 
 {#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none;

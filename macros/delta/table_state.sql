@@ -15,7 +15,7 @@
         'files': detail['numFiles'] | int, 'bytes': detail['sizeInBytes'] | int, 'rows': log['rows'] | int,
         'sizes': checksum.get('fileSizeHistogram'),
         'deleted_rows': (checksum.get('numDeletedRecordsOpt') or 0) | int,
-        'added': log['added'] | int, 'removals': hw_removals(log['removals']),
+        'added': log['added'] | int, 'removals': fromjson(log['removals'] or '[]', []),
         'optimized_at': log['optimized_at'] | int if log['optimized_at'] is not none else none,
         'vacuumed_before': log['vacuumed_before'] | int if log['vacuumed_before'] is not none else none,
         'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0, 'fields': schema.get('fields') or [],
@@ -44,47 +44,45 @@
 {% endmacro %}
 
 
-{#- Moments, in milliseconds, at which commits took files out of the table: what a VACUUM could remove one retention later. -#}
-{% macro hw_removals(text) %}
-    {{ return(fromjson(text, []) if text else []) }}
-{% endmacro %}
-
-
 {#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum;
-    files added since the last OPTIMIZE; when files went out of the table; up to when they were vacuumed; and what the
-    table was cloned from last. A VACUUM that was killed has no end. RETAIN is ignored unless it is 0
+    files added since the last OPTIMIZE; the moments at which commits took files out of the table, which a VACUUM could
+    remove one retention later; up to when they were vacuumed; and what the table was cloned from last. A VACUUM that was
+    killed has no end. RETAIN is ignored unless it is 0
     (spark.databricks.delta.vacuum.retentionWindowIgnore.enabled, Delta 4.4). -#}
-{% macro hw_log_sql(relation, detail) %}
+{% macro hw_log_sql(relation, detail) -%}
     {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
     {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
-    {%- set changed = adapter.milliseconds(detail['lastModified']) -%}
-    {{ return("with log as (\n"
-        ~ "select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum, "
-        ~ "cast(substr(_metadata.file_name, 1, 20) as bigint) as version,\n"
-        ~ "get_json_object(value, '$.commitInfo.operation') as operation, cast(get_json_object(value, "
-        ~ "'$.commitInfo.timestamp') as bigint) as at\n"
-        ~ "from text.`" ~ (detail['location'] | replace('`', '``')) ~ "/_delta_log/*.{json,crc}`\n"
-        ~ "where _metadata.file_name rlike '^\\\\d{20}[.](json|crc)$' and (value like '{\"commitInfo\":%' or "
-        ~ "(_metadata.file_name like '%.crc' and _metadata.file_modification_time >= timestamp_millis(" ~ (changed - 60000) ~ ")))\n"
-        ~ "),\ncommits as (\nselect *, coalesce(" ~ metric % 'numTargetFilesAdded' ~ ', ' ~ metric % 'numAddedFiles' ~ ', '
-        ~ metric % 'numFiles' ~ ", 0) as added,\n"
-        ~ "coalesce(" ~ metric % 'numTargetFilesRemoved' ~ ', ' ~ metric % 'numRemovedFiles' ~ ', 0) + coalesce('
-        ~ metric % 'numDeletionVectorsRemoved' ~ ", 0) as removed,\n"
-        ~ "lead(" ~ parameter % 'status' ~ ") over (partition by operation like 'VACUUM%' order by version) as outcome\n"
-        ~ "from log where not is_checksum\n),\n"
-        ~ "optimized as (select coalesce(max(version), -1) as version, max(at) as at from commits where operation = 'OPTIMIZE')\n"
-        ~ "select max(commits.version) as newest, min(commits.version) as oldest, count(*) as commits, (select count(*) from "
-        ~ relation ~ ") as rows,\n"
-        ~ "(select max_by(value, version) from log where is_checksum) as checksum, (select at from optimized) as optimized_at,\n"
-        ~ "coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,\n"
-        ~ "to_json(array_sort(collect_set(case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' "
-        ~ "then at end))) as removals,\n"
-        ~ "max(case when operation = 'VACUUM START' and outcome = 'COMPLETED' then at - if(" ~ parameter % 'specifiedRetentionMillis'
-        ~ " = '0', 0, cast(" ~ parameter % 'defaultRetentionMillis' ~ " as bigint)) end) as vacuumed_before,\n"
-        ~ "max_by(" ~ parameter % 'source' ~ ", version) filter (where operation = 'CLONE') as cloned_from,\n"
-        ~ "max_by(cast(" ~ parameter % 'sourceVersion' ~ " as bigint), version) filter (where operation = 'CLONE') as cloned_version\n"
-        ~ "from commits") }}
-{% endmacro %}
+    with log as (
+        select _metadata.file_name as name, value, _metadata.file_name like '%.crc' as is_checksum,
+            cast(substr(_metadata.file_name, 1, 20) as bigint) as version,
+            get_json_object(value, '$.commitInfo.operation') as operation,
+            cast(get_json_object(value, '$.commitInfo.timestamp') as bigint) as at
+        from text.{{ hw_quote(detail['location'] ~ '/_delta_log/*.{json,crc}') }}
+        where _metadata.file_name rlike '^\\d{20}[.](json|crc)$' and (value like '{"commitInfo":%' or (_metadata.file_name like '%.crc'
+            and _metadata.file_modification_time >= timestamp_millis({{ adapter.milliseconds(detail['lastModified']) - 60000 }})))
+    ),
+    commits as (
+        select *,
+            coalesce({{ metric % 'numTargetFilesAdded' }}, {{ metric % 'numAddedFiles' }}, {{ metric % 'numFiles' }}, 0) as added,
+            coalesce({{ metric % 'numTargetFilesRemoved' }}, {{ metric % 'numRemovedFiles' }}, 0)
+                + coalesce({{ metric % 'numDeletionVectorsRemoved' }}, 0) as removed,
+            lead({{ parameter % 'status' }}) over (partition by operation like 'VACUUM%' order by version) as outcome
+        from log where not is_checksum
+    ),
+    optimized as (select coalesce(max(version), -1) as version, max(at) as at from commits where operation = 'OPTIMIZE')
+    select max(commits.version) as newest, min(commits.version) as oldest, count(*) as commits,
+        (select count(*) from {{ relation }}) as rows,
+        (select max_by(value, version) from log where is_checksum) as checksum,
+        (select at from optimized) as optimized_at,
+        coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,
+        to_json(array_sort(collect_set(
+            case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' then at end))) as removals,
+        max(case when operation = 'VACUUM START' and outcome = 'COMPLETED' then at - if({{ parameter % 'specifiedRetentionMillis' }}
+            = '0', 0, cast({{ parameter % 'defaultRetentionMillis' }} as bigint)) end) as vacuumed_before,
+        max_by({{ parameter % 'source' }}, version) filter (where operation = 'CLONE') as cloned_from,
+        max_by(cast({{ parameter % 'sourceVersion' }} as bigint), version) filter (where operation = 'CLONE') as cloned_version
+    from commits
+{%- endmacro %}
 
 
 {#- How many files are smaller than `bytes`, and how large they are together, from the histogram of the checksum; where

@@ -20,10 +20,17 @@
 
 {#- A table's rows replaced by those of another one, or of itself, under the partitioning and clustering that it is
     declared with. `checks`: of hw_constraints_kept. -#}
-{% macro hw_replace_table_sql(relation, declared, comment, properties, rows_of, checks) %}
-    {{ return('create or replace table ' ~ relation ~ ' using delta'
-        ~ (' partitioned by (' ~ hw_quoted(declared.partition_by) | join(', ') ~ ')' if declared.partition_by else '')
-        ~ (' cluster by (' ~ hw_quoted(declared.cluster_by) | join(', ') ~ ')' if declared.cluster_by else '')
-        ~ (' comment ' ~ hw_literal(comment) if comment else '')
-        ~ ' tblproperties (' ~ hw_assignments(dict(properties, **checks)) ~ ') as select * from ' ~ rows_of) }}
-{% endmacro %}
+{% macro hw_replace_table_sql(relation, declared, comment, properties, rows_of, checks) -%}
+    create or replace table {{ relation }} using delta
+    {{- hw_layout_sql(declared.partition_by, declared.cluster_by) }}
+    {%- if comment %} comment {{ hw_literal(comment) }}{% endif %}
+    tblproperties ({{ hw_assignments(dict(properties, **checks)) }})
+    as select * from {{ rows_of }}
+{%- endmacro %}
+
+
+{#- How the files of a table are arranged, as clauses of CREATE TABLE. -#}
+{% macro hw_layout_sql(partition_by, cluster_by) -%}
+    {%- if partition_by %} partitioned by ({{ hw_quoted(partition_by) | join(', ') }}){% endif -%}
+    {%- if cluster_by %} cluster by ({{ hw_quoted(cluster_by) | join(', ') }}){% endif -%}
+{%- endmacro %}

@@ -7,16 +7,13 @@
     {%- endif -%}
     {%- set present = namespace(rows=look.updated + look.deleted) -%}
     {%- if look.rows > look.distinct -%}
-        {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys) | join(', ') ~ ' from ' ~ stage
-            ~ ' group by all having count(*) > 1') -%}
+        {%- do hw_refuse_repeated_keys(target, stage, keys, hw_repeated_keys_sql(keys, stage)) -%}
     {%- elif look.inserted and check_target -%}
         {%- if look.has_keys -%}
             {%- set present.rows = run_query('select count(*) from ' ~ target ~ ' where ' ~ look.has_keys).rows[0][0] | int -%}
         {%- endif -%}
         {%- if not look.has_keys or present.rows != look.updated + look.deleted -%}
-            {%- do hw_refuse_repeated_keys(target, stage, keys, 'select ' ~ hw_quoted(keys, 't') | join(', ') ~ ' from ' ~ target
-                ~ ' as t left semi join ' ~ stage
-                ~ " as s on s._operation = 'insert' and "  ~ hw_equals(keys, 't', 's') ~ ' where ' ~ look.within_keys) -%}
+            {%- do hw_refuse_repeated_keys(target, stage, keys, hw_inserted_and_present_sql(target, stage, keys, look.within_keys)) -%}
         {%- endif -%}
     {%- endif -%}
     {%- if look.rows > 0 and look.rows == look.inserted -%}
@@ -36,16 +33,24 @@
 {% endmacro %}
 
 
+{#- Keys that are inserted and that the target has. -#}
+{% macro hw_inserted_and_present_sql(target, stage, keys, within) -%}
+select {{ hw_quoted(keys, 't') | join(', ') }} from {{ target }} as t
+left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}
+where {{ within }}
+{%- endmacro %}
+
+
 {#- The staged rows as new rows; in place of those of the target that `replaced_where` describes, if it is given. A merge reads all columns
     of every file in which a changed row may lie; what a condition describes is found in the key's column, and marked as deleted. -#}
-{% macro hw_insert_sql(target, stage, settings, replaced_where=none) %}
-    {{ return(
-        'insert into ' ~ target ~ " with ('userMetadata' = " ~ hw_literal(adapter.signature(hw_run_id())) ~ ')'
-            ~ (('\nreplace where ' ~ replaced_where ~ '\n') if replaced_where else ' ')
-        ~ 'select * except (' ~ (['_operation'] + hw_before_names(settings)) | join(', ') ~ ') from ' ~ stage
-        ~ (" where _operation <> 'delete'" if replaced_where else '')
-    ) }}
-{% endmacro %}
+{% macro hw_insert_sql(target, stage, settings, replaced_where=none) -%}
+insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }})
+{%- if replaced_where %}
+replace where {{ replaced_where }}
+{%- endif %}
+select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}) from {{ stage }}
+{%- if replaced_where %} where _operation <> 'delete'{% endif %}
+{%- endmacro %}
 
 
 {#- How many rows the replacement by a condition deleted that this run just made, after its note. Delta does not say it
@@ -61,23 +66,25 @@
     {%- elif 'numDeletedRows' in made.commit.metrics or made.commit.metrics.get('numRemovedFiles', 0) | int == 0 -%}
         {{ return(made.commit.metrics.get('numDeletedRows', 0) | int) }}
     {%- endif -%}
-    {{ return(run_query('select count(*) from ' ~ relation ~ ' version as of ' ~ (made.commit.version - 1) ~ ' where '
-        ~ condition).rows[0][0] | int) }}
+    {%- set before = relation ~ ' version as of ' ~ (made.commit.version - 1) -%}
+    {{ return(run_query('select count(*) from ' ~ before ~ ' where ' ~ condition).rows[0][0] | int) }}
 {% endmacro %}
 
 
 {#- The keys are compared with `=` where the change set has no null in them: a null-safe comparison costs a fifth more. MERGE
     takes no options, so its condition carries the run's name, as a comparison that is always true and that Spark cannot
     know to be. -#}
-{% macro hw_merge_sql(target, stage, keys, look) %}
-    {%- set conditions = [] -%}
-    {%- for key in keys -%}
-        {%- do conditions.append('t.' ~ hw_quote(key) ~ (' <=> ' if look.nulls[loop.index0] else ' = ') ~ 's.' ~ hw_quote(key)) -%}
-    {%- endfor -%}
-    {%- set clauses = [] -%}
-    {%- if look.deleted -%}{%- do clauses.append("when matched and s._operation = 'delete' then delete") -%}{%- endif -%}
-    {%- if look.updated -%}{%- do clauses.append('when matched then update set *') -%}{%- endif -%}
-    {%- if look.inserted -%}{%- do clauses.append("when not matched and s._operation = 'insert' then insert *") -%}{%- endif -%}
-    {{ return('merge into ' ~ target ~ ' as t using ' ~ stage ~ ' as s\non ' ~ conditions | join(' and ') ~ ' and ' ~ look.within
-        ~ ' and s._operation <> ' ~ hw_literal(adapter.signature(hw_run_id())) ~ '\n' ~ clauses | join('\n')) }}
-{% endmacro %}
+{% macro hw_merge_sql(target, stage, keys, look) -%}
+merge into {{ target }} as t using {{ stage }} as s
+on {% for key in keys %}t.{{ hw_quote(key) }} {{ '<=>' if look.nulls[loop.index0] else '=' }} s.{{ hw_quote(key) }} and {% endfor -%}
+{{ look.within }} and s._operation <> {{ hw_literal(adapter.signature(hw_run_id())) }}
+{%- if look.deleted %}
+when matched and s._operation = 'delete' then delete
+{%- endif %}
+{%- if look.updated %}
+when matched then update set *
+{%- endif %}
+{%- if look.inserted %}
+when not matched and s._operation = 'insert' then insert *
+{%- endif %}
+{%- endmacro %}

@@ -3,21 +3,21 @@
 
 {#- The question: for each of `columns` of a query its least and greatest value, its type, whether it is null somewhere, and its values
     where `list_values` says that they are few. -#}
-{% macro hw_bounds_expressions(columns, list_values=false) %}
-    {%- set expressions = [] -%}
+{% macro hw_bounds_expressions(columns, list_values=false) -%}
     {%- for column in columns -%}
         {%- set name = hw_quote(column) -%}
-        {%- do expressions.append(hw_harmless('min(' ~ name ~ ')') ~ ' as least_' ~ loop.index) -%}
-        {%- do expressions.append(hw_harmless('max(' ~ name ~ ')') ~ ' as greatest_' ~ loop.index) -%}
-        {%- do expressions.append(hw_is_harmless('max(' ~ name ~ ')') ~ ' as whole_' ~ loop.index) -%}
-        {%- do expressions.append('count_if(' ~ name ~ ' is null) as nulls_' ~ loop.index) -%}
-        {%- do expressions.append('typeof(any_value(' ~ name ~ ')) as type_' ~ loop.index) -%}
-        {%- if list_values -%}
-            {%- do expressions.append(hw_values_as_json(name) ~ ' as values_' ~ loop.index) -%}
+{{ hw_harmless('min(' ~ name ~ ')') }} as least_{{ loop.index }},
+{{ hw_harmless('max(' ~ name ~ ')') }} as greatest_{{ loop.index }},
+{{ hw_is_harmless('max(' ~ name ~ ')') }} as whole_{{ loop.index }},
+count_if({{ name }} is null) as nulls_{{ loop.index }},
+typeof(any_value({{ name }})) as type_{{ loop.index }}
+        {%- if list_values -%},
+{{ hw_values_as_json(name) }} as values_{{ loop.index }}
         {%- endif -%}
+        {%- if not loop.last %},
+{% endif -%}
     {%- endfor -%}
-    {{ return(expressions) }}
-{% endmacro %}
+{%- endmacro %}
 
 
 {#- A value as text: moments in UTC, whatever the session's time zone, in which an hour may come twice. -#}
@@ -47,15 +47,19 @@
 {#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more`
     expressions. '9' and '10' lie otherwise than 9 and 10, so it asks as well whether the columns have the same types in
     the target and in `others`. -#}
-{% macro hw_affected_bounds_sql(target, touched, columns, list_values, others=[], more=[]) %}
-    {%- set types = [] -%}
-    {%- for rows in ['select ' ~ hw_quoted(columns) | join(', ') ~ ' from ' ~ target] + others -%}
-        {%- do types.append(hw_type_of(rows)) -%}
-    {%- endfor -%}
-    {{ return('select ' ~ (hw_bounds_expressions(columns, list_values) + ['size(array_distinct(array(' ~ types | join(', ')
-        ~ ', typeof(any_value(struct(' ~ hw_quoted(columns) | join(', ') ~ ')))))) as types'] + more) | join(', ') ~ ' from (\n'
-        ~ touched ~ '\n)') }}
-{% endmacro %}
+{% macro hw_affected_bounds_sql(target, touched, columns, list_values, others=[], more=[]) -%}
+    {%- set names = hw_quoted(columns) | join(', ') -%}
+select {{ hw_bounds_expressions(columns, list_values) }},
+size(array_distinct(array(
+    {%- for rows in ['select ' ~ names ~ ' from ' ~ target] + others %}{{ hw_type_of(rows) }}, {% endfor -%}
+typeof(any_value(struct({{ names }})))))) as types
+    {%- for expression in more %},
+{{ expression }}
+    {%- endfor %}
+from (
+{{ touched }}
+)
+{%- endmacro %}
 
 
 {#- Its answer as bounds; none where the types differ. -#}

@@ -2,40 +2,36 @@
     input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
     summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
     see recovery.py. Where one commit changed rows there is nothing to sum, and where all only inserted nothing was deleted. -#}
-{% macro hw_net_rows(range, source, sign) %}
+{% macro hw_net_rows(range, source, sign) -%}
     {%- set feed = hw_feed_of_range(source, range) -%}
-    {%- set columns = '* except (_change_type, _commit_version, _commit_timestamp)' -%}
     {%- if range.inserts_only -%}
-        {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ')') }}
+(select * except (_change_type, _commit_version, _commit_timestamp) from {{ feed }})
     {%- elif range.commits == 1 -%}
-        {%- set images = "('insert', 'update_postimage')" if sign > 0 else "('delete', 'update_preimage')" -%}
-        {{ return('(select ' ~ columns ~ ' from ' ~ feed ~ ' where _change_type in ' ~ images ~ ')') }}
+(select * except (_change_type, _commit_version, _commit_timestamp) from {{ feed }} where _change_type in
+{%- if sign > 0 %} ('insert', 'update_postimage'){% else %} ('delete', 'update_preimage'){% endif %})
+    {%- else -%}
+(select * except (_net, _copy) from ({{ hw_summed_images_sql(feed, range.grouping, [], ['_commit_version', '_commit_timestamp']) }})
+lateral view explode(array_repeat(0, cast(greatest({{ '-' if sign < 0 }}_net, 0) as int))) _copies as _copy)
     {%- endif -%}
-    {{ return(
-        '(select * except (_net, _copy) from (' ~ hw_summed_images_sql(feed, range.grouping, [],
-        ['_commit_version', '_commit_timestamp']) ~ ')'
-        ~ ' lateral view explode(array_repeat(0, cast(greatest(' ~ ('' if sign > 0 else '-') ~ '_net, 0) as int))) _copies as _copy)'
-    ) }}
-{% endmacro %}
+{%- endmacro %}
 
 
 {#- Equal rows of a feed with the sum of their images' weights, `_net`: with the columns `kept` of the feed's own, without `dropped`. -#}
-{% macro hw_summed_images_sql(feed, grouping, kept, dropped) %}
-    {%- set net = 'sum(' ~ hw_image_weight() ~ ') as _net from ' ~ feed ~ ' group by ' -%}
-    {%- if not grouping -%}
-        {{ return('select * except (' ~ (['_change_type'] + dropped) | join(', ') ~ '), ' ~ net ~ 'all') }}
+{% macro hw_summed_images_sql(feed, grouping, kept, dropped) -%}
+    {%- if grouping -%}
+select {{ (grouping.columns | list + kept) | join(', ') }}, sum({{ hw_image_weight() }}) as _net from {{ feed }}
+group by {{ (grouping.keys | list + kept) | join(', ') }}
+    {%- else -%}
+select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_image_weight() }}) as _net from {{ feed }} group by all
     {%- endif -%}
-    {{ return('select ' ~ (grouping.columns | list + kept + [net]) | join(', ') ~ (grouping.keys | list + kept) | join(', ')) }}
-{% endmacro %}
+{%- endmacro %}
 
 
 {#- Every image of an input's change feed with its weight: what signed sums add up. -#}
-{% macro hw_weighed_rows(range, source) %}
-    {{ return(
-        '(select * except (_change_type, _commit_version, _commit_timestamp), ' ~ hw_image_weight() ~ ' as _weight from '
-        ~ hw_feed_of_range(source, range) ~ ')'
-    ) }}
-{% endmacro %}
+{% macro hw_weighed_rows(range, source) -%}
+(select * except (_change_type, _commit_version, _commit_timestamp), {{ hw_image_weight() }} as _weight
+from {{ hw_feed_of_range(source, range) }})
+{%- endmacro %}
 
 
 {% macro hw_image_weight() %}
@@ -44,14 +40,15 @@
 
 
 {#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
-{% macro hw_all_rows(range, source) %}
-    {{ return('(select * except (_change_type, _commit_version, _commit_timestamp) from ' ~ hw_feed_of_range(source, range) ~ ')') }}
-{% endmacro %}
+{% macro hw_all_rows(range, source) -%}
+(select * except (_change_type, _commit_version, _commit_timestamp) from {{ hw_feed_of_range(source, range) }})
+{%- endmacro %}
 
 
 {#- Some columns of the rows that a change_feed model's SQL gives for every image of the changes. -#}
-{% macro hw_changed_rows_sql(sql, plan, columns) %}
+{% macro hw_changed_rows_sql(sql, plan, columns) -%}
     {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
-    {{ return('select ' ~ hw_quoted(columns) | join(', ') ~ ' from (\n'
-        ~ hw_with_inputs(sql, {spec.text: hw_all_rows(plan.ranges[spec.source], spec.source)}) ~ '\n)') }}
-{% endmacro %}
+select {{ hw_quoted(columns) | join(', ') }} from (
+{{ hw_with_inputs(sql, {spec.text: hw_all_rows(plan.ranges[spec.source], spec.source)}) }}
+)
+{%- endmacro %}

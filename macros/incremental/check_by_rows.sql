@@ -54,15 +54,18 @@ select {{ keys }}, -1 as _balance from (
     {%- set spec = tried.spec -%}
     {%- set sample = hw_staging_relation(target) -%}
     {%- set differences = hw_hook(strategy, 'differences_sql')(sql, inputs, spec, settings, columns, sample) -%}
-    {%- do hw_create_staging_table(
-        sample, 'select *, ' ~ tried.half ~ ' % 2 = 0 as _in_half from ' ~ spec.source ~ ' version as of ' ~ spec.version ~ ' limit 1000'
-    ) -%}
+    {%- do hw_create_staging_table(sample, hw_sample_sql(spec, tried.half)) -%}
     {%- set found = run_query(differences).rows[0].dict() -%}
     {%- do hw_drop_staging_table(sample) -%}
     {%- for name, differs in found.items() if differs -%}
         {{ hw_raise('ROWS_DIFFER', hw_hook(strategy, 'difference_text')(target, spec, name)) }}
     {%- endfor -%}
 {% endmacro %}
+
+
+{% macro hw_sample_sql(spec, half) -%}
+select *, {{ half }} % 2 = 0 as _in_half from {{ spec.source }} version as of {{ spec.version }} limit 1000
+{%- endmacro %}
 
 
 {#- One row: `_apart`, how many rows all of the sample gives and its halves do not, or the other way round, each side
@@ -75,25 +78,27 @@ select {{ keys }}, -1 as _balance from (
         or not modules.re.search('\\b(double|float)\\b', column.dtype) -%}
         {%- do compared.append(hw_quote(column.name)) -%}
     {%- endfor -%}
-    {%- set sides = [] -%}
-    {%- for rows, balance in [('true', 1), ('_in_half', -1), ('not _in_half', -1)] -%}
-        {%- set side = hw_with_inputs(sql, {spec.text: '(select * except (_in_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) -%}
-        {%- set stray = '_is_touched is null' if key else 'false' -%}
-        {%- set side = hw_side_of_keys_sql(side, inputs, spec, key, sample, rows) if key else side -%}
-        {%- do sides.append('select ' ~ compared | join(', ') ~ ', ' ~ balance ~ ' as _balance, ' ~ stray ~ ' as _stray from (\n' ~ side
-            ~ '\n)') -%}
-    {%- endfor -%}
 select count_if(_strays) as _elsewhere, count_if(_net <> 0) as _apart
 from (select * except (_balance, _stray), sum(_balance) as _net, bool_or(_stray) as _strays from (
-{{ sides | join('\nunion all\n') }}
+    {%- for rows, balance in [('true', 1), ('_in_half', -1), ('not _in_half', -1)] %}
+        {%- set side = hw_with_inputs(sql, {spec.text: '(select * except (_in_half) from ' ~ sample ~ ' where ' ~ rows ~ ')'}) %}
+{{ 'union all' if not loop.first }}
+select {{ compared | join(', ') }}, {{ balance }} as _balance, {{ '_is_touched is null' if key else 'false' }} as _stray from (
+{{ hw_side_of_keys_sql(side, inputs, spec, key, sample, rows) if key else side }}
+)
+    {%- endfor %}
 ) group by all)
 {%- endmacro %}
 
 
 {% macro hw_side_of_keys_sql(sql, inputs, spec, key, sample, rows) -%}
-    {%- set keys = '(select distinct ' ~ hw_key_columns(spec, '_input') ~ ', true as _is_touched from ' ~ sample ~ ' as _input where '
-        ~ rows ~ ')' -%}
+    {%- set keys = hw_keys_of_sample_sql(spec, sample, rows) -%}
 select _model.*, _is_touched from (
 {{ hw_of_keys_sql(sql, inputs, keys ~ ' as _touched') }}
 ) as _model left join {{ keys }} as _known on {{ hw_equals(key, '_model', '_known') }}
+{%- endmacro %}
+
+
+{% macro hw_keys_of_sample_sql(spec, sample, rows) -%}
+(select distinct {{ hw_key_columns(spec, '_input') }}, true as _is_touched from {{ sample }} as _input where {{ rows }})
 {%- endmacro %}

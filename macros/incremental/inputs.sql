@@ -63,8 +63,8 @@
         {{ return('(select *, 1 as _weight from ' ~ snapshot ~ ')') }}
     {%- elif spec.kind == 'images' -%}
         {#- the columns only: the images themselves are in the feed, see strategies/history.sql -#}
-        {{ return("(select *, named_struct('at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, "
-            ~ "'until', cast(null as timestamp)) as _image from " ~ snapshot ~ ')') }}
+        {%- set fields = "'at', timestamp_millis(0), 'version', cast(0 as bigint), 'deleted', false, 'until', cast(null as timestamp)" -%}
+        {{ return('(select *, named_struct(' ~ fields ~ ') as _image from ' ~ snapshot ~ ')') }}
     {%- endif -%}
     {{ return(snapshot) }}
 {% endmacro %}

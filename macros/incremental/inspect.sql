@@ -4,16 +4,10 @@
     would not. `detail` is the target's. -#}
 {% macro hw_inspect_staged(target, stage, keys, settings, detail, bounds=[]) %}
     {%- set before = hw_before_names(settings) -%}
-    {%- set expressions = hw_inspected(target, stage, keys, before, bounds) -%}
     {%- set columns = keys + before -%}
     {%- set is_replaceable = hw_is_replaceable(keys, settings, detail) -%}
-    {%- if is_replaceable -%}
-        {%- set columns = columns + hw_prune_columns(settings) -%}
-        {%- set key = hw_quote(keys[0]) -%}
-        {%- do expressions.append('(select ' ~ hw_values_as_json(key) ~ ' from (select ' ~ key ~ ' from ' ~ stage
-            ~ ' limit 1001)) as some_keys') -%}
-    {%- endif -%}
-    {%- set row = run_query('select ' ~ (expressions + hw_bounds_expressions(columns)) | join(', ') ~ ' from ' ~ stage).rows[0] -%}
+    {%- if is_replaceable -%}{%- set columns = columns + hw_prune_columns(settings) -%}{%- endif -%}
+    {%- set row = run_query(hw_inspection_sql(target, stage, keys, before, bounds, columns, lists_keys=is_replaceable)).rows[0] -%}
     {%- set names = dict(zip(before, hw_prune_columns(settings))) -%}
     {%- set bounds = adapter.bounds_of(row, columns) -%}
     {%- set distinct = row['distinct_keys'] | int -%}
@@ -33,24 +27,31 @@
 {% endmacro %}
 
 
-{#- The expressions that count and describe the rows of a change set. -#}
-{% macro hw_inspected(target, stage, keys, before, bounds) %}
-    {%- set misplaced = '(select count(*) from ' ~ target ~ ' as t left semi join ' ~ stage ~ " as s on s._operation = 'insert' and "
-        ~ hw_equals(keys, 't', 's')
-        ~ ' where ' ~ adapter.within_bounds(bounds[:keys | length], 't') ~ ' and (' ~ adapter.within_bounds(bounds[keys | length:], 't')
-        ~ ') is not true)' -%}
-    {#- distinct keys beside other aggregates would make Spark keep all of those for each key: they are counted apart -#}
-    {{ return([
-        'count(*) as staged', "count_if(_operation = 'insert') as inserted", "count_if(_operation = 'update') as updated",
-        "count_if(_operation = 'delete') as deleted",
-        '(select count(distinct struct(' ~ hw_quoted(keys) | join(', ') ~ ')) from ' ~ stage ~ ') as distinct_keys',
-        'coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + '
-            ~ 'file.file_size), 0L) as bytes',
-        'typeof(any_value(struct(* except (' ~ (['_operation'] + before) | join(', ') ~ ')))) as stage_type',
-        'typeof((select struct(*) from ' ~ target ~ ' limit 1)) as target_type',
-        (misplaced if bounds | length > keys | length else '0') ~ ' as misplaced',
-    ]) }}
-{% endmacro %}
+{#- Counts and describes the rows of a change set; lists the first of their keys where `lists_keys`. Distinct keys beside other
+    aggregates would make Spark keep all of those for each key: they are counted apart. -#}
+{% macro hw_inspection_sql(target, stage, keys, before, bounds, columns, lists_keys) -%}
+    {%- set key = hw_quote(keys[0]) -%}
+select count(*) as staged,
+count_if(_operation = 'insert') as inserted,
+count_if(_operation = 'update') as updated,
+count_if(_operation = 'delete') as deleted,
+(select count(distinct struct({{ hw_quoted(keys) | join(', ') }})) from {{ stage }}) as distinct_keys,
+coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
+(total, file) -> total + file.file_size), 0L) as bytes,
+typeof(any_value(struct(* except ({{ (['_operation'] + before) | join(', ') }})))) as stage_type,
+typeof((select struct(*) from {{ target }} limit 1)) as target_type,
+    {%- if bounds | length > keys | length %}
+(select count(*) from {{ target }} as t left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}
+where {{ adapter.within_bounds(bounds[:keys | length], 't') }} and ({{ adapter.within_bounds(bounds[keys | length:], 't') }}) is not true)
+    {%- else %}
+0
+    {%- endif %} as misplaced,
+    {%- if lists_keys %}
+(select {{ hw_values_as_json(key) }} from (select {{ key }} from {{ stage }} limit 1001)) as some_keys,
+    {%- endif %}
+{{ hw_bounds_expressions(columns) }}
+from {{ stage }}
+{%- endmacro %}
 
 
 {% macro hw_before_names(settings) %}
@@ -95,14 +96,19 @@
         {%- do integers.append(column.name) -%}
     {%- endfor -%}
     {%- if not integers -%}{{ return(true) }}{%- endif -%}
-    {%- set number = 'cast(' ~ hw_quote(integers[-1]) ~ ' as bigint)' -%}
     {%- set others = [] -%}
-    {%- for key in keys if key | lower != integers[-1] | lower -%}{%- do others.append(hw_quote(key)) -%}{%- endfor -%}
-    {{ return(run_query(
-        'select 1 from (\n' ~ sql ~ '\n) group by ' ~ (others + ['shiftright(' ~ number ~ ', 6)']) | join(', ')
-        ~ ' having count(*) > coalesce(bit_count(bit_or(shiftleft(1L, cast(' ~ number ~ ' & 63 as int)))), 1) limit 1'
-    ).rows | length > 0) }}
+    {%- for key in keys if key | lower != integers[-1] | lower -%}{%- do others.append(key) -%}{%- endfor -%}
+    {{ return(run_query(hw_crowded_keys_sql(sql, others, hw_quote(integers[-1]))).rows | length > 0) }}
 {% endmacro %}
+
+
+{% macro hw_crowded_keys_sql(sql, others, integer) -%}
+    {%- set number = 'cast(' ~ integer ~ ' as bigint)' -%}
+select 1 from (
+{{ sql }}
+) group by {% for key in others %}{{ hw_quote(key) }}, {% endfor %}shiftright({{ number }}, 6)
+having count(*) > coalesce(bit_count(bit_or(shiftleft(1L, cast({{ number }} & 63 as int)))), 1) limit 1
+{%- endmacro %}
 
 
 {#- What is said of keys that come twice; `%s` stands for examples. -#}
@@ -114,9 +120,22 @@
 {% endmacro %}
 
 
+{#- The keys that come twice among rows: a relation, or a query in parentheses. -#}
+{% macro hw_repeated_keys_sql(keys, rows) -%}
+select {{ hw_quoted(keys) | join(', ') }} from {{ rows }} group by all having count(*) > 1
+{%- endmacro %}
+
+
+{% macro hw_examples_of_keys_sql(keys, query) -%}
+select {{ hw_keys_as_text(keys) | join(', ') }} from (
+{{ query }}
+) limit 3
+{%- endmacro %}
+
+
 {#- Fails if the query finds a key, before anything is written. -#}
 {% macro hw_refuse_repeated_keys(target, stage, keys, query) %}
-    {%- set found = run_query('select ' ~ hw_keys_as_text(keys) | join(', ') ~ ' from (\n' ~ query ~ '\n) limit 3').rows -%}
+    {%- set found = run_query(hw_examples_of_keys_sql(keys, query)).rows -%}
     {%- if found | length -%}
         {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
         {%- set examples = [] -%}
@@ -128,11 +147,13 @@
 
 {#- SQL that computes its rows by key, which fails at a key that comes twice, in the statement that writes and before its commit. The rows
     of a key lie together already, so that counting them costs a sort; asking first would compute everything a second time. -#}
-{% macro hw_one_row_a_key_sql(target, keys, sql) %}
+{% macro hw_one_row_a_key_sql(target, keys, sql) -%}
     {%- set text = ('[HW_REPEATED_KEYS] ' ~ hw_repeated_keys_text(target, keys)).split('%s') -%}
-    {{ return(
-        'select * except (_copies) from (\nselect *, count(*) over (partition by ' ~ hw_quoted(keys) | join(', ')
-            ~ ') as _copies from (\n' ~ sql ~ '\n)\n)\nwhere if(_copies > 1, raise_error(concat('
-        ~ hw_literal(text[0]) ~ ", concat_ws(', ', " ~ hw_keys_as_text(keys) | join(', ') ~ '), ' ~ hw_literal(text[1]) ~ ')), true)'
-    ) }}
-{% endmacro %}
+select * except (_copies) from (
+select *, count(*) over (partition by {{ hw_quoted(keys) | join(', ') }}) as _copies from (
+{{ sql }}
+)
+)
+where if(_copies > 1, raise_error(concat({{ hw_literal(text[0]) }}, concat_ws(', ', {{ hw_keys_as_text(keys)
+    | join(', ') }}), {{ hw_literal(text[1]) }})), true)
+{%- endmacro %}

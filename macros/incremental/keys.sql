@@ -30,29 +30,29 @@
     {%- set affected = inputs | selectattr('kind', 'equalto', 'affected') | list -%}
     {%- set restricted = {} -%}
     {%- for spec in affected -%}
-        {%- set keyed = '_via' if spec.via else '_input' -%}
-        {%- set conditions = [] -%}
-        {%- for name in spec.key -%}
-            {%- do conditions.append(hw_key_value(spec, name, keyed) ~ ' <=> _touched.' ~ hw_quote(name)) -%}
-        {%- endfor -%}
-        {#- what is NULL in the table may be an empty text in the input -#}
-        {%- set known = [] -%}
-        {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}
-            {%- do known.append(bound) -%}
-        {%- endfor -%}
-        {%- set of_keys = ' left semi join ' ~ keys ~ ' on ' ~ conditions | join(' and ') ~ ' where '
-            ~ adapter.within_bounds(known, keyed, spec.key) -%}
-        {%- set rows = 'select _input.* from ' ~ hw_input_sql(spec) ~ ' as _input' -%}
-        {%- if spec.via -%}
-            {%- set via = '(select _via.* from ' ~ hw_via_sql(spec, affected) ~ ' as _via' ~ of_keys ~ ')' -%}
-            {%- do restricted.update({spec.text: '(' ~ rows ~ ' left semi join ' ~ via ~ ' as _via on '
-                ~ hw_equals(spec.on, '_input', '_via') ~ ')'}) -%}
-        {%- else -%}
-            {%- do restricted.update({spec.text: '(' ~ rows ~ of_keys ~ ')'}) -%}
-        {%- endif -%}
+        {%- do restricted.update({spec.text: hw_input_of_keys_sql(spec, affected, keys, bounds)}) -%}
     {%- endfor -%}
     {{ return(hw_with_inputs(sql, restricted)) }}
 {% endmacro %}
+
+
+{% macro hw_input_of_keys_sql(spec, affected, keys, bounds) -%}
+(select _input.* from {{ hw_input_sql(spec) }} as _input
+    {%- if spec.via %} left semi join (select _via.* from {{ hw_via_sql(spec, affected) }} as _via
+{{- hw_join_of_keys_sql(spec, '_via', keys, bounds) }}) as _via on {{ hw_equals(spec.on, '_input', '_via') }})
+    {%- else %}{{ hw_join_of_keys_sql(spec, '_input', keys, bounds) }})
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Bounds of a stored key that may be NULL are left out: what is NULL in the table may be an empty text in the input. -#}
+{% macro hw_join_of_keys_sql(spec, alias, keys, bounds) -%}
+    {%- set known = [] -%}
+    {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor %}
+left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, name, alias) }} <=> _touched.{{ hw_quote(name) }}
+    {{- ' and ' if not loop.last }}
+    {%- endfor %} where {{ adapter.within_bounds(known, alias, spec.key) }}
+{%- endmacro %}
 
 
 {#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), whether the model has the table's columns

@@ -42,8 +42,7 @@
     {%- if strategy.repeated_keys == 'counted' -%}
         {{ return(hw_one_row_a_key_sql(target, keys, rows)) }}
     {%- elif strategy.repeated_keys == 'queried' and hw_may_repeat_keys(keys, columns, sql) -%}
-        {%- set repeated = 'select ' ~ hw_quoted(keys) | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by all having count(*) > 1' -%}
-        {%- do hw_refuse_repeated_keys(target, none, keys, repeated) -%}
+        {%- do hw_refuse_repeated_keys(target, none, keys, hw_repeated_keys_sql(keys, '(\n' ~ sql ~ '\n)')) -%}
     {%- endif -%}
     {{ return(rows) }}
 {% endmacro %}

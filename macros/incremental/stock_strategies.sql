@@ -51,48 +51,54 @@
 {% endmacro %}
 
 
-{% macro hw_stock_sql(strategy, target, stage) %}
+{% macro hw_stock_sql(strategy, target, stage) -%}
     {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='quoted') | join(', ') -%}
     {%- if strategy == 'append' -%}
-        {{ return('insert into ' ~ target ~ ' (' ~ columns ~ ') select ' ~ columns ~ ' from ' ~ stage) }}
+insert into {{ target }} ({{ columns }}) select {{ columns }} from {{ stage }}
     {%- elif strategy == 'merge' -%}
-        {{ return(hw_stock_merge_sql(target, stage)) }}
+{{ hw_stock_merge_sql(target, stage) }}
+    {%- else -%}
+insert overwrite {{ target }} with ('partitionOverwriteMode' = '{{ 'dynamic' if config.get('partition_by') else 'static' }}')
+select {{ columns }} from {{ stage }}
     {%- endif -%}
-    {%- set mode = 'dynamic' if config.get('partition_by') else 'static' -%}
-    {{ return('insert overwrite ' ~ target ~ " with ('partitionOverwriteMode' = '" ~ mode ~ "') select " ~ columns ~ ' from ' ~ stage) }}
-{% endmacro %}
+{%- endmacro %}
 
 
-{% macro hw_stock_merge_sql(target, stage) %}
+{% macro hw_stock_merge_sql(target, stage) -%}
     {%- set key = hw_as_list(config.get('unique_key')) -%}
     {%- set conditions = hw_as_list(config.get('incremental_predicates') or config.get('predicates')) | list -%}
     {%- do conditions.append(hw_equals(key, 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE') if key else 'false') -%}
+    {%- set deleted, updated = config.get('delete_condition'), config.get('matched_condition') -%}
+    {%- set inserted = [config.get('not_matched_condition')] if config.get('not_matched_condition') else [] -%}
+    {%- if deleted and 'DBT_INTERNAL_DEST' not in deleted -%}
+        {%- do inserted.append('not coalesce(' ~ deleted ~ ', false)') -%}
+    {%- endif -%}
+    {%- set unmatched = config.get('not_matched_by_source_condition') -%}
+    {%- set assignments = hw_stock_assignments(target) -%}
+merge into {{ target }} as DBT_INTERNAL_DEST using {{ stage }} as DBT_INTERNAL_SOURCE
+on {{ conditions | join(' and ') }}
+{%- if deleted %}
+when matched and {{ deleted }} then delete
+{%- endif %}
+{%- if not config.get('skip_matched_step') %}
+when matched{{ ' and ' ~ updated if updated }} then update set {{ assignments }}
+{%- endif %}
+{%- if not config.get('skip_not_matched_step') %}
+when not matched{{ ' and ' ~ inserted | join(' and ') if inserted }} then insert *
+{%- endif %}
+{%- if config.get('not_matched_by_source_action') == 'delete' %}
+when not matched by source{{ ' and ' ~ unmatched if unmatched }} then delete
+{%- endif %}
+{%- endmacro %}
+
+
+{#- The columns that a merge updates; all of them where the model names none. -#}
+{% macro hw_stock_assignments(target) %}
     {%- set columns = adapter.get_columns_in_relation(target) -%}
-    {%- set updated = get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns) -%}
     {%- set assignments = [] -%}
-    {%- for column in updated or [] -%}
+    {%- for column in get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns) or [] -%}
         {%- set name = column if column.startswith('`') else adapter.quote(column) -%}
         {%- do assignments.append(name ~ ' = DBT_INTERNAL_SOURCE.' ~ name) -%}
     {%- endfor -%}
-    {%- set clauses = [] -%}
-    {%- if config.get('delete_condition') -%}
-        {%- do clauses.append('when matched and ' ~ config.get('delete_condition') ~ ' then delete') -%}
-    {%- endif -%}
-    {%- if not config.get('skip_matched_step') -%}
-        {%- do clauses.append('when matched' ~ (' and ' ~ config.get('matched_condition') if config.get('matched_condition') else '')
-            ~ ' then update set ' ~ (assignments | join(', ') if assignments else '*')) -%}
-    {%- endif -%}
-    {%- if not config.get('skip_not_matched_step') -%}
-        {%- set unwanted = ['not coalesce(' ~ config.get('delete_condition') ~ ', false)'] if config.get('delete_condition') else [] -%}
-        {%- set when = ([config.get('not_matched_condition')] if config.get('not_matched_condition') else []) + (unwanted
-            if 'DBT_INTERNAL_DEST' not in (config.get('delete_condition') or '') else []) -%}
-        {%- do clauses.append('when not matched' ~ (' and ' ~ when | join(' and ') if when else '') ~ ' then insert *') -%}
-    {%- endif -%}
-    {%- if config.get('not_matched_by_source_action') == 'delete' -%}
-        {%- do clauses.append('when not matched by source'
-            ~ (' and ' ~ config.get('not_matched_by_source_condition') if config.get('not_matched_by_source_condition') else '')
-            ~ ' then delete') -%}
-    {%- endif -%}
-    {{ return('merge into ' ~ target ~ ' as DBT_INTERNAL_DEST using ' ~ stage ~ ' as DBT_INTERNAL_SOURCE\non '
-        ~ conditions | join(' and ') ~ '\n' ~ clauses | join('\n')) }}
+    {{ return(assignments | join(', ') if assignments else '*') }}
 {% endmacro %}

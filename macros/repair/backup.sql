@@ -18,23 +18,33 @@
     {%- set properties = {'headwaters.backup.of': target.name, 'headwaters.backup.version': wanted, 'headwaters.backup.expires': until,
         'headwaters.backup.reason': reason} -%}
     {%- set source = target.relation ~ ' version as of ' ~ wanted -%}
-    {%- set partitioned = hw_as_names(target.detail['partitionColumns']) -%}
-    {%- set clustered = hw_as_names(target.detail['clusteringColumns']) -%}
-    {%- set statement = ('create table ' ~ copy ~ ' shallow clone ' ~ source ~ ' tblproperties ('
-        ~ hw_assignments(dict(properties, **dict(hw_clone_note(target.found, wanted),
-        **{'headwaters.inputs': 'null', 'headwaters.pending': 'null'}))) ~ ')') if shallow else (
-        'create table ' ~ copy ~ ' using delta' ~ (' partitioned by (' ~ hw_quoted(partitioned) | join(', ') ~ ')' if partitioned
-            else '') ~ (' cluster by (' ~ hw_quoted(clustered) | join(', ') ~ ')' if clustered else '')
-        ~ ' tblproperties (' ~ hw_assignments(properties) ~ ') as select * from ' ~ source) -%}
+    {%- if shallow -%}
+        {%- set properties = dict(properties, **hw_clone_note(target.found, wanted)) -%}
+        {%- do properties.update({'headwaters.inputs': 'null', 'headwaters.pending': 'null'}) -%}
+    {%- endif -%}
     {%- set rows = run_query('select count(*) as rows from ' ~ source).rows[0]['rows'] -%}
     {%- set plan = [hw_target_line(target, rows), '  + ' ~ target.schema ~ '.' ~ identifier ~ ': version ' ~ wanted ~ ' until ' ~ until
         ~ (', over the same files' if shallow else '')] -%}
     {%- if not hw_proceed('backup', plan, dry_run) -%}{{ return(none) }}{%- endif -%}
+    {%- set undo = 'drop table ' ~ copy -%}
     {%- set record = hw_begin_operation('backup', target.name, reason,
-        {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, 'drop table '
-            ~ copy) -%}
-    {%- do run_query(statement) -%}
+        {'version': wanted, 'as': identifier, 'expires': until, 'shallow': shallow}, target.version, target.detail, undo) -%}
+    {%- do run_query((hw_shallow_copy_sql if shallow else hw_copy_sql)(copy, source, properties, target.detail)) -%}
     {%- do hw_finish_operation(record, target.version) -%}
     {{ print('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' has version ' ~ wanted ~ ' of ' ~ target.name ~ ' until ' ~ until
-        ~ '; undo:\n  drop table ' ~ copy ~ ';') }}
+        ~ '; undo:\n  ' ~ undo ~ ';') }}
 {% endmacro %}
+
+
+{% macro hw_copy_sql(copy, source, properties, detail) -%}
+    create table {{ copy }} using delta
+    {{- hw_layout_sql(hw_as_names(detail['partitionColumns']), hw_as_names(detail['clusteringColumns'])) }}
+    tblproperties ({{ hw_assignments(properties) }})
+    as select * from {{ source }}
+{%- endmacro %}
+
+
+{% macro hw_shallow_copy_sql(copy, source, properties, detail) -%}
+    create table {{ copy }} shallow clone {{ source }}
+    tblproperties ({{ hw_assignments(properties) }})
+{%- endmacro %}

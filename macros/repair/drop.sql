@@ -19,14 +19,15 @@
     {%- set rows = run_query('select count(*) as rows from ' ~ target.relation).rows[0]['rows'] -%}
     {%- set lines = [hw_target_line(target, rows), '  - set aside as ' ~ target.schema ~ '.' ~ aside ~ ' until ' ~ until] -%}
     {%- if hw_proceed('drop', lines, dry_run) -%}
-        {%- set notes = ['headwaters.backup.of', 'headwaters.backup.version', 'headwaters.backup.expires', 'headwaters.backup.reason'] -%}
-        {%- set undo = 'alter table ' ~ moved ~ ' rename to ' ~ target.relation ~ ';\n  alter table ' ~ target.relation
-            ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')" -%}
+        {%- set notes = {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version,
+            'headwaters.backup.expires': until, 'headwaters.backup.reason': reason} -%}
+        {%- set undo = [
+            'alter table ' ~ moved ~ ' rename to ' ~ target.relation,
+            'alter table ' ~ target.relation ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')",
+        ] | join(';\n  ') -%}
         {%- set record = hw_begin_operation('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail,
             undo) -%}
-        {%- do run_query(hw_set_properties_sql(target.relation,
-            {'headwaters.backup.of': target.name, 'headwaters.backup.version': target.version, 'headwaters.backup.expires': until,
-            'headwaters.backup.reason': reason})) -%}
+        {%- do run_query(hw_set_properties_sql(target.relation, notes)) -%}
         {%- do run_query('alter table ' ~ target.relation ~ ' rename to ' ~ moved) -%}
         {%- do hw_finish_operation(record, target.version + 1) -%}
         {{ print('drop: done; undo:\n  ' ~ undo ~ ';') }}

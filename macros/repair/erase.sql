@@ -78,9 +78,14 @@
 {% macro hw_was_erased(wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
     {%- if not digest or adapter.get_relation(none, hw_ops_schema(), 'operations') is none -%}{{ return(false) }}{%- endif -%}
-    {{ return(run_query('select 1 from ' ~ hw_ops_name('operations') ~ " where operation = 'erase' and arguments like '%" ~ digest
-        ~ "%' limit 1").rows | length > 0) }}
+    {{ return(run_query(hw_erasures_of_sql(digest)).rows | length > 0) }}
 {% endmacro %}
+
+
+{% macro hw_erasures_of_sql(digest) -%}
+    select 1 from {{ hw_ops_name('operations') }}
+    where operation = 'erase' and arguments like '%{{ digest }}%' limit 1
+{%- endmacro %}
 
 
 {#- A typing error must not end in a proof. -#}
@@ -108,15 +113,14 @@
         {%- set record = hw_begin_operation('erase', place.name, reason,
             {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'rows': place.rows}, version, place.detail,
             hw_restore_sql(place.relation, version)) -%}
-        {#- joined, since a DELETE writes its condition, with the value in it, into the commit, and knows no subqueries -#}
         {%- if place.told -%}
-            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased as s on '
-                ~ hw_has_value(place.columns, 's._headwaters_value') ~ ' when matched then delete') -%}
+            {%- set condition = hw_has_value(place.columns, 's._headwaters_value') -%}
+            {%- do run_query(hw_delete_joined_sql(place.relation, 'headwaters_erased', condition)) -%}
         {%- endif -%}
         {%- if place.hashes -%}
             {%- do wanted.erasure.stage(place.hashes) -%}
-            {%- do run_query('merge into ' ~ place.relation ~ ' as t using headwaters_erased_rows as s on '
-                ~ wanted.erasure.hash_of(place.texts) ~ ' = s._headwaters_hash when matched then delete') -%}
+            {%- set condition = wanted.erasure.hash_of(place.texts) ~ ' = s._headwaters_hash' -%}
+            {%- do run_query(hw_delete_joined_sql(place.relation, 'headwaters_erased_rows', condition)) -%}
         {%- endif -%}
         {%- do record.update({'undo': hw_undo_of(record, place.relation)}) -%}
         {%- do hw_finish_operation(record, hw_newest_commit(place.relation).version) -%}
@@ -127,3 +131,11 @@
         ~ 'by its undo:\n  ' ~ undo | join(';\n  ') ~ ';\nnow `dbt run`, then run erase again: it removes the files and '
         ~ 'searches what is left') }}
 {% endmacro %}
+
+
+{#- Deletes by a join, since a DELETE writes its condition, with the value in it, into the commit, and knows no subqueries. -#}
+{% macro hw_delete_joined_sql(relation, source, condition) -%}
+    merge into {{ relation }} as t using {{ source }} as s
+    on {{ condition }}
+    when matched then delete
+{%- endmacro %}

@@ -237,8 +237,8 @@
         {%- for identifier in hw_tables_in(schema) if modules.re.search('__stage_\\d{12}_', identifier) -%}
             {%- set relation = hw_quoted_name(schema, identifier) -%}
             {%- set columns = hw_columns_of_table(relation) | select('in', names) | list -%}
-            {%- set rows = run_query('select count(*) as rows from ' ~ relation ~ ' where '
-                ~ hw_has_value(columns, '(select _headwaters_value from headwaters_erased)')).rows[0]['rows'] | int -%}
+            {%- set condition = hw_has_value(columns, '(select _headwaters_value from headwaters_erased)') -%}
+            {%- set rows = run_query('select count(*) as rows from ' ~ relation ~ ' where ' ~ condition).rows[0]['rows'] | int -%}
             {%- if rows -%}{%- do found.append({'name': schema ~ '.' ~ identifier, 'rows': rows}) -%}{%- endif -%}
         {%- endfor -%}
     {%- endfor -%}

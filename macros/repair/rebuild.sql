@@ -21,9 +21,7 @@
     {%- elif hw_proceed('rebuild', [hw_target_line(target, found.rows)] + found.lines + hw_followers_line(target), dry_run) -%}
         {%- set declared = adapter.declared_table(node) -%}
         {%- set properties = dict(adapter.created_properties(node.config), **hw_state_properties(sql, inputs, node.config)) -%}
-        {#- the columns of the table come first: with them their comments -#}
-        {%- set rows_of = stage if found.other_columns else '(select * from ' ~ target.relation
-            ~ ' where false union all select * from ' ~ stage ~ ')' -%}
+        {%- set rows_of = stage if found.other_columns else hw_under_columns_of_sql(target.relation, stage) -%}
         {%- set statement = hw_replace_table_sql(target.relation, declared, declared.comment or target.detail['description'],
             properties, rows_of, hw_constraints_kept(target.relation, target.detail)) -%}
         {%- do hw_run_operation('rebuild', target, reason, {'removed': found.removed, 'added': found.added}, [statement]) -%}
@@ -32,10 +30,15 @@
 {% endmacro %}
 
 
+{#- Rows under the columns of a table: with them come their comments. -#}
+{% macro hw_under_columns_of_sql(relation, rows) -%}
+(select * from {{ relation }} where false union all select * from {{ rows }})
+{%- endmacro %}
+
+
 {#- How a table differs from the rows that are staged: rows (of the table), removed, added, other_columns, and lines that say so. -#}
 {% macro hw_compared_with_staged(relation, stage) %}
-    {%- set types = run_query('select ' ~ hw_type_of('select * from ' ~ relation) ~ ' as present, '
-        ~ hw_type_of('select * from ' ~ stage) ~ ' as staged').rows[0] -%}
+    {%- set types = run_query(hw_types_sql(relation, stage)).rows[0] -%}
     {%- set other_columns = types['present'] != types['staged'] and types['present'] != 'void' and types['staged'] != 'void' -%}
     {%- if other_columns -%}
         {%- set counts = run_query(hw_counts_sql(relation, stage)).rows[0] -%}
@@ -49,6 +52,11 @@
     {%- do lines.append('  + ' ~ added ~ ' rows that only a full refresh gives') -%}
     {{ return({'rows': counts['present'], 'removed': removed, 'added': added, 'other_columns': other_columns, 'lines': lines}) }}
 {% endmacro %}
+
+
+{% macro hw_types_sql(relation, stage) -%}
+select {{ hw_type_of('select * from ' ~ relation) }} as present, {{ hw_type_of('select * from ' ~ stage) }} as staged
+{%- endmacro %}
 
 
 {#- Rows of other columns are all removed and all added. -#}

@@ -6,8 +6,7 @@
         {{ print('restore: ' ~ target.name ~ ' is at version ' ~ wanted ~ ' already, nothing to do') }}
         {{ return(none) }}
     {%- endif -%}
-    {%- set rows = run_query('select (select count(*) from ' ~ target.relation ~ ') as now, (select count(*) from ' ~ target.relation
-        ~ ' version as of ' ~ wanted ~ ') as back').rows[0] -%}
+    {%- set rows = run_query(hw_rows_now_and_back_sql(target.relation, wanted)).rows[0] -%}
     {%- set lines = [hw_target_line(target, rows['now']), '  ~ back to version ' ~ wanted ~ ', which has ' ~ rows['back'] ~ ' rows'] -%}
     {%- for commit in hw_describe_history(target.relation, target.version - wanted + 20) if commit.version > wanted -%}
         {%- if commit.effect.rows > 0 -%}
@@ -18,3 +17,10 @@
         {%- do hw_run_operation('restore', target, reason, {'version': wanted}, [hw_restore_sql(target.relation, wanted)]) -%}
     {%- endif -%}
 {% endmacro %}
+
+
+{% macro hw_rows_now_and_back_sql(relation, version) -%}
+    select
+        (select count(*) from {{ relation }}) as now,
+        (select count(*) from {{ relation }} version as of {{ version }}) as back
+{%- endmacro %}

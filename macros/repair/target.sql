@@ -125,12 +125,17 @@
     while models run: they share the setting. -#}
 {% macro hw_has_lost_files(relation, version) %}
     {%- do run_query('set `spark.sql.files.ignoreMissingFiles` = true') -%}
-    {%- set rows = run_query('select (select count(*) from ' ~ relation ~ ' version as of ' ~ version
-        ~ ') as told, (select count_if(length(_metadata.file_path) > 0) from ' ~ relation ~ ' version as of ' ~ version
-        ~ ') as found').rows[0] -%}
+    {%- set rows = run_query(hw_rows_told_and_found_sql(relation ~ ' version as of ' ~ version)).rows[0] -%}
     {%- do run_query('reset `spark.sql.files.ignoreMissingFiles`') -%}
     {{ return(rows['told'] != rows['found']) }}
 {% endmacro %}
+
+
+{% macro hw_rows_told_and_found_sql(snapshot) -%}
+    select
+        (select count(*) from {{ snapshot }}) as told,
+        (select count_if(length(_metadata.file_path) > 0) from {{ snapshot }}) as found
+{%- endmacro %}
 
 
 {#- How many rows of a table a condition takes. Refuses one that takes none, and one that takes all unless that is allowed. -#}
@@ -139,10 +144,7 @@
         {{ hw_raise('NO_PREDICATE', operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
             ~ '.') }}
     {%- endif -%}
-    {%- set row = run_query('select count(*) as files, coalesce(sum(matched), 0) as matched, coalesce(sum(rows), 0) as rows, '
-        ~ 'count_if(matched = rows) as whole, count_if(matched between 1 and rows - 1) as parts from ('
-        ~ 'select _metadata.file_path, count(*) as rows, count_if(' ~ predicate ~ ') as matched from ' ~ target.relation
-        ~ ' group by 1)').rows[0] -%}
+    {%- set row = run_query(hw_matched_sql(target.relation, predicate)).rows[0] -%}
     {%- set found = {'rows': row['rows'] | int, 'matched': row['matched'] | int, 'whole': row['whole'] | int,
         'parts': row['parts'] | int} -%}
     {%- if found.matched == found.rows and found.rows and not allow_all -%}
@@ -151,6 +153,22 @@
     {%- endif -%}
     {{ return(found) }}
 {% endmacro %}
+
+
+{#- Rows, and files of which all rows match (whole) or some (parts). -#}
+{% macro hw_matched_sql(relation, predicate) -%}
+    select
+        count(*) as files,
+        coalesce(sum(matched), 0) as matched,
+        coalesce(sum(rows), 0) as rows,
+        count_if(matched = rows) as whole,
+        count_if(matched between 1 and rows - 1) as parts
+    from (
+        select _metadata.file_path, count(*) as rows, count_if({{ predicate }}) as matched
+        from {{ relation }}
+        group by 1
+    )
+{%- endmacro %}
 
 
 {#- What follows the changes of a table, and so applies a repair in its next run. -#}
@@ -180,5 +198,12 @@
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
     {%- set sql = hw_full_refresh_sql(adapter.strategy_of(target.node.config), hw_at_versions(state.sql, state.inputs),
         target.node.config, columns) -%}
-    {{ return('select ' ~ columns | map(attribute='quoted') | join(', ') ~ ' from (\n' ~ sql ~ '\n)') }}
+    {{ return(hw_selected_sql(columns, sql)) }}
 {% endmacro %}
+
+
+{% macro hw_selected_sql(columns, sql) -%}
+select {{ columns | map(attribute='quoted') | join(', ') }} from (
+{{ sql }}
+)
+{%- endmacro %}

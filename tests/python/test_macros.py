@@ -1,4 +1,4 @@
-"""Macros stand on floors: a helper has one home, and calls go down only.
+"""Macros stand on floors: a helper has one home, and calls go down only. SQL in them is a template.
 
 docs/architecture.md draws the floors.
 """
@@ -12,6 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 
 import pytest
+from dbt_common.clients.jinja import get_environment
+from jinja2 import nodes
 from test_project_rules import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +22,12 @@ FLOORS = (
     *("incremental", "repair", "adapter"),
 )
 LONGEST_LINE, LONGEST_MACRO = 140, 40
+STATEMENT = re.compile(
+    r"\s*\(?(select|with|insert|merge|delete|update|create|alter|replace|drop|restore|describe|show"
+    r"|optimize|reorg|vacuum|set|reset)\s"
+)
+# Statements about tables of the schema ops, whose columns are a list.
+JOINED = {"hw_record_operation", "hw_prove_erasure", "hw_erasures_table"}
 
 Calls = Mapping[tuple[str, str], Iterable[tuple[str, str]]]
 
@@ -100,3 +108,29 @@ def test_a_long_macro_is_found() -> None:
     macro = "{% macro a() %}" + "\n" * LONGEST_MACRO + "{% endmacro %}"
     assert list(long_macros(macro)) == ["a: 41 lines"]
     assert not list(long_macros(macro.replace("\n", "", 1)))
+
+
+def joined_statements(text: str) -> Iterator[tuple[str, int]]:
+    """Statements that are joined with `~` over several lines: the macro, and the line."""
+    for macro in get_environment(None).parse(text).find_all(nodes.Macro):
+        for joined in macro.find_all(nodes.Concat):
+            first = joined.nodes[0]
+            if isinstance(first, nodes.Const) and STATEMENT.match(str(first.value)):
+                lines = {node.lineno for node in joined.find_all(nodes.Node) if node.lineno}
+                if len(lines) > 1:
+                    yield macro.name.removeprefix("dbt_macro__"), min(lines)
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("macros/**/*.sql")), ids=lambda file: file.stem)
+def test_statements_are_templates(file: Path) -> None:
+    found = joined_statements(file.read_text())
+    assert [(name, line) for name, line in found if name not in JOINED] == []
+
+
+def test_a_joined_statement_is_found() -> None:
+    joined = "{% macro a(b) %}{%- set c = 'select ' ~ b\n ~ ' from t' -%}{% endmacro %}"
+    assert list(joined_statements(joined)) == [("a", 1)]
+    assert list(joined_statements(joined.replace("'select '", "'(select '"))) == [("a", 1)]
+    assert not list(joined_statements(joined.replace("\n", "")))
+    assert not list(joined_statements(joined.replace("'select '", "'selected: '")))
+    assert not list(joined_statements("{% macro a(b) -%}\nselect {{ b }}\nfrom t\n{%- endmacro %}"))

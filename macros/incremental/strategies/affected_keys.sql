@@ -17,21 +17,21 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
 {%- endmacro %}
 
 
-{% macro hw_affected_keys__affected_keys_sql(sql, plan, settings) %}
+{% macro hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
     {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
-    {%- set keys = [] -%}
-    {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 -%}
-        {%- set feed = hw_feed_of_range(spec.source, plan.ranges[spec.source]) -%}
-        {%- if spec.via -%}
-            {%- set relation = hw_via_sql(spec, affected) ~ ' as _via left semi join ' ~ feed ~ ' as _feed on '
-                ~ hw_equals(spec.on, '_via', '_feed') -%}
-            {%- do keys.append('select ' ~ hw_key_columns(spec, '_via') ~ ' from ' ~ relation) -%}
-        {%- else -%}
-            {%- do keys.append('select ' ~ hw_key_columns(spec, '_feed') ~ ' from ' ~ feed ~ ' as _feed') -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return('select distinct * from (' ~ keys | join('\nunion all ') ~ ')') }}
-{% endmacro %}
+select distinct * from (
+    {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 %}
+        {%- set feed = hw_feed_of_range(spec.source, plan.ranges[spec.source]) %}
+{{ 'union all' if not loop.first }}
+        {%- if spec.via %}
+select {{ hw_key_columns(spec, '_via') }} from {{ hw_via_sql(spec, affected) }} as _via
+left semi join {{ feed }} as _feed on {{ hw_equals(spec.on, '_via', '_feed') }}
+        {%- else %}
+select {{ hw_key_columns(spec, '_feed') }} from {{ feed }} as _feed
+        {%- endif %}
+    {%- endfor %}
+)
+{%- endmacro %}
 
 
 {% macro hw_affected_keys__affected_key_columns(plan, settings) %}
@@ -41,16 +41,23 @@ where if(_is_touched, true, raise_error({{ hw_literal(hw_unaffected_key_text(tar
 
 {#- The keys that are recomputed, among those of the table. Runs a statement. -#}
 {% macro hw_affected_keys__share_changed(relation, sql, plan, settings) %}
-    {%- set key = hw_quoted(hw_affected_keys__affected_key_columns(plan, settings)) | join(', ') -%}
-    {%- set affected = 'select count(*) from (\n' ~ hw_affected_keys__affected_keys_sql(sql, plan, settings) ~ '\n)' -%}
-    {%- set present = 'select approx_count_distinct(struct(' ~ key ~ ')) from ' ~ relation -%}
-    {%- set reading = hw_read_changes('select (' ~ affected ~ ') as touched, (' ~ present ~ ') as present', plan) -%}
+    {%- set reading = hw_read_changes(hw_affected_keys__share_sql(relation, sql, plan, settings), plan) -%}
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
     {%- endif -%}
     {%- set row = reading.rows[0] -%}
     {{ return({'part': row['touched'] | int, 'whole': row['present'] | int, 'what': 'affected keys', 'above': 0.3}) }}
 {% endmacro %}
+
+
+{% macro hw_affected_keys__share_sql(relation, sql, plan, settings) -%}
+select (select count(*) from (
+{{ hw_affected_keys__affected_keys_sql(sql, plan, settings) }}
+)) as touched, (
+select approx_count_distinct(struct({{ hw_quoted(hw_affected_keys__affected_key_columns(plan, settings)) | join(', ') }}))
+from {{ relation }}
+) as present
+{%- endmacro %}
 
 
 {% macro hw_affected_keys__check(where, sql, inputs, settings) %}

@@ -5,11 +5,18 @@
     {%- set range = plan.ranges[spec.source] -%}
     {%- set inserted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, 1)}) -%}
     {%- if range.inserts_only -%}
-        {{ return('select *' ~ hw_before_sql(settings) ~ ", 'insert' as _operation from (\n" ~ inserted ~ '\n)') }}
+        {{ return(hw_inserted_rows_sql(inserted, settings)) }}
     {%- endif -%}
     {%- set deleted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, -1)}) -%}
     {{ return(hw_difference_sql(inserted, deleted, settings)) }}
 {% endmacro %}
+
+
+{% macro hw_inserted_rows_sql(inserted, settings) -%}
+select *{{ hw_before_sql(settings) }}, 'insert' as _operation from (
+{{ inserted }}
+)
+{%- endmacro %}
 
 
 {#- Inserted and deleted rows, by key: a key that only the first have is inserted, one that only the second have is

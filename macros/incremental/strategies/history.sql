@@ -11,19 +11,24 @@
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set key_columns = hw_quoted(keys) | join(', ') -%}
     {%- set spec = hw_followed_input(plan.inputs) -%}
-    {%- set image = "named_struct('at', valid_from, 'version', cast(-1 as bigint), 'deleted', false, 'until', if(_next <=> "
-        ~ "valid_to, null, valid_to))" -%}
-    {%- set known = 'select * except (valid_from, valid_to, is_current, _next), ' ~ image ~ ' as _image from _periods' -%}
 with _images as (
 {{ hw_with_inputs(sql, {spec.text: hw_history__changed_rows_sql(spec, plan.ranges[spec.source])}) }}
 ),
 _touched as (select distinct {{ key_columns }} from _images),
 _target_periods as (select _target.* from {{ target }} as _target left semi join _touched on {{ hw_equals(keys, '_target', '_touched') }}),
 _periods as (select *, lead(valid_from) over (partition by {{ key_columns }} order by valid_from) as _next from _target_periods),
-_new as (select struct(*) as _row, * from ({{ hw_periods_sql(known ~ ' union all select * except (_image), _image from _images',
-    settings) }})),
+_new as (select struct(*) as _row, * from ({{ hw_periods_sql(hw_known_and_new_images_sql(), settings) }})),
 _present as (select struct(*) as _row, * from _target_periods)
 {{ hw_classified_sql('_new', '_present', keys + ['valid_from'], settings) }}
+{%- endmacro %}
+
+
+{#- The images that the target's periods stand for, and those that are new. -#}
+{% macro hw_known_and_new_images_sql() -%}
+select * except (valid_from, valid_to, is_current, _next), named_struct('at', valid_from, 'version', cast(-1 as bigint),
+'deleted', false, 'until', if(_next <=> valid_to, null, valid_to)) as _image from _periods
+union all
+select * except (_image), _image from _images
 {%- endmacro %}
 
 
@@ -56,41 +61,40 @@ struct(* except (_image)) as _row from (
     commit's time), `version` (of the commit) and `deleted`. Images that cancel out within one commit say nothing: a rebuild of the input
     deletes and inserts every row. A pre-image says nothing that its post-image does not, unless the key moved: `hw_periods_sql`
     drops those that have one. Images that stand for periods of the target have version -1, and `until` where a deletion ended them. -#}
-{% macro hw_images_sql(spec, feed, grouping) %}
+{% macro hw_images_sql(spec, feed, grouping) -%}
     {%- set happened = 'coalesce(' ~ hw_quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
-    {{ return(
-        '(select * except (_commit_version, _commit_timestamp, _net), named_struct('
-        ~ "'at', cast(if(_net < 0, _commit_timestamp, " ~ happened ~ ") as timestamp), 'version', _commit_version, "
-        ~ "'deleted', _net < 0, 'until', cast(null as timestamp)) as _image"
-        ~ ' from (' ~ hw_summed_images_sql(feed, grouping, ['_commit_version', '_commit_timestamp'], []) ~ ') where _net <> 0)'
-    ) }}
-{% endmacro %}
+(select * except (_commit_version, _commit_timestamp, _net), named_struct(
+'at', cast(if(_net < 0, _commit_timestamp, {{ happened }}) as timestamp), 'version', _commit_version,
+'deleted', _net < 0, 'until', cast(null as timestamp)) as _image
+from ({{ hw_summed_images_sql(feed, grouping, ['_commit_version', '_commit_timestamp'], []) }}) where _net <> 0)
+{%- endmacro %}
 
 
 {#- Every image from the first version whose changes are still retained: that version's rows, and the feed after it. A
     column that was added later is null in those rows. -#}
 {% macro hw_all_images(spec) %}
     {%- set first = hw_first_known_commit(spec) -%}
+    {%- set oldest = spec.source ~ ' version as of ' ~ first.version -%}
     {%- set newest = spec.source ~ ' version as of ' ~ spec.version -%}
-    {%- set known = hw_column_names(adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of '
-        ~ first.version)) -%}
+    {%- set known = hw_column_names(adapter.get_column_schema_from_query('select * from ' ~ oldest)) -%}
     {%- set given = adapter.get_column_schema_from_query('select * from ' ~ newest) -%}
-    {%- set grouping = adapter.grouping_of(given) -%}
     {%- set columns = [] -%}
     {%- for column in given -%}
         {%- set name = hw_quote(column.name) -%}
-        {%- do columns.append(name if column.name | lower in known else '(select any_value(' ~ name ~ ') from ' ~ newest
-            ~ ' where false) as ' ~ name) -%}
+        {%- set is_known = column.name | lower in known -%}
+        {%- do columns.append(name if is_known else '(select any_value(' ~ name ~ ') from ' ~ newest ~ ' where false) as ' ~ name) -%}
     {%- endfor -%}
-    {%- set snapshot = '(select ' ~ columns | join(', ') ~ ", 'insert' as _change_type, cast(" ~ first.version
-        ~ ' as bigint) as _commit_version, timestamp_millis('
-        ~ first.at ~ ') as _commit_timestamp from ' ~ spec.source ~ ' version as of ' ~ first.version -%}
-    {%- if first.version == spec.version -%}
-        {{ return(hw_images_sql(spec, snapshot ~ ')', grouping)) }}
-    {%- endif -%}
-    {%- set feed = hw_feed_sql(spec.source, first.version, spec.version) -%}
-    {{ return(hw_images_sql(spec, snapshot ~ ' union all select * from ' ~ feed ~ ')', grouping)) }}
+    {%- set feed = hw_feed_sql(spec.source, first.version, spec.version) if first.version != spec.version else none -%}
+    {{ return(hw_images_sql(spec, hw_snapshot_and_feed_sql(oldest, columns, first, feed), adapter.grouping_of(given))) }}
 {% endmacro %}
+
+
+{#- The rows of a version as inserts of its commit, and the feed after it. -#}
+{% macro hw_snapshot_and_feed_sql(snapshot, columns, commit, feed) -%}
+(select {{ columns | join(', ') }}, 'insert' as _change_type, cast({{ commit.version }} as bigint) as _commit_version,
+timestamp_millis({{ commit.at }}) as _commit_timestamp from {{ snapshot }}
+{%- if feed %} union all select * from {{ feed }}{% endif %})
+{%- endmacro %}
 
 
 {#- The oldest commit from which on the feed can tell everything: what the commits say, and what reading the feed shows.

@@ -23,11 +23,18 @@ select inline(array(_latest._row)) from (select max(struct({{ hw_quoted(settings
         {{ return(hw_newer_rows_sql(target, hw_latest_rows_sql(inserted, settings), settings, bounds)) }}
     {%- endif -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
-    {%- set rows = 'select _all.* from (\n' ~ sql ~ '\n) as _all left semi join _touched on ' ~ hw_equals(keys, '_all', '_touched') -%}
+    {%- set rows = hw_latest_by__rows_of_keys_sql(sql, keys) -%}
     {%- set affected = hw_latest_by__affected_keys_sql(sql, plan, settings) -%}
     {#- what `prune_by` says of a key need not hold for what the target has of it -#}
     {{ return(hw_recomputed_sql(target, affected, keys, hw_latest_rows_sql(rows, settings), settings, bounds[:keys | length])) }}
 {% endmacro %}
+
+
+{% macro hw_latest_by__rows_of_keys_sql(sql, keys) -%}
+select _all.* from (
+{{ sql }}
+) as _all left semi join _touched on {{ hw_equals(keys, '_all', '_touched') }}
+{%- endmacro %}
 
 
 {#- The greatest rows of a batch against the rows that the target has: only a greater row replaces one. -#}
@@ -45,9 +52,9 @@ where _old._row is null or struct({{ new }}, _new._row) > struct({{ old }}, _old
 {%- endmacro %}
 
 
-{% macro hw_latest_by__affected_keys_sql(sql, plan, settings) %}
-    {{ return('select distinct * from (' ~ hw_changed_rows_sql(sql, plan, hw_latest_by__affected_key_columns(plan, settings)) ~ ')') }}
-{% endmacro %}
+{% macro hw_latest_by__affected_keys_sql(sql, plan, settings) -%}
+select distinct * from ({{ hw_changed_rows_sql(sql, plan, hw_latest_by__affected_key_columns(plan, settings)) }})
+{%- endmacro %}
 
 
 {#- The key, and what `prune_by` says that it determines. -#}

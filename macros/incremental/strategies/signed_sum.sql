@@ -2,12 +2,19 @@
     the table's. A measure over no value at all is 0, which is what a sum of differences can tell; `derived` columns are
     computed from the sums. -#}
 {% macro hw_signed_sum__full_refresh_sql(sql, settings, columns) %}
-    {%- set expressions = hw_quoted(hw_spelled(settings.get('unique_key'), columns)) -%}
-    {%- for measure in hw_signed_columns(columns, settings) -%}
-        {%- do expressions.append('coalesce(' ~ hw_quote(measure.name) ~ ', 0) as ' ~ hw_quote(measure.name)) -%}
-    {%- endfor -%}
-    {{ return(hw_with_derived_sql('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n)', settings)) }}
+    {{ return(hw_with_derived_sql(hw_sums_sql(sql, settings, columns), settings)) }}
 {% endmacro %}
+
+
+{% macro hw_sums_sql(sql, settings, columns) -%}
+select {{ hw_quoted(hw_spelled(settings.get('unique_key'), columns)) | join(', ') }}
+    {%- for measure in hw_signed_columns(columns, settings) -%}
+        {%- set name = hw_quote(measure.name) -%}
+, coalesce({{ name }}, 0) as {{ name }}
+    {%- endfor %} from (
+{{ sql }}
+)
+{%- endmacro %}
 
 
 {#- A group without rows is deleted, unless the SQL gives it over no rows as well: without `group by` there is one group, always. -#}
@@ -62,13 +69,14 @@ where {{ moved | join(' or ') }}
 {% endmacro %}
 
 
-{% macro hw_with_derived_sql(sql, settings) %}
-    {%- set expressions = ['*'] -%}
+{% macro hw_with_derived_sql(sql, settings) -%}
+select *
     {%- for name, expression in settings.get('derived', {}).items() -%}
-        {%- do expressions.append(expression ~ ' as ' ~ hw_quote(name)) -%}
-    {%- endfor -%}
-    {{ return('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n)') }}
-{% endmacro %}
+, {{ expression }} as {{ hw_quote(name) }}
+    {%- endfor %} from (
+{{ sql }}
+)
+{%- endmacro %}
 
 
 {#- The measure that counts rows: a group is deleted when it is 0. -#}
@@ -84,21 +92,29 @@ where {{ moved | join(' or ') }}
 
 {#- Sums of two groups that are one key once stored, the empty text's and NULL's, as one: they change one row. -#}
 {% macro hw_one_sum_a_key_sql(sql, keys, settings, columns) %}
-    {%- if not hw_partitions_among(keys, settings) -%}{{ return(sql) }}{%- endif -%}
-    {%- set expressions = hw_quoted(keys) -%}
-    {%- for measure in hw_signed_columns(columns, settings) -%}
-        {%- do expressions.append('sum(' ~ hw_quote(measure.name) ~ ') as ' ~ hw_quote(measure.name)) -%}
-    {%- endfor -%}
-    {{ return('select ' ~ expressions | join(', ') ~ ' from (\n' ~ sql ~ '\n) group by ' ~ hw_quoted(keys) | join(', ')) }}
+    {{ return(hw_summed_again_sql(sql, hw_quoted(keys) | join(', '), hw_signed_columns(columns, settings))
+        if hw_partitions_among(keys, settings) else sql) }}
 {% endmacro %}
+
+
+{% macro hw_summed_again_sql(sql, keys, measures) -%}
+select {{ keys }}
+    {%- for measure in measures -%}
+        {%- set name = hw_quote(measure.name) -%}
+, sum({{ name }}) as {{ name }}
+    {%- endfor %} from (
+{{ sql }}
+) group by {{ keys }}
+{%- endmacro %}
 
 
 {#- The keys of the groups that a model gives over inputs without rows, as a subquery with the column `_stays`. Spark sees
     that it reads nothing. -#}
-{% macro hw_lasting_groups_sql(sql, inputs, keys) %}
-    {%- set groups = hw_with_inputs(sql, hw_without_rows(inputs)) -%}
-    {{ return('(select ' ~ hw_quoted(keys) | join(', ') ~ ', true as _stays from (\n' ~ groups ~ '\n))') }}
-{% endmacro %}
+{% macro hw_lasting_groups_sql(sql, inputs, keys) -%}
+(select {{ hw_quoted(keys) | join(', ') }}, true as _stays from (
+{{ hw_with_inputs(sql, hw_without_rows(inputs)) }}
+))
+{%- endmacro %}
 
 
 {#- The changed rows among those of the input. Runs a statement. -#}
@@ -124,24 +140,29 @@ where {{ moved | join(' or ') }}
     than those that are there always: the SQL once, and with every row weighed -3. -#}
 {% macro hw_signed_sum__differences_sql(sql, inputs, spec, settings, columns, sample) -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
-    {%- set sides = [] -%}
-    {%- for weight in [1, -3] -%}
-        {%- set side = hw_with_inputs(sql, {spec.text: '(select * except (_in_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')'}) -%}
-        {%- do sides.append('(select *, true as _here from (\n' ~ hw_one_sum_a_key_sql(side, keys, settings, columns) ~ '\n))') -%}
-    {%- endfor -%}
-    {%- set expressions = [] -%}
-    {%- for measure in hw_signed_columns(columns, settings) -%}
-        {%- set name = hw_quote(measure.name) -%}
-        {%- do expressions.append('count_if(coalesce(_thrice.' ~ name ~ ', 0) <> -3 * coalesce(_once.' ~ name ~ ', 0)) as ' ~ name) -%}
-    {%- endfor -%}
+    {%- set once = hw_weighed_side_sql(sql, spec, 1, settings, columns, sample) -%}
+    {%- set thrice = hw_weighed_side_sql(sql, spec, -3, settings, columns, sample) -%}
     {%- set lasting = hw_lasting_groups_sql(sql, inputs, keys) -%}
     {%- set weight = '_once.' ~ hw_quote(hw_weight_column(sql)) -%}
-    {%- set missing = '(select count(*) from ' ~ lasting ~ ' as _lasting left anti join ' ~ sides[0] ~ ' as _once on '
-        ~ hw_equals(keys, '_lasting', '_once') ~ ')' -%}
-select {{ expressions
-    | join(', ') }}, count_if(_once._here and _lasting._stays is null and coalesce({{ weight }}, 0) = 0) + {{ missing }} as _empty
-from {{ sides[0] }} as _once full outer join {{ sides[1] }} as _thrice on {{ hw_equals(keys, '_once', '_thrice') }}
+select
+    {%- for measure in hw_signed_columns(columns, settings) %}
+        {%- set name = hw_quote(measure.name) %}
+count_if(coalesce(_thrice.{{ name }}, 0) <> -3 * coalesce(_once.{{ name }}, 0)) as {{ name }},
+    {%- endfor %}
+count_if(_once._here and _lasting._stays is null and coalesce({{ weight }}, 0) = 0)
++ (select count(*) from {{ lasting }} as _lasting left anti join {{ once }} as _once
+on {{ hw_equals(keys, '_lasting', '_once') }}) as _empty
+from {{ once }} as _once full outer join {{ thrice }} as _thrice on {{ hw_equals(keys, '_once', '_thrice') }}
 left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }}
+{%- endmacro %}
+
+
+{#- What the SQL gives for a sample whose rows all have one weight. -#}
+{% macro hw_weighed_side_sql(sql, spec, weight, settings, columns, sample) -%}
+    {%- set rows = '(select * except (_in_half), ' ~ weight ~ ' as _weight from ' ~ sample ~ ')' -%}
+(select *, true as _here from (
+{{ hw_one_sum_a_key_sql(hw_with_inputs(sql, {spec.text: rows}), hw_as_list(settings.get('unique_key')), settings, columns) }}
+))
 {%- endmacro %}
 
 
@@ -166,12 +187,16 @@ left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_once', '_lasting') }
         {%- do nulls.append(hw_quote(key) ~ ' is null') -%}
     {%- endfor -%}
     {%- if nulls -%}
-        {%- set names = hw_quoted(keys) | join(', ') -%}
-        {%- set repeated = 'select ' ~ names ~ ' from (\n' ~ sql ~ '\n) where ' ~ nulls | join(' or ') ~ ' group by ' ~ names
-            ~ ' having count(*) > 1' -%}
-        {%- do hw_refuse_repeated_keys(target, stage, keys, repeated) -%}
+        {%- do hw_refuse_repeated_keys(target, stage, keys, hw_repeated_nulls_sql(sql, hw_quoted(keys) | join(', '), nulls)) -%}
     {%- endif -%}
 {% endmacro %}
+
+
+{% macro hw_repeated_nulls_sql(sql, keys, nulls) -%}
+select {{ keys }} from (
+{{ sql }}
+) where {{ nulls | join(' or ') }} group by {{ keys }} having count(*) > 1
+{%- endmacro %}
 
 
 {% macro hw_signed_sum__named_columns(sql) %}

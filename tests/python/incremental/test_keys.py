@@ -74,7 +74,7 @@ BOUNDS = """
     {%- set lost = [] -%}
     {%- for name, rows in types.items() -%}
         {%- set table = schema ~ '.' ~ name -%}
-        {%- set asked = hw_bounds_expressions(['k'], true) | join(', ') -%}
+        {%- set asked = hw_bounds_expressions(['k'], true) -%}
         {%- set counts, replaced = [], [] -%}
         {%- for row in run_query('select n, ' ~ asked ~ ', ' ~ hw_values_as_json('k')
             ~ ' as some from ' ~ table ~ ' group by n').rows -%}

@@ -11,7 +11,8 @@ alter table world.computed_key set tblproperties ('headwaters.pending' = '{"id":
 create table world.computed_key__stage using parquet as
 with _appeared as (select struct(*) as _row, `upper_grp`, `tens` from (
 with items as (
-    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all) lateral view explode(array_repeat(0, cast(greatest(_net, 0) as int))) _copies as _copy) as `items`
+    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all)
+lateral view explode(array_repeat(0, cast(greatest(_net, 0) as int))) _copies as _copy) as `items`
 ),
 final as (
     select
@@ -25,7 +26,8 @@ select * from final
 )),
 _disappeared as (select struct(*) as _row, `upper_grp`, `tens` from (
 with items as (
-    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all) lateral view explode(array_repeat(0, cast(greatest(-_net, 0) as int))) _copies as _copy) as `items`
+    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all)
+lateral view explode(array_repeat(0, cast(greatest(-_net, 0) as int))) _copies as _copy) as `items`
 ),
 final as (
     select
@@ -41,12 +43,34 @@ select inline(array(coalesce(_new._row, _old._row))), case when _old._row is nul
 from (select *, count(*) over (partition by `upper_grp`, `tens`) as _copies from _appeared) as _new full outer join _disappeared as _old on _new.`upper_grp` <=> _old.`upper_grp` and _new.`tens` <=> _old.`tens`
 where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`upper_grp`, `tens`)) from world.computed_key__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.computed_key limit 1)) as target_type, 0 as misplaced, regexp_extract(left(if(typeof(min(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1, regexp_extract(left(if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1, regexp_extract(left(if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)) as whole_1, count_if(`upper_grp` is null) as nulls_1, typeof(any_value(`upper_grp`)) as type_1, regexp_extract(left(if(typeof(min(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`tens`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_2, regexp_extract(left(if(typeof(max(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`tens`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_2, regexp_extract(left(if(typeof(max(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`tens`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`tens`) as string)) as whole_2, count_if(`tens` is null) as nulls_2, typeof(any_value(`tens`)) as type_2 from world.computed_key__stage;
+select count(*) as staged,
+count_if(_operation = 'insert') as inserted,
+count_if(_operation = 'update') as updated,
+count_if(_operation = 'delete') as deleted,
+(select count(distinct struct(`upper_grp`, `tens`)) from world.computed_key__stage) as distinct_keys,
+coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
+(total, file) -> total + file.file_size), 0L) as bytes,
+typeof(any_value(struct(* except (_operation)))) as stage_type,
+typeof((select struct(*) from world.computed_key limit 1)) as target_type,
+0 as misplaced,
+regexp_extract(left(if(typeof(min(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
+regexp_extract(left(if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
+regexp_extract(left(if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)) as whole_1,
+count_if(`upper_grp` is null) as nulls_1,
+typeof(any_value(`upper_grp`)) as type_1,
+regexp_extract(left(if(typeof(min(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`tens`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_2,
+regexp_extract(left(if(typeof(max(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`tens`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_2,
+regexp_extract(left(if(typeof(max(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`tens`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`tens`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`tens`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`tens`) as string)) as whole_2,
+count_if(`tens` is null) as nulls_2,
+typeof(any_value(`tens`)) as type_2
+from world.computed_key__stage;
 
 describe history world.computed_key limit 20;
 
 select coalesce(if(typeof(`upper_grp`) = 'binary', concat('0x', hex(cast(`upper_grp` as string))), regexp_replace(make_valid_utf8(left(cast(`upper_grp` as string), 100)), '[\\p{Cc}\\p{Zl}\\p{Zp}]', ' ')), 'None'), coalesce(if(typeof(`tens`) = 'binary', concat('0x', hex(cast(`tens` as string))), regexp_replace(make_valid_utf8(left(cast(`tens` as string), 100)), '[\\p{Cc}\\p{Zl}\\p{Zp}]', ' ')), 'None') from (
-select t.`upper_grp`, t.`tens` from world.computed_key as t left semi join world.computed_key__stage as s on s._operation = 'insert' and t.`upper_grp` <=> s.`upper_grp` and t.`tens` <=> s.`tens` where t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90
+select t.`upper_grp`, t.`tens` from world.computed_key as t
+left semi join world.computed_key__stage as s on s._operation = 'insert' and t.`upper_grp` <=> s.`upper_grp` and t.`tens` <=> s.`tens`
+where t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90
 ) limit 3;
 
 merge into world.computed_key as t using world.computed_key__stage as s

@@ -10,15 +10,23 @@ describe history world_inputs.items limit 23;
 
 describe history world_inputs.people limit 21;
 
-select regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1, regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1, regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1, if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) as values_1, size(array_distinct(array(typeof((select struct(*) from (
+select regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
+regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
+regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1,
+count_if(`id` is null) as nulls_1,
+typeof(any_value(`id`)) as type_1,
+if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) as values_1,
+size(array_distinct(array(typeof((select struct(*) from (
 select `id` from world.named
 ) limit 1)), typeof((select struct(*) from (
 select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
 ) limit 1)), typeof((select struct(*) from (
 select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
-) limit 1)), typeof(any_value(struct(`id`)))))) as types, typeof((select struct(*) from (
+) limit 1)), typeof(any_value(struct(`id`)))))) as types,
+typeof((select struct(*) from (
 select * from world.named
-) limit 1)) as held, typeof((select struct(*) from (
+) limit 1)) as held,
+typeof((select struct(*) from (
 with items as (
     select * from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4 as `items`
 ),
@@ -36,26 +44,37 @@ final as (
         on items.grp = people.grp
 )
 select * from final
-) limit 1)) as given from (
-select distinct * from (select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
-union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`)
+) limit 1)) as given
+from (
+select distinct * from (
+select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
+union all
+select _via.`id` as `id` from world_inputs.items version as of 4 as _via
+left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`
+)
 );
 
 alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}}');
 
 create table world.named__stage using parquet as
 with _touched as (
-select distinct * from (select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
-union all select _via.`id` as `id` from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`)
+select distinct * from (
+select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
+union all
+select _via.`id` as `id` from world_inputs.items version as of 4 as _via
+left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`
+)
 ),
 _recomputed as (select struct(*) as _row, `id` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as `items`
+    select * from (select _input.* from world_inputs.items version as of 4 as _input
+left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as `items`
 ),
 people as (
     select *
-    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _via.* from world_inputs.items version as of 4 as _via left semi join _touched on _via.`id` <=> _touched.`id` where (_via.`id` between 1 and 9 and _via.`id` in (1, 3, 9) or _via.`id` is null)) as _via on _input.`grp` <=> _via.`grp`) as `people`
+    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _via.* from world_inputs.items version as of 4 as _via
+left semi join _touched on _via.`id` <=> _touched.`id` where (_via.`id` between 1 and 9 and _via.`id` in (1, 3, 9) or _via.`id` is null)) as _via on _input.`grp` <=> _via.`grp`) as `people`
 ),
 final as (
     select
@@ -76,7 +95,23 @@ select inline(array(coalesce(_new._row, _old._row))), case when _old._row is nul
 from (select *, count(*) over (partition by `id`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`id`)) from world.named__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.named limit 1)) as target_type, 0 as misplaced, (select if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `id` from world.named__stage limit 1001)) as some_keys, regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1, regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1, regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1, count_if(`id` is null) as nulls_1, typeof(any_value(`id`)) as type_1 from world.named__stage;
+select count(*) as staged,
+count_if(_operation = 'insert') as inserted,
+count_if(_operation = 'update') as updated,
+count_if(_operation = 'delete') as deleted,
+(select count(distinct struct(`id`)) from world.named__stage) as distinct_keys,
+coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
+(total, file) -> total + file.file_size), 0L) as bytes,
+typeof(any_value(struct(* except (_operation)))) as stage_type,
+typeof((select struct(*) from world.named limit 1)) as target_type,
+0 as misplaced,
+(select if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `id` from world.named__stage limit 1001)) as some_keys,
+regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
+regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
+regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1,
+count_if(`id` is null) as nulls_1,
+typeof(any_value(`id`)) as type_1
+from world.named__stage;
 
 describe history world.named limit 20;
 

@@ -6,13 +6,21 @@ describe history world.totals limit 20;
 
 describe history world_inputs.items limit 23;
 
-select regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1, regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1, regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)) as whole_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, if(coalesce(bool_and(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) as values_1, size(array_distinct(array(typeof((select struct(*) from (
+select regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
+regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
+regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)) as whole_1,
+count_if(`grp` is null) as nulls_1,
+typeof(any_value(`grp`)) as type_1,
+if(coalesce(bool_and(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) as values_1,
+size(array_distinct(array(typeof((select struct(*) from (
 select `grp` from world.totals
 ) limit 1)), typeof((select struct(*) from (
 select _keyed.`grp` as `grp` from world_inputs.items version as of 4 as _keyed
-) limit 1)), typeof(any_value(struct(`grp`)))))) as types, typeof((select struct(*) from (
+) limit 1)), typeof(any_value(struct(`grp`)))))) as types,
+typeof((select struct(*) from (
 select * from world.totals
-) limit 1)) as held, typeof((select struct(*) from (
+) limit 1)) as held,
+typeof((select struct(*) from (
 with items as (
     select * from /* affected {"at": 0, "key": {"grp": "grp"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4 as `items`
 ),
@@ -27,20 +35,26 @@ final as (
     group by grp, val > 20
 )
 select * from final
-) limit 1)) as given from (
-select distinct * from (select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed)
+) limit 1)) as given
+from (
+select distinct * from (
+select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed
+)
 );
 
 alter table world.totals set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}}}');
 
 create table world.totals__stage using parquet as
 with _touched as (
-select distinct * from (select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed)
+select distinct * from (
+select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed
+)
 ),
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
+    select * from (select _input.* from world_inputs.items version as of 4 as _input
+left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
 ),
 final as (
     select
@@ -62,7 +76,27 @@ select inline(array(coalesce(_new._row, _old._row))), case when _old._row is nul
 from (select *, count(*) over (partition by `grp`, `is_large`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`grp` <=> _old.`grp` and _new.`is_large` <=> _old.`is_large`
 where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged, count_if(_operation = 'insert') as inserted, count_if(_operation = 'update') as updated, count_if(_operation = 'delete') as deleted, (select count(distinct struct(`grp`, `is_large`)) from world.totals__stage) as distinct_keys, coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L, (total, file) -> total + file.file_size), 0L) as bytes, typeof(any_value(struct(* except (_operation)))) as stage_type, typeof((select struct(*) from world.totals limit 1)) as target_type, 0 as misplaced, regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1, regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1, regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)) as whole_1, count_if(`grp` is null) as nulls_1, typeof(any_value(`grp`)) as type_1, regexp_extract(left(if(typeof(min(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`is_large`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_2, regexp_extract(left(if(typeof(max(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`is_large`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_2, regexp_extract(left(if(typeof(max(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`is_large`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`is_large`) as string)) as whole_2, count_if(`is_large` is null) as nulls_2, typeof(any_value(`is_large`)) as type_2 from world.totals__stage;
+select count(*) as staged,
+count_if(_operation = 'insert') as inserted,
+count_if(_operation = 'update') as updated,
+count_if(_operation = 'delete') as deleted,
+(select count(distinct struct(`grp`, `is_large`)) from world.totals__stage) as distinct_keys,
+coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
+(total, file) -> total + file.file_size), 0L) as bytes,
+typeof(any_value(struct(* except (_operation)))) as stage_type,
+typeof((select struct(*) from world.totals limit 1)) as target_type,
+0 as misplaced,
+regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
+regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
+regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)) as whole_1,
+count_if(`grp` is null) as nulls_1,
+typeof(any_value(`grp`)) as type_1,
+regexp_extract(left(if(typeof(min(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`is_large`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_2,
+regexp_extract(left(if(typeof(max(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`is_large`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_2,
+regexp_extract(left(if(typeof(max(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`is_large`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`is_large`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`is_large`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`is_large`) as string)) as whole_2,
+count_if(`is_large` is null) as nulls_2,
+typeof(any_value(`is_large`)) as type_2
+from world.totals__stage;
 
 describe history world.totals limit 20;
 
