@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from headwaters.analysis.functions import BARE, CHANGING
 from headwaters.declared.fields import Duration, Part, seconds
 from headwaters.declared.names import not_allowed
 from headwaters.declared.properties import DECLARED, declared_properties, in_order
@@ -40,12 +41,6 @@ RESERVED = frozenset(
     | {name for format_ in FORMATS.values() for name in format_.internal}
     | {name for name, _ in (*BATCH, RESCUED)}
     | set(_INTERNAL)
-)
-# What answers otherwise when it is asked again: the list of macros/incremental/check_model.sql.
-NONDETERMINISTIC = (
-    "now|current_timestamp|current_date|curdate|localtimestamp|current_time"
-    r"|unix_timestamp(?=\s*\(\s*\))|rand|randn|random|randstr|uniform|uuid|shuffle"
-    "|monotonically_increasing_id|spark_partition_id|input_file_name"
 )
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
 
@@ -339,8 +334,10 @@ def _changes_by_itself(contract: Contract) -> str | None:
     A batch is looked at twice, for bronze and for quarantine, and again after a crash: a record
     could be in both tables, or in neither.
     """
-    bare = "current_timestamp|current_date|localtimestamp|current_time"
-    call = rf"(?i)(?<![\w.`])(?:({bare})(?![\w`])|({NONDETERMINISTIC})\s*\()"
+    # a column wins over a function that is called without brackets
+    bare = "|".join(sorted(BARE - {column.name.lower() for column in contract.columns}))
+    called = "|".join(sorted(CHANGING)) + r"|unix_timestamp(?=\s*\(\s*\))"
+    call = rf"(?i)(?<![\w.`])(?:({bare})(?![\w`])|({called})\s*\()"
     for column in contract.columns:
         for expression in (column.expression, *(rule.expression for rule in column.constraints)):
             code = re.sub(r"(?s)/\*.*?\*/|--[^\n]*|'(?:[^'\\]|\\.)*'", " ", expression or "")

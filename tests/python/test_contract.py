@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwaters.contract import NONDETERMINISTIC, Contract, new_columns, parse_contract
+from headwaters.contract import Contract, new_columns, parse_contract
 from headwaters.declared.fields import seconds
 from headwaters.errors import UserError
 
@@ -300,14 +298,6 @@ def test_a_wrong_contract_is_refused_by_name(node: dict[str, Any], message: str)
 def test_what_only_looks_as_if_it_changed_by_itself_is_allowed() -> None:
     for expression in ("id <> 'now()'", "now > at", "unix_timestamp(at) > 0", "x.rand(1)"):
         parse_contract(check(expression))
-
-
-def test_models_and_contracts_refuse_the_same_functions() -> None:
-    macro = Path(__file__).parents[2] / "macros" / "incremental" / "check_model.sql"
-    joined = re.sub(r"'\s*~\s*'", "", macro.read_text())  # a list may stand on several lines
-    listed = [re.search(rf"set {name} = '([^']*)'", joined) for name in ("bare", "called")]
-    functions = {name for found in listed if found for name in found[1].split("|")}
-    assert functions == set(NONDETERMINISTIC.replace("\\", "\\\\").split("|"))
 
 
 def test_a_size_is_in_bytes_also_in_a_contract_that_was_kept() -> None:
