@@ -1,6 +1,7 @@
 {#- Shows every streamed source and its quarantine to the metastore, so that source() just works. Runs on-run-start.
     A table that ingestion has made is adopted as it is. One that it has not made yet is made here, empty, with the
-    columns and properties that ingestion would give it (scripts/headwaters/contract.py). -#}
+    columns and properties that ingestion would give it (scripts/headwaters/contract.py). Where the tables of the schema `ops` are to be
+    tested, they are made as well. -#}
 {% macro register_sources() %}
     {%- if execute -%}
         {%- set streams = graph.sources.values() | selectattr('config.meta.stream', 'defined') | list -%}
@@ -13,6 +14,7 @@
                 {%- endfor -%}
             {%- endfor -%}
         {%- endfor -%}
+        {%- if var('ops_tests', false) and flags.WHICH in ['build', 'test'] -%}{%- do hw_create_ops_tables() -%}{%- endif -%}
     {%- endif -%}
 {% endmacro %}
 

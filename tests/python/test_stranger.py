@@ -175,7 +175,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # setuptools takes what an earlier build left in build/ of a checkout for up to date
     clean = folder / "checkout"
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("macros", "scripts", "tests/generic"):
+    for name in ("macros", "models/ops", "scripts", "tests/generic"):
         shutil.copytree(ROOT / name, clean / name, symlinks=True, ignore=unwanted)
     shutil.copy(ROOT / "pyproject.toml", clean)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
