@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
-from dbt.adapters.headwaters.session import LOGGING, logging_to
+
+from headwaters.spark_logs import LOGGING, logging_to
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 PROFILE = "shop: {target: dev, outputs: {dev: {type: headwaters, schema: shop, threads: 1}}}\n"
