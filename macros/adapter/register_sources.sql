@@ -27,7 +27,8 @@
     {%- set described = run_query('describe schema ' ~ schema) -%}
     {%- set ns = namespace(location=none) -%}
     {%- for row in described.rows if row[0] == 'Location' -%}{%- set ns.location = row[1] -%}{%- endfor -%}
-    {%- do run_query('create table if not exists ' ~ name ~ ' using delta location ' ~ hw_literal(ns.location ~ '/' ~ table.name)) -%}
+    {%- set location = hw_literal(adapter.table_location(ns.location, table.name)) -%}
+    {%- do run_query('create table if not exists ' ~ name ~ ' using delta location ' ~ location) -%}
     {%- if run_query('show columns in ' ~ name).rows | length == 0 -%}
         {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ table.columns | join(', ') ~ ')') -%}
         {%- do run_query('alter table ' ~ name ~ ' set tblproperties (' ~ hw_assignments(table.properties) ~ ')') -%}

@@ -9,6 +9,7 @@ import pytest
 from ingestion import node
 
 from headwaters.contract import parse_contract
+from headwaters.declared.streams import table_location
 from headwaters.errors import UserError
 from headwaters.ingestion.stream import Stream
 from headwaters.manifest import load_contracts
@@ -147,6 +148,11 @@ def test_a_stream_is_written_to_the_schema_of_its_source(shop: Shop) -> None:
     assert stream.quarantine == root / "lake/warehouse/shop_raw.db/orders_quarantine"
     # a quarantined record names the contract that refused it, not where its table was
     assert contract.version == parse_contract(node({"id": "string"})).version
+
+
+def test_a_table_is_registered_where_its_stream_writes_it() -> None:
+    given = "file:/the%20l%C3%A4ke/warehouse/shop_raw.db"
+    assert table_location(given, "clicks") == "file:/the läke/warehouse/shop_raw.db/clicks"
 
 
 @pytest.mark.parametrize(
