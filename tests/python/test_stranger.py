@@ -302,7 +302,10 @@ def test_streams_are_ingested_into_the_schema_of_their_source(python: Path, shop
     (landing / "2.json").write_text('{"id": 2, "page": "b"}\n')
     run(python, shop, *ingest)
     said, rows, refused = run(python, shop, "-c", RUN).splitlines()
-    assert said.startswith("merge: ") and (rows, refused) == ("[[1, 'a'], [2, 'b']]", "1")
+    assert said.startswith("append: 1 inserted") and (rows, refused) == (
+        "[[1, 'a'], [2, 'b']]",
+        "1",
+    )
     shown = run(python, shop, "-m", "headwaters.cli", "audit")
     assert shown == "clicks: 3 read = 2 bronze + 1 quarantined: right\n"
     assert (shop / "lake" / "warehouse" / "shop_raw.db" / "clicks" / "_delta_log").is_dir()
