@@ -25,7 +25,7 @@ def run(bench: Bench) -> None:
     os.environ["DBT_TARGET_PATH"] = str(bench.work / "target")
     os.chdir(ROOT)
     project = Project(ROOT)
-    contracts = load_contracts(ROOT, ["source:bronze.county_cases"])
+    contracts = load_contracts(project, ["source:bronze.county_cases"])
     numbers = itertools.count()
 
     def fresh_lake() -> None:

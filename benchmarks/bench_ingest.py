@@ -260,6 +260,7 @@ def _contract(name: str, topic: str, servers: str, batch: int = BATCH) -> Contra
         {
             "original_file_path": __file__,
             "source_name": "bronze",
+            "schema": "bronze",
             "name": name,
             "identifier": name,
             "config": {

@@ -1,6 +1,7 @@
 {#- Shows every streamed source and its quarantine to the metastore, so that source() just works. Runs on-run-start.
     A table that ingestion has made is adopted as it is. One that it has not made yet is made here, empty, with the
-    columns and properties that ingestion would give it (scripts/headwaters/contract.py). -#}
+    columns and properties that ingestion would give it (scripts/headwaters/contract.py). Where the tables of the schema `ops` are to be
+    tested, they are made as well. -#}
 {% macro register_sources() %}
     {%- if execute -%}
         {%- set streams = graph.sources.values() | selectattr('config.meta.stream', 'defined') | list -%}
@@ -13,6 +14,7 @@
                 {%- endfor -%}
             {%- endfor -%}
         {%- endfor -%}
+        {%- if var('ops_tests', false) and flags.WHICH in ['build', 'test'] -%}{%- do hw_create_ops_tables() -%}{%- endif -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -25,7 +27,7 @@
     {%- set described = run_query('describe schema ' ~ schema) -%}
     {%- set ns = namespace(location=none) -%}
     {%- for row in described.rows if row[0] == 'Location' -%}{%- set ns.location = row[1] -%}{%- endfor -%}
-    {%- do run_query(hw_create_table_at_sql(name, ns.location ~ '/' ~ table.name)) -%}
+    {%- do run_query(hw_create_table_at_sql(name, adapter.table_location(ns.location, table.name))) -%}
     {%- if run_query('show columns in ' ~ name).rows | length == 0 -%}
         {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ table.columns | join(', ') ~ ')') -%}
         {%- do run_query(hw_set_properties_sql(name, table.properties)) -%}
@@ -34,5 +36,5 @@
 
 
 {% macro hw_create_table_at_sql(name, location) -%}
-    create table if not exists {{ name }} using delta location '{{ location }}'
+    create table if not exists {{ name }} using delta location {{ hw_literal(location) }}
 {%- endmacro %}

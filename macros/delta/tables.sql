@@ -3,6 +3,17 @@
 {% endmacro %}
 
 
+{#- The columns of a table with their types, in order. -#}
+{% macro hw_columns_of_table(relation) %}
+    {%- set held = {} -%}
+    {%- for row in run_query('describe table ' ~ relation).rows if row['col_name'] and not row['col_name'].startswith('#')
+        and row['col_name'] not in held and row['data_type'] -%}
+        {%- do held.update({row['col_name']: row['data_type']}) -%}
+    {%- endfor -%}
+    {{ return(held) }}
+{% endmacro %}
+
+
 {#- The constraints of a table, as properties of the one that replaces it in the same commit: its checks, whoever
     declared them, and NOT NULL as checks, since CREATE OR REPLACE TABLE … AS SELECT makes every column nullable, and
     Delta does not add NOT NULL to a column. -#}

@@ -181,28 +181,9 @@
 {#- A row of ops.table_state: what maintenance found, before and after. -#}
 {% macro hw_record_state(state, policy) %}
     {%- set name = hw_ops_name('table_state') -%}
-    {%- do hw_create_ops_table('table_state', hw_create_table_state_sql(name)) -%}
+    {%- do hw_create_ops_table('table_state') -%}
     {%- do run_query(hw_insert_table_state_sql(name, state, hw_small_files(state, policy.small_bytes))) -%}
 {% endmacro %}
-
-
-{% macro hw_create_table_state_sql(name) -%}
-    create table if not exists {{ name }} (
-        at timestamp comment 'When the table was looked at, UTC.',
-        table_name string,
-        version bigint,
-        files bigint,
-        small_files bigint comment 'Smaller than the policy says.',
-        bytes bigint,
-        row_count bigint,
-        deleted_rows bigint comment 'Only marked as deleted.',
-        versions bigint comment 'Commits in the log.',
-        files_added bigint comment 'Since the last OPTIMIZE.',
-        optimized_at timestamp,
-        vacuumed_before timestamp comment 'Files removed before are gone.',
-        invocation_id string
-    ) using delta comment 'One row per table and look of maintenance.'
-{%- endmacro %}
 
 
 {% macro hw_insert_table_state_sql(name, state, small) -%}

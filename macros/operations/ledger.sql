@@ -10,7 +10,7 @@
         'arguments': tojson(arguments, sort_keys=true), 'version': version, 'files': detail['numFiles'] if detail else none,
         'bytes': detail['sizeInBytes'] if detail else none, 'undo': undo,
     } -%}
-    {%- do hw_create_ops_table('operations', hw_create_operations_sql()) -%}
+    {%- do hw_create_ops_table('operations') -%}
     {%- do hw_record_operation(record, 'started', none) -%}
     {%- do hw_sign_commits(record) -%}
     {{ return(record) }}
@@ -34,35 +34,31 @@
 
 
 {% macro hw_record_operation(record, state, version_after) %}
-    {%- set values = [] -%}
-    {%- for text in [record.id, state, record.operation, record.table, record.user, record.reason, record.arguments] -%}
-        {%- do values.append(hw_literal(text)) -%}
-    {%- endfor -%}
-    {%- for number in [record.version, version_after, record.files, record.bytes] -%}
-        {%- do values.append('null' if number is none else number | string) -%}
-    {%- endfor -%}
-    {%- do run_query('insert into ' ~ hw_ops_name('operations') ~ ' select current_timestamp(), ' ~ values | join(', ') ~ ', '
-        ~ ('null' if record.undo is none else hw_literal(record.undo)) ~ ', ' ~ hw_literal(invocation_id)) -%}
+    {%- do run_query(hw_insert_operation_sql(record, state, version_after)) -%}
 {% endmacro %}
 
 
-{% macro hw_create_operations_sql() -%}
-create table if not exists {{ hw_ops_name('operations') }} (
-    at timestamp comment 'When this was written, UTC.',
-    operation_id string comment 'The same in the two rows of an operation.',
-    state string comment 'started, and then done, or failed where the operation continued with other tables.',
-    operation string,
-    table_name string,
-    user string,
-    reason string,
-    arguments string comment 'As JSON.',
-    version_before bigint,
-    version_after bigint,
-    files bigint comment 'Of the table, before.',
-    bytes bigint comment 'Of the table, before.',
-    undo string,
-    invocation_id string
-) using delta comment 'One row per operation and state.'
+{% macro hw_insert_operation_sql(record, state, version_after) -%}
+    insert into {{ hw_ops_name('operations') }} by name select
+        current_timestamp() as at,
+        {{ hw_literal(record.id) }} as operation_id,
+        {{ hw_literal(state) }} as state,
+        {{ hw_literal(record.operation) }} as operation,
+        {{ hw_literal(record.table) }} as table_name,
+        {{ hw_literal(record.user) }} as user,
+        {{ hw_literal(record.reason) }} as reason,
+        {{ hw_literal(record.arguments) }} as arguments,
+        {{ hw_or_null(record.version) }} as version_before,
+        {{ hw_or_null(version_after) }} as version_after,
+        {{ hw_or_null(record.files) }} as files,
+        {{ hw_or_null(record.bytes) }} as bytes,
+        {{ 'null' if record.undo is none else hw_literal(record.undo) }} as undo,
+        {{ hw_literal(invocation_id) }} as invocation_id
+{%- endmacro %}
+
+
+{% macro hw_or_null(number) -%}
+    {{ 'null' if number is none else number }}
 {%- endmacro %}
 
 

@@ -104,23 +104,9 @@
 
 {% macro hw_record_expectations(target, results) %}
     {%- set name = hw_ops_name('expectations') -%}
-    {%- do hw_create_ops_table('expectations', hw_create_expectations_sql(name)) -%}
+    {%- do hw_create_ops_table('expectations') -%}
     {%- do run_query(hw_insert_expectations_sql(name, target, results)) -%}
 {% endmacro %}
-
-
-{% macro hw_create_expectations_sql(name) -%}
-    create table if not exists {{ name }} (
-        at timestamp comment 'When the rows were asked, UTC.',
-        table_name string,
-        expectation string,
-        expression string,
-        on_failure string,
-        rows_asked bigint,
-        rows_broken bigint,
-        invocation_id string
-    ) using delta comment 'One row per expectation and run.'
-{%- endmacro %}
 
 
 {% macro hw_insert_expectations_sql(name, target, results) -%}

@@ -27,9 +27,9 @@
 {% endmacro %}
 
 
+{#- Not those of the adapter's package, the schema `ops`: `hw_mentions_in_ops` searches it. -#}
 {% macro hw_nodes_of_tables() %}
-    {{ return(graph.nodes.values() | list + graph.sources.values() | list
-        | selectattr('resource_type', 'in', ['model', 'seed', 'source']) | list) }}
+    {{ return(graph.nodes.values() | list + graph.sources.values() | rejectattr('package_name', 'equalto', 'dbt_headwaters') | list) }}
 {% endmacro %}
 
 
@@ -101,17 +101,6 @@
         {{ return(path if adapter.failure_of('describe detail ' ~ path) is none else none) }}
     {%- endif -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#- The columns of a table with their types, in order. -#}
-{% macro hw_columns_of_table(relation) %}
-    {%- set held = {} -%}
-    {%- for row in run_query('describe table ' ~ relation).rows if row['col_name'] and not row['col_name'].startswith('#')
-        and row['col_name'] not in held and row['data_type'] -%}
-        {%- do held.update({row['col_name']: row['data_type']}) -%}
-    {%- endfor -%}
-    {{ return(held) }}
 {% endmacro %}
 
 

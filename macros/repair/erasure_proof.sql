@@ -19,7 +19,7 @@
         {%- do proof.append(hw_proof_row(place, look, wanted, reason, dry_run)) -%}
     {%- endfor -%}
     {%- if not dry_run and proof -%}
-        {%- do hw_erasures_table() -%}
+        {%- do hw_create_ops_table('erasures') -%}
         {%- do run_query('insert into ' ~ hw_ops_name('erasures') ~ ' by name select current_timestamp() as at, * from values '
             ~ proof | join(', ')
             ~ ' as proof(subject, keyed_hash, table_name, version, files, files_left, gone_by, reason, user, invocation_id, '
@@ -106,31 +106,4 @@
         ~ ('in none' if not look.logs.found else 'in ' ~ look.logs.found ~ ', which Delta removes with the first checkpoint after '
         ~ hw_utc(look.log_gone_by) ~ ' (delta.logRetentionDuration)') -%}
     {{ return('  ' ~ place.name ~ ' (version ' ~ look.version ~ '): 0 rows; ' ~ files ~ '; ' ~ logs) }}
-{% endmacro %}
-
-
-{#- The proofs. Tables of older releases get the columns that they lack; their column sha256 is a plain hash of the value. -#}
-{% macro hw_erasures_table() %}
-    {%- set columns = {
-        'at': "timestamp comment 'When the files were searched, UTC.'", 'subject': "string comment 'The kind of personal data.'",
-        'keyed_hash': "string comment 'HMAC-SHA256 of kind and value, with the key in lake/erasure.key.'",
-        'table_name': 'string', 'version': 'bigint', 'files': "bigint comment 'Searched.'",
-        'files_left': "bigint comment 'In which the value still is.'",
-        'gone_by': "timestamp comment 'When retention lets go of the last of them.'", 'reason': 'string', 'user': 'string',
-        'invocation_id': 'string',
-        'log_files': "bigint comment 'Of the log: searched.'", 'log_files_left': "bigint comment 'Of the log: in which the "
-            ~ "value still is.'",
-        'log_gone_by': "timestamp comment 'When retention lets go of the last of them.'",
-        'undecided': "bigint comment 'Records that mention the value and cannot be parsed.'",
-    } -%}
-    {%- set declared = [] -%}
-    {%- for name, type in columns.items() -%}{%- do declared.append(name ~ ' ' ~ type) -%}{%- endfor -%}
-    {%- do hw_create_ops_table('erasures', 'create table if not exists ' ~ hw_ops_name('erasures') ~ ' (' ~ declared | join(', ')
-        ~ ") using delta comment 'One row per erasure and table: the proof.'") -%}
-    {%- set held = hw_columns_of_table(hw_ops_name('erasures')) -%}
-    {%- set lacking = [] -%}
-    {%- for name, type in columns.items() if name not in held -%}{%- do lacking.append(name ~ ' ' ~ type) -%}{%- endfor -%}
-    {%- if lacking -%}
-        {%- do run_query('alter table ' ~ hw_ops_name('erasures') ~ ' add columns (' ~ lacking | join(', ') ~ ')') -%}
-    {%- endif -%}
 {% endmacro %}

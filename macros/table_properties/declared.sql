@@ -1,5 +1,6 @@
 {#- The nodes of the project that are tables, by name of the table: models, seeds and sources with a stream or declared properties.
-    `select`: names of tables (`gold.sessions`), of nodes (`sessions`) or of schemas (`gold`); all where it is none. -#}
+    `select`: names of tables (`gold.sessions`), of nodes (`sessions`) or of schemas (`gold`); all where it is none, except those of the
+    schema `ops`, to which each operation writes: a second `maintain` would always find something to do. -#}
 {% macro hw_table_nodes(select=none) %}
     {%- set wanted = [] -%}
     {%- for item in hw_as_list(select) -%}{%- do wanted.extend(item.split()) -%}{%- endfor -%}
@@ -15,7 +16,8 @@
             {%- set names = hw_names_of(node) + [node.schema, hw_layer_of(node)] -%}
             {%- do known.extend(hw_names_of(node)) -%}
             {%- for item in wanted if item in names -%}{%- do hit.append(item) -%}{%- endfor -%}
-            {%- if not wanted or names | select('in', wanted) | list -%}
+            {%- set ours = node.package_name == 'dbt_headwaters' -%}
+            {%- if (not wanted and not ours) or names | select('in', wanted) | list -%}
                 {%- do found.update({name: node}) -%}
             {%- endif -%}
         {%- endif -%}
@@ -30,10 +32,12 @@
 {% endmacro %}
 
 
-{#- The names under which people may speak of a table: its own, in the schemas of any target, and its model's or source's. -#}
+{#- The names under which people may speak of a table: its own, in the schemas of any target, and its model's or source's. Tables of the
+    schema `ops` have none of the latter: a project may have a model `operations`. -#}
 {% macro hw_names_of(node) %}
     {%- set identifier = node.identifier or node.alias -%}
-    {{ return([hw_layer_of(node) ~ '.' ~ identifier, node.schema ~ '.' ~ identifier, node.name]) }}
+    {%- set names = [hw_layer_of(node) ~ '.' ~ identifier, node.schema ~ '.' ~ identifier] -%}
+    {{ return(names if node.package_name == 'dbt_headwaters' else names + [node.name]) }}
 {% endmacro %}
 
 

@@ -13,6 +13,7 @@ import typer
 from headwaters.demo import commands as demo
 from headwaters.dev import commands as dev
 from headwaters.errors import DISK, CodedError, UserError, WorkError, java_ended
+from headwaters.options import ProfilesDir, Target, find_project
 
 if TYPE_CHECKING:
     from headwaters.contract import Contract
@@ -126,11 +127,12 @@ def ingest(
             "recreated: topics that were deleted and created again, from their beginning.",
         ),
     ] = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
 ) -> None:
     """Read streams into bronze tables; what does not fit goes to quarantine."""
     from headwaters.declared.fields import seconds
     from headwaters.ingestion.run import ingest as run
-    from headwaters.project import Project
 
     try:
         period = None if every is None else seconds(every)
@@ -139,28 +141,40 @@ def ingest(
     if once and every is not None:
         raise UserError("HW_ARGUMENT", "--once ends and --every runs on: choose one")
     chosen = _words(select), _words(exclude)
-    raise typer.Exit(run(Project.find(), *chosen, once, period, metrics_port, begin))
+    project = find_project(profiles_dir, target)
+    raise typer.Exit(run(project, *chosen, once, period, metrics_port, begin))
 
 
-def _contracts(select: Select, exclude: Exclude) -> tuple[Project, list[Contract]]:
+def _contracts(
+    select: Select, exclude: Exclude, target: Target, profiles_dir: ProfilesDir
+) -> tuple[Project, list[Contract]]:
     from headwaters.manifest import load_contracts
-    from headwaters.project import Project
 
-    project = Project.find()
-    return project, load_contracts(project.root, _words(select), _words(exclude))
+    project = find_project(profiles_dir, target)
+    return project, load_contracts(project, _words(select), _words(exclude))
 
 
 @app.command()
-def streams(select: Select = None, exclude: Exclude = None) -> None:
+def streams(
+    select: Select = None,
+    exclude: Exclude = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
     """Show each stream: what it has read, what is left, its last error. Starts no Spark."""
     from headwaters.ingestion.status import show, status
 
-    project, contracts = _contracts(select, exclude)
+    project, contracts = _contracts(select, exclude, target, profiles_dir)
     show([status(project, contract) for contract in contracts])
 
 
 @app.command()
-def audit(select: Select = None, exclude: Exclude = None) -> None:
+def audit(
+    select: Select = None,
+    exclude: Exclude = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
     """Reconcile input and bronze + quarantine, record by record; exit code 1 where they differ.
 
     Kafka is compared by topic, partition and offset. Files and Delta tables are parsed again and
@@ -170,7 +184,7 @@ def audit(select: Select = None, exclude: Exclude = None) -> None:
     from headwaters.ingestion.reconcile import audit as run
     from headwaters.ingestion.reconcile import right, summarise
 
-    found = run(*_contracts(select, exclude))
+    found = run(*_contracts(select, exclude, target, profiles_dir))
     for name, balances in found.items():
         for line in summarise(name, balances):
             typer.echo(line)
@@ -184,11 +198,13 @@ def replay(
     apply: Annotated[
         bool, typer.Option("--apply", help="Move the records; without it they are only counted.")
     ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
 ) -> None:
     """Move what a corrected contract now accepts from quarantine to bronze."""
     from headwaters.ingestion.replay import replay as run
 
-    project, contracts = _contracts(select, exclude)
+    project, contracts = _contracts(select, exclude, target, profiles_dir)
     replayed = run(project, contracts, dry_run=not apply)
     for name, done in replayed.items():
         if isinstance(done, WorkError):
@@ -207,12 +223,13 @@ def relocate(
     apply: Annotated[
         bool, typer.Option("--apply", help="Change the paths; without it they are only counted.")
     ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
 ) -> None:
     """Make a lake that was copied or moved one of its own, by the paths in its own files."""
-    from headwaters.project import Project
     from headwaters.relocate import relocate as run
 
-    for line in run(Project.find(), dry_run=not apply):
+    for line in run(find_project(profiles_dir, target), dry_run=not apply):
         typer.echo(line)
 
 

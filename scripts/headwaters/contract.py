@@ -154,6 +154,7 @@ class Contract(Part):
     stream: Stream
     columns: tuple[Column, ...]
     properties: dict[str, str] = Field(default_factory=dict)
+    schema_name: str = "bronze"
 
     def __hash__(self) -> int:
         """Of what can be hashed: a contract may be a key."""
@@ -162,8 +163,13 @@ class Contract(Part):
     @property
     def version(self) -> str:
         """A short name for exactly this contract, kept beside each quarantined record."""
-        text = self.model_dump_json(exclude={"file"})
+        text = self.model_dump_json(exclude={"file", "schema_name"})
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def full_name(self) -> str:
+        """The bronze table, with its schema."""
+        return f"{self.schema_name}.{self.table}"
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
@@ -279,6 +285,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             stream=stream,
             columns=columns,  # type: ignore[arg-type]  # pydantic reads the YAML's dicts
             properties=declared_properties(node["config"]),
+            schema_name=node["schema"],
         )
     except ValidationError as error:
         raise UserError("HW_CONTRACT", f"{where}: {_explain(error, Contract, '')}") from None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 from headwaters.contract import Contract, parse_contract
 from headwaters.errors import UserError
+from headwaters.project import Project
 
 
 def load_contracts(
-    root: Path, select: Sequence[str] = (), exclude: Sequence[str] = ()
+    project: Project, select: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> list[Contract]:
     """The contracts of the selected streams, by name; all streams when nothing is selected.
 
@@ -21,7 +22,7 @@ def load_contracts(
     Raises UserError for a project that dbt cannot parse, a broken contract, or a selection that
     holds no stream.
     """
-    manifest = _invoke(root, ["parse"])
+    manifest = _invoke(project, ["parse"])
     nodes = {
         key: source.to_dict()
         for key, source in manifest.sources.items()
@@ -38,7 +39,7 @@ def load_contracts(
             arguments += ["--select", *(names.get(item, item) for item in select)]
         if exclude:
             arguments += ["--exclude", *(names.get(item, item) for item in exclude)]
-        lines = _invoke(root, arguments, manifest)
+        lines = _invoke(project, arguments, manifest)
         chosen &= {json.loads(line)["unique_id"] for line in lines}
     if not chosen:
         wanted = " ".join(select) or "this project"
@@ -46,15 +47,24 @@ def load_contracts(
         raise UserError(
             "HW_NO_SUCH_STREAM", f"no stream in {wanted} (the streams of this project: {known})"
         )
-    return sorted((parse_contract(nodes[key]) for key in chosen), key=lambda c: c.name)
+    contracts = sorted((parse_contract(nodes[key]) for key in chosen), key=lambda c: c.name)
+    for one, other in pairwise(contracts):
+        if one.name == other.name:
+            raise UserError(
+                "HW_CONTRACT",
+                f"{one.full_name} ({one.file}) and {other.full_name} ({other.file}) are streams of "
+                "one name, by which their checkpoints are known: rename one, and keep its table's "
+                "name with `identifier`",
+            )
+    return contracts
 
 
-def _invoke(root: Path, arguments: Sequence[str], manifest: Any = None) -> Any:
+def _invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:
     # dbt takes two seconds to import, and most commands do without the manifest
     from dbt.cli.main import dbtRunner
 
-    folders = ["--project-dir", str(root), "--profiles-dir", str(root)]
-    result = dbtRunner(manifest=manifest).invoke([*arguments, "--log-level", "none", *folders])
+    options = ["--log-level", "none", *project.dbt_options]
+    result = dbtRunner(manifest=manifest).invoke([*arguments, *options])
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
         raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")

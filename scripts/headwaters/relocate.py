@@ -149,7 +149,7 @@ def _uri(path: Any, folder: Path) -> str:
 @contextmanager
 def _java(project: Project) -> Iterator[Any]:
     """A Java with Spark's jars, without a Spark."""
-    conf = SparkConf(loadDefaults=False).setAll(list(project.spark_settings("local").items()))
+    conf = SparkConf(loadDefaults=False).setAll(list(project.spark_settings().items()))
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
     try:
         yield gateway.jvm

@@ -48,12 +48,12 @@ class Stream:
     @classmethod
     def of(cls, project: Project, contract: Contract) -> Stream:
         """The stream of a contract in this project's lake."""
-        bronze = project.warehouse / "bronze.db"
+        schema = project.warehouse / f"{contract.schema_name.lower()}.db"
         return cls(
             contract=contract,
             checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name),
-            bronze=bronze / contract.table,
-            quarantine=bronze / f"{contract.table}_quarantine",
+            bronze=schema / contract.table,
+            quarantine=schema / f"{contract.table}_quarantine",
             lake=project.lake,
         )
 

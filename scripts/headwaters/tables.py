@@ -168,9 +168,10 @@ class Table:
             if found != field.dataType:
                 raise UserError(
                     "HW_COLUMN_TYPE",
-                    f"bronze.{self.name}: column {field.name} is {found.simpleString()} in the "
-                    f"table and {field.dataType.simpleString()} in the contract: declare the old "
-                    "type, or another column",
+                    f"{self.path.parent.stem}.{self.name}: column {field.name} is "
+                    f"{found.simpleString()} in the table and "
+                    f"{field.dataType.simpleString()} in the contract: declare the old type, or "
+                    "another column",
                 )
         missing = [column for column in columns if column[0].lower() not in present]
         if missing:

@@ -204,7 +204,10 @@ def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
         folder.mkdir()
         (folder / "project_macros").symlink_to(ROOT / "project_macros")
         (folder / "profiles").symlink_to(ROOT / "profiles")
-        shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
+        settings = (ROOT / "dbt_project.yml").read_text()
+        assert "ops_tests: true" in settings
+        settings = settings.replace("ops_tests: true", "ops_tests: false")
+        (folder / "dbt_project.yml").write_text(settings)
         for name, text in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

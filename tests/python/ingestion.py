@@ -20,6 +20,8 @@ from urllib.request import urlopen
 
 from processes import environment
 
+from headwaters.project import Project
+
 ROOT = Path(__file__).resolve().parents[2]
 Node = dict[str, Any]
 
@@ -122,6 +124,14 @@ class Ingester:
         return self.rows(f"{stream}_quarantine", columns, "record, reason")
 
 
+def bare_project(folder: Path) -> Project:
+    """A project of nothing but a profile, for what needs to know where its lake is."""
+    (folder / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
+    target = "{type: headwaters, schema: main, lake: lake}"
+    (folder / "profiles.yml").write_text(f"bare: {{target: dev, outputs: {{dev: {target}}}}}\n")
+    return Project(folder)
+
+
 def node(
     columns: dict[str, str],
     stream: dict[str, Any] | None = None,
@@ -133,6 +143,7 @@ def node(
     return {
         "original_file_path": f"models/bronze/{name}.yml",
         "source_name": "bronze",
+        "schema": "bronze",
         "name": name,
         "identifier": name,
         "config": {

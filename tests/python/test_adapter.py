@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
-from dbt.adapters.headwaters.session import LOGGING, logging_to
+
+from headwaters.spark_logs import LOGGING, logging_to
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 PROFILE = "shop: {target: dev, outputs: {dev: {type: headwaters, schema: shop, threads: 1}}}\n"
@@ -26,17 +27,28 @@ FILES = {
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """dbt's manifest of a project with nothing of ours but the type of its profile."""
+    return parse(tmp_path_factory.mktemp("shop"))
+
+
+def parse(folder: Path, *options: str) -> Any:
+    """dbt's manifest of the project in a new folder."""
     from dbt.cli.main import dbtRunner
 
-    folder = tmp_path_factory.mktemp("shop")
     for name, text in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     folders = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
     paths = ["--target-path", str(folder / "target"), "--log-path", str(folder / "logs")]
-    parsed = dbtRunner().invoke(["--quiet", "parse", *folders, *paths])
+    parsed = dbtRunner().invoke(["--quiet", "parse", *folders, *paths, *options])
     assert parsed.success, parsed.exception
     return parsed.result
+
+
+def test_variables_choose_the_schema_of_these_tables_and_run_their_tests(tmp_path: Path) -> None:
+    found = parse(tmp_path, "--vars", "{ops_schema: records, ops_tests: true}")
+    assert {source.schema for source in found.sources.values()} == {"records"}
+    tests = [node for node in found.nodes.values() if node.package_name == "dbt_headwaters"]
+    assert "ops_operations_were_started" in [node.name for node in tests]
 
 
 @pytest.mark.parametrize("name", ["incremental", "seed"])
@@ -50,6 +62,16 @@ def test_a_table_without_a_format_is_delta(manifest: Any) -> None:
     nodes = [node for node in manifest.nodes.values() if node.package_name == "shop"]
     formats = {node.name: node.config.get("file_format") for node in nodes}
     assert formats == {"plain": "delta", "orc": "orc", "kinds": "delta", "none": "delta"}
+
+
+def test_the_tables_of_headwaters_are_declared_and_their_tests_are_off(manifest: Any) -> None:
+    found = {source.name: source for source in manifest.sources.values()}
+    assert found.keys() == {"operations", "table_state", "expectations", "erasures"}
+    assert {source.schema for source in found.values()} == {"shop_ops"}
+    assert {source.package_name for source in found.values()} == {"dbt_headwaters"}
+    assert all(column.data_type for source in found.values() for column in source.columns.values())
+    tests = [node.name for node in manifest.nodes.values() if node.resource_type == "test"]
+    assert tests == ["none"]
 
 
 def test_properties_of_layer_sql_and_yaml_add_up(manifest: Any) -> None:

@@ -15,6 +15,7 @@ from headwaters.errors import UserError
 NODE: dict[str, Any] = {
     "original_file_path": "models/bronze/orders.yml",
     "source_name": "bronze",
+    "schema": "bronze",
     "name": "orders",
     "identifier": "orders",
     "config": {

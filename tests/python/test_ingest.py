@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingestion import Ingester, audit, node, wait_for
+from ingestion import ROOT, Ingester, audit, bare_project, node, wait_for
 from pyspark.sql import SparkSession
 
 from headwaters.checkpoint import Checkpoint
@@ -447,7 +447,7 @@ def test_line_separators_of_unicode_in_a_value_break_no_command(
     ingester.land("b.jsonl", *map(one, values))
     ingester.run(SIMPLE)
     monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
-    shown = [status(Project(ingester.lake), parse_contract(n)) for n in (SIMPLE, copy_of)]
+    shown = [status(Project(ROOT), parse_contract(n)) for n in (SIMPLE, copy_of)]
     assert [(each.rows, each.behind.split(",")[0]) for each in shown] == [
         (14, "0 files"),
         (7, "1 files"),
@@ -479,7 +479,7 @@ def test_a_missing_table_beside_a_checkpoint_is_an_error(ingester: Ingester) -> 
 
 
 def test_checkpoint_and_tables_must_know_the_same_batches(tmp_path: Path) -> None:
-    stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
+    stream = Stream.of(bare_project(tmp_path), parse_contract(SIMPLE))
     stream.checkpoint = Checkpoint(tmp_path / "orders")
     for name in ("offsets/0", "offsets/1", "offsets/2", "commits/0", "commits/1"):
         file = stream.checkpoint.path / name
@@ -743,7 +743,7 @@ def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "lake").touch()  # nothing can be written into a file
-    stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
+    stream = Stream.of(bare_project(tmp_path), parse_contract(SIMPLE))
     stream.lake, stream.checkpoint = tmp_path / "lake", Checkpoint(tmp_path / "lake" / "orders")
     run._failed(stream, WorkError("HW_FILE", "no space left"))
     assert (stream.error, stream.failures) == ("[HW_FILE] no space left", 1)
@@ -803,7 +803,7 @@ def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flig
 
 
 def test_a_replay_in_flight_is_left_out_of_the_reconciliation(tmp_path: Path) -> None:
-    stream = Stream.of(Project(tmp_path), parse_contract(SIMPLE))
+    stream = Stream.of(bare_project(tmp_path), parse_contract(SIMPLE))
     stream.bronze, stream.quarantine = tmp_path / "bronze", tmp_path / "quarantine"
     stream.checkpoint = Checkpoint(tmp_path / "orders")
     app = "headwaters:orders:x"
@@ -841,7 +841,7 @@ def test_a_stream_that_cannot_be_audited_does_not_stop_the_next(
     monkeypatch.setattr(audits, "balance", balance)
     contracts = [parse_contract(node({"id": "string"}, name=name)) for name in ("broken", "whole")]
     found = audits.audit(
-        project := Project(tmp_path), contracts, spark=cast(SparkSession, object())
+        project := bare_project(tmp_path), contracts, spark=cast(SparkSession, object())
     )
     log = project.lake / "logs" / "spark.log"
     assert [line for name, one in found.items() for line in audits.summarise(name, one)] == [
@@ -856,7 +856,7 @@ def test_duplicates_that_can_no_longer_be_found_again_are_an_error(
 ) -> None:
     rule = {"key": ["id"], "event_time": "at", "within": "1h"}
     contract = parse_contract(node({"id": "string", "at": "timestamp"}, {"deduplicate": rule}))
-    stream = Stream.of(Project(tmp_path), contract)
+    stream = Stream.of(bare_project(tmp_path), contract)
     monkeypatch.setattr(writer, "commit_of", lambda *_: None)
     monkeypatch.setattr(Table, "version", 5)
     bronze = Table(cast(SparkSession, None), stream.bronze)

@@ -7,14 +7,13 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from ingestion import node
+from ingestion import bare_project, node
 
 from headwaters.checkpoint import Pending
 from headwaters.contract import parse_contract
 from headwaters.errors import UserError
 from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import progress_of
-from headwaters.project import Project
 from headwaters.stream import Stream
 
 METRICS = r"""
@@ -32,7 +31,7 @@ headwaters_failed{stream="orders"} 0.0
 
 @pytest.fixture
 def stream(tmp_path: Path) -> Stream:
-    stream = Stream.of(Project(tmp_path), parse_contract(node({"id": "string"})))
+    stream = Stream.of(bare_project(tmp_path), parse_contract(node({"id": "string"})))
     stream.batches, stream.rows, stream.bytes, stream.seconds = 2, 9, 4096, 1.5
     stream.bad = Counter({'type "odd" name': 3})
     stream.pending = Pending(2, "files", 3_100_000, unfinished=False)

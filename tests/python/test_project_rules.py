@@ -22,15 +22,19 @@ Node = dict[str, Any]
 
 
 class Manifest:
-    """dbt's manifest of a project and of the adapter's macros, without other packages."""
+    """dbt's manifest of a project and of the adapter's macros, without other packages.
+
+    The tables that the adapter's package declares are this repository's own.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Read `folder`/manifest.json."""
         content = json.loads((folder / "manifest.json").read_text())
         self.project: str = content["metadata"]["project_name"]
         everything = {**content["nodes"], **content["sources"]}
+        own = [self.project, *["dbt_headwaters"] * (self.project == "headwaters")]  # models/ops
         self.nodes = {
-            name: node for name, node in everything.items() if node["package_name"] == self.project
+            name: node for name, node in everything.items() if node["package_name"] in own
         }
         macros = {  # by name: a project's own comes before the adapter's
             macro["name"]: macro

@@ -108,7 +108,8 @@ def test_the_errors_of_the_readme_are_what_the_code_says() -> None:
 def test_the_first_model_of_the_readme_can_be_built(dbt: Dbt, schema: str, tmp_path: Path) -> None:
     for name in ("models", "project_macros", "seeds", "tests", "profiles"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("python"))
-    shutil.copy(ROOT / "dbt_project.yml", tmp_path)
+    for name in ("dbt_project.yml", ".dbtignore"):
+        shutil.copy(ROOT / name, tmp_path)
     written = []
     for language, comment in (("sql", "--"), ("yaml", "#")):
         for block in blocks(ROOT / "README.md", language):

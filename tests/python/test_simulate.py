@@ -137,8 +137,9 @@ def test_records_have_the_fields_of_the_contract(landed: list[Landed]) -> None:
 
 def test_the_contracts_of_the_streams_have_a_column_for_every_field(landed: list[Landed]) -> None:
     from headwaters.manifest import load_contracts
+    from headwaters.project import Project
 
-    streams = {contract.name: contract for contract in load_contracts(ROOT)}
+    streams = {contract.name: contract for contract in load_contracts(Project(ROOT))}
     for one in landed:
         columns = [column.name for column in streams[one.truth.stream].read_columns]
         assert columns == list(json.loads(lines(one)[0]))

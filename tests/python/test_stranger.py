@@ -175,7 +175,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # setuptools takes what an earlier build left in build/ of a checkout for up to date
     clean = folder / "checkout"
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("macros", "scripts", "tests/generic"):
+    for name in ("macros", "models/ops", "scripts", "tests/generic"):
         shutil.copytree(ROOT / name, clean / name, symlinks=True, ignore=unwanted)
     shutil.copy(ROOT / "pyproject.toml", clean)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
@@ -199,7 +199,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """A project configured as the page says, and by nothing else."""
-    profile, settings = blocks("yaml")
+    profile, settings, _ = blocks("yaml")
     assert len([*profile.splitlines(), *settings.splitlines()]) <= 10
     folder = tmp_path / "a shop's project"
     files = {
@@ -248,6 +248,7 @@ def test_a_stranger_builds_a_project_of_their_own(python: Path, shop: Path) -> N
     for name in ("big_orders", "last_pages", "totals", "sums", "periods"):
         assert second[name][1].startswith("merge: "), second[name]
     assert len([name for name in first if name.startswith("dbt_headwaters")]) == 3
+    assert not [name for name in first if "ops" in name], "tests of tables that are not there"
 
     [*_, last] = [line for line in printed.splitlines() if line.startswith("formats: ")]
     formats = json.loads(last.removeprefix("formats: "))
@@ -262,6 +263,53 @@ def test_a_stranger_builds_a_project_of_their_own(python: Path, shop: Path) -> N
 
 
 FINE = ("success", "pass", "no-op")
+
+
+DAY = "vars: {day: 1}\n"
+STREAM = {
+    "models/raw.yml": blocks("yaml")[2],
+    "models/pages.sql": model(
+        "change_feed", "id", "select id, page from {{ changes(source('raw', 'clicks')) }}"
+    ),
+}
+RUN = """
+import json, sys
+from dbt.cli.main import dbtRunner
+from pyspark.sql import SparkSession
+
+result = dbtRunner().invoke(["--quiet", "build", "--select", "pages"])
+if not result.success:
+    raise SystemExit(f"{result.exception or [done.message for done in result.result.results]}")
+spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+print([str(done.message) for done in result.result.results if done.node.name == "pages"][0])
+print(sorted([list(row) for row in spark.sql("select * from shop.pages").collect()]))
+print(spark.sql("select count(*) from shop_raw.clicks_quarantine").collect()[0][0])
+"""
+
+
+@pytest.mark.slow
+def test_streams_are_ingested_into_the_schema_of_their_source(python: Path, shop: Path) -> None:
+    project = "dbt_project.yml"
+    for name, text in {**STREAM, project: (shop / project).read_text() + DAY}.items():
+        (shop / name).write_text(text)
+    landing = shop / "lake" / "landing" / "clicks"
+    landing.mkdir(parents=True)
+    ingest = ("-m", "headwaters.cli", "ingest", "--once")
+    (landing / "1.json").write_text('{"id": 1, "page": "a"}\n{"page": "none"}\n')
+    assert "clicks" in run(python, shop, *ingest)
+    said, rows, refused = run(python, shop, "-c", RUN).splitlines()
+    assert said.startswith("replace: 1 rows") and (rows, refused) == ("[[1, 'a']]", "1")
+    (landing / "2.json").write_text('{"id": 2, "page": "b"}\n')
+    run(python, shop, *ingest)
+    said, rows, refused = run(python, shop, "-c", RUN).splitlines()
+    assert said.startswith("append: 1 inserted") and (rows, refused) == (
+        "[[1, 'a'], [2, 'b']]",
+        "1",
+    )
+    shown = run(python, shop, "-m", "headwaters.cli", "audit")
+    assert shown == "clicks: 3 read = 2 bronze + 1 quarantined: right\n"
+    assert (shop / "lake" / "warehouse" / "shop_raw.db" / "clicks" / "_delta_log").is_dir()
+    assert not (shop / "lake" / "warehouse" / "bronze.db").exists()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from dbt.adapters.headwaters.session import session_of
+from ingestion import bare_project
 from processes import environment
 
 from headwaters import metastore
@@ -55,7 +56,7 @@ def test_a_command_outside_the_project_says_where_to_run_it(tmp_path: Path) -> N
 
 
 def test_missing_data_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "dbt_project.yml").touch()
+    bare_project(tmp_path)
     ran = run([*HEADWATERS, "land"], tmp_path / "lake", cwd=tmp_path)
     assert ran.returncode == 2
     assert ran.stderr == (

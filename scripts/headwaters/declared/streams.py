@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from headwaters.contract import parse_contract
 from headwaters.sql import identifier
@@ -17,6 +18,14 @@ class StreamTable:
     name: str
     columns: tuple[str, ...]
     properties: Mapping[str, str]
+
+
+def table_location(schema_location: str, table: str) -> str:
+    """Where a table of a schema lies, as LOCATION takes it.
+
+    DESCRIBE SCHEMA gives a URI, and in a LOCATION `%20` is three characters of a name.
+    """
+    return f"{unquote(schema_location)}/{table}"
 
 
 def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from headwaters.project import Project
+from headwaters.options import find_project
 
 simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look real.")
 
@@ -19,7 +19,7 @@ def land() -> None:
     """Put the sample data and a simulated month of finance where the streams read."""
     from headwaters.demo.land import land as run
 
-    project = Project.find()
+    project = find_project()
     for stream, count in run(project).items():
         typer.echo(f"{stream}: {count or 'no new'} files landed")
     simulate_finance()
@@ -29,7 +29,7 @@ def summary() -> None:
     """Each table, its rows, and what is new since the last summary."""
     from headwaters.demo.summary import summary as run
 
-    run(Project.find())
+    run(find_project())
 
 
 @simulate_app.command("finance")
@@ -82,11 +82,11 @@ def simulate_finance(
         from headwaters.demo.send import send_finance
         from headwaters.sources.kafka_client import servers
 
-        for topic, sent in send_finance(config, servers(Project.find().lake)).items():
+        for topic, sent in send_finance(config, servers(find_project().lake)).items():
             typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
         return
     if out is None:
-        lake = Project.find().lake
+        lake = find_project().lake
         enter(lake)
         out = lake / "landing"
     for landed in land(config, out, files):

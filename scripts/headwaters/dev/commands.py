@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headwaters.project import Project
+from headwaters.options import ProfilesDir, Target, find_project
 
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
 kafka_app = typer.Typer(no_args_is_help=True, help="A Kafka broker of one's own.")
@@ -21,7 +21,7 @@ def setup(
     """Make .venv complete: packages and jars from their locks, Spark's configuration."""
     from headwaters.dev.environment import setup as run
 
-    if not run(Project.find().root, dev, typer.echo):
+    if not run(find_project().root, dev, typer.echo):
         typer.echo("nothing to do: the environment is complete")
 
 
@@ -30,29 +30,31 @@ def engine_start(
     port: Annotated[
         int | None, typer.Option(help="Port on 127.0.0.1 [default: 15002, or a free one].")
     ] = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
 ) -> None:
     """Start a local Spark Connect server on this lake, and wait until it listens."""
     from headwaters.dev import engine
 
-    started = engine.start(Project.find(), port)
+    started = engine.start(find_project(profiles_dir, target), port)
     typer.echo(f"engine at {started.address}: dbt run --target engine")
 
 
 @engine_app.command("stop")
-def engine_stop() -> None:
+def engine_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
     """Stop the engine of this lake."""
     from headwaters.dev import engine
 
-    stopped = engine.stop(Project.find())
+    stopped = engine.stop(find_project(profiles_dir, target))
     typer.echo("engine stopped" if stopped else "no engine runs here")
 
 
 @engine_app.command("status")
-def engine_status() -> None:
+def engine_status(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
     """Say where the engine of this lake listens; exit code 1 when none runs."""
     from headwaters import engine
 
-    found = engine.find(Project.find().lake)
+    found = engine.find(find_project(profiles_dir, target).lake)
     typer.echo(
         f"engine at {found.address}, process {found.pid}" if found else "no engine runs here"
     )
@@ -66,7 +68,7 @@ def kafka_start(
     """Start this lake's Kafka broker, and wait until it listens."""
     from headwaters.dev import broker
 
-    typer.echo(f"Kafka at {broker.start(Project.find(), port).servers}")
+    typer.echo(f"Kafka at {broker.start(find_project(), port).servers}")
 
 
 @kafka_app.command("stop")
@@ -74,7 +76,7 @@ def kafka_stop() -> None:
     """Stop this lake's Kafka broker; its data is kept."""
     from headwaters.dev import broker
 
-    stopped = broker.stop(Project.find().lake)
+    stopped = broker.stop(find_project().lake)
     typer.echo("Kafka stopped" if stopped else "no Kafka broker runs here")
 
 
@@ -83,7 +85,7 @@ def kafka_status() -> None:
     """Say where this lake's Kafka broker listens; exit code 1 when none runs."""
     from headwaters.sources import kafka_client
 
-    found = kafka_client.find(Project.find().lake)
+    found = kafka_client.find(find_project().lake)
     typer.echo(
         f"Kafka at {found.servers}, process {found.pid}" if found else "no Kafka broker runs here"
     )

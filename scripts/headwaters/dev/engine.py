@@ -16,6 +16,7 @@ from headwaters.dev.servers import await_start, end, free_port
 from headwaters.engine import DEFAULT_PORT, Engine, find, record
 from headwaters.jars import spark_java
 from headwaters.project import Project
+from headwaters.spark_logs import logging_to
 
 
 def start(
@@ -24,7 +25,7 @@ def start(
     patience: float = 90.0,
     settings: Mapping[str, str] | None = None,
 ) -> Engine:
-    """Start the engine with the Spark settings of the target `local`, and wait until it listens.
+    """Start the engine with the Spark settings of the project's target; wait until it listens.
 
     `port` None takes 15002, or a free port when that is taken. `settings` come on top. An engine
     that already runs is returned as it is. Raises WorkError when another process holds the
@@ -71,7 +72,7 @@ def stop(project: Project) -> Engine | None:
 
 def _command(project: Project, port: int, more: Mapping[str, str]) -> list[str]:
     settings = {
-        **project.spark_settings("local"),
+        **logging_to(project.lake / "logs", project.spark_settings()),
         "spark.sql.catalogImplementation": "hive",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -52,7 +52,7 @@ def _see_same_source(stream: Stream) -> None:
     if before is not None and before.stream.source != contract.stream.source:
         raise WorkError(
             "HW_OTHER_SOURCE",
-            f"bronze.{contract.table} has been read from {before.stream.source} so far, and "
+            f"{contract.full_name} has been read from {before.stream.source} so far, and "
             f"{contract.file} now says {contract.stream.source}: use a lake of its own "
             f"(HEADWATERS_LAKE), or remove {stream.checkpoint.path} and both tables to start again",
         )
@@ -65,7 +65,7 @@ def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
     if new and (bronze.batches or any(table.size.files for table in (bronze, quarantine))):
         raise WorkError(
             "HW_CHECKPOINT_MISSING",
-            f"bronze.{contract.table} has data, but its checkpoint {stream.checkpoint.path} is "
+            f"{contract.full_name} has data, but its checkpoint {stream.checkpoint.path} is "
             f"missing. Put it back, or say where to resume: headwaters ingest --select "
             f"{contract.name} --from table (after what bronze and quarantine hold), --from latest "
             "(with what comes from now on) or --from earliest (everything again, also what is in "
@@ -81,7 +81,7 @@ def see_same_batches(
     Every batch leaves its number in bronze, so that bronze is never behind what the checkpoint has
     committed, nor ahead of what it has planned.
     """
-    checkpoint, table = stream.checkpoint, f"bronze.{stream.contract.table}"
+    checkpoint, table = stream.checkpoint, stream.contract.full_name
     remedy = (
         f"remove {checkpoint.path} and say where to resume: headwaters ingest --select "
         f"{stream.contract.name} --from table (after what bronze and quarantine hold)"

@@ -53,7 +53,7 @@ def ingest(
     check_port(metrics_port, "--metrics-port")
     lakes.enter(project.lake)
     os.chdir(project.root)
-    contracts = load_contracts(project.root, select, exclude)
+    contracts = load_contracts(project, select, exclude)
     trigger = "available_now" if once else every
     return run(project, contracts, trigger=trigger, metrics_port=metrics_port, begin=begin)
 

@@ -11,6 +11,7 @@ from headwaters import lake as lakes
 from headwaters.errors import WorkError, quiet
 from headwaters.jars import spark_java
 from headwaters.project import Project
+from headwaters.spark_logs import logging_to
 
 
 def start_spark(project: Project) -> SparkSession:
@@ -20,9 +21,8 @@ def start_spark(project: Project) -> SparkSession:
     """
     lakes.enter(project.lake)
     spark_java()
-    (project.lake / "logs").mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder
-    settings = project.spark_settings("local") | {
+    settings = logging_to(project.lake / "logs", project.spark_settings()) | {
         "spark.app.name": "headwaters ingest",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.scheduler.mode": "FAIR",

@@ -73,8 +73,13 @@ class HeadwatersCredentials(SparkCredentials):
     @property
     def folder(self) -> Path:
         """The lake: that of the embedded metastore, or else `lake`."""
+        return home(self.place)
+
+    @property
+    def place(self) -> Path:
+        """The lake's path as the profile has it: relative to the project's root, or absolute."""
         metastore = derby_folder(self.server_side_parameters)
-        return home(metastore.parent if metastore else Path(self.lake or "lake"))
+        return metastore.parent if metastore else Path(self.lake or "lake")
 
 
 def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:

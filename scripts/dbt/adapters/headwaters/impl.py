@@ -166,6 +166,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "view": sql_text.view,
     "with_relations": sql_text.with_relations,
     "stream_tables": _stream_tables,
+    "table_location": streams.table_location,
     "setting": nodes.setting,
     "milliseconds_of": units.milliseconds_of,
     "or_nearest": names.or_nearest,

@@ -36,6 +36,7 @@ from headwaters import lake as lakes
 from headwaters.errors import UserError, WorkError, java_ended, quiet
 from headwaters.jars import spark_java
 from headwaters.spark_errors import one_line
+from headwaters.spark_logs import logging_to
 
 _lock = threading.Lock()
 
@@ -44,9 +45,6 @@ _sessions: dict[str | None, Any] = {}
 
 # The `spark.remote` of the target `engine`, where the environment names no other.
 OF_THIS_LAKE = "the engine of this lake"
-
-# Spark is silent on the terminal; what it has to say is in the lake's folder logs.
-LOGGING = Path(__file__).with_name("log4j2.properties")
 
 quiet()
 
@@ -206,25 +204,6 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
                 raise
     sessions[remote] = spark
     return spark
-
-
-def logging_to(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of an embedded Spark that writes its logs, and Derby's, into a folder.
-
-    pip cannot write into pyspark's configuration, so Java is told by options; those that the
-    settings name already stand.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    options = settings.get("spark.driver.extraJavaOptions", "")
-    more = {"derby.stream.error.file": str(folder / "derby.log")}
-    if "-Dlog4j2.configurationFile=" not in options:
-        more["log4j2.configurationFile"] = LOGGING.as_uri()
-        more["headwaters.logs"] = str(folder)
-    for name, value in more.items():
-        if f"-D{name}=" not in options:
-            mark = '"' if "'" in value else "'"
-            options += f" {mark}-D{name}={value}{mark}"
-    return {**settings, "spark.driver.extraJavaOptions": options.strip()}
 
 
 def _log(lake: Path) -> str:

@@ -1,0 +1,27 @@
+"""Options that commands share, as dbt has them, and the project that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwaters.project import Project
+
+Target = Annotated[
+    str | None,
+    typer.Option("--target", "-t", help="Target of the profile [DBT_TARGET, or the profile's]."),
+]
+ProfilesDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder of profiles.yml [DBT_PROFILES_DIR, the project's, or ~/.dbt]."),
+]
+
+
+def find_project(profiles_dir: Path | None = None, target: str | None = None) -> Project:
+    """The project of the current folder; a line says so where its root is above that."""
+    project = Project.find(profiles_dir, target)
+    if project.root != Path.cwd().resolve():
+        typer.echo(f"headwaters: works from {project.root}, the project's folder", err=True)
+    return project

@@ -1,0 +1,216 @@
+"""`headwaters` takes project, profile and target as dbt does, in whose project ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ingestion import node
+
+from headwaters.contract import parse_contract
+from headwaters.declared.streams import table_location
+from headwaters.errors import UserError
+from headwaters.manifest import load_contracts
+from headwaters.options import find_project
+from headwaters.project import Project
+from headwaters.stream import Stream
+
+PROJECT = "name: shop\nversion: 1.0.0\nprofile: shop\n"
+DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
+Shop = Callable[..., Path]
+
+
+def profile(**outputs: str) -> str:
+    """A profile of targets, whose first is the default."""
+    targets = "".join(f"    {name}: {{{settings}}}\n" for name, settings in outputs.items())
+    return f"shop:\n  target: {next(iter(outputs))}\n  outputs:\n{targets}"
+
+
+DEV = "type: headwaters, schema: shop, threads: 1"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable of the person who runs the tests, and a home of the test's own."""
+    for name in ("DBT_PROFILES_DIR", "DBT_TARGET", "HEADWATERS_LAKE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """`shop({"profiles.yml": …})` makes the current folder a project with these files."""
+
+    def make(files: dict[str, str]) -> Path:
+        root = tmp_path / "a shop"
+        for name, text in {"dbt_project.yml": PROJECT, **files}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        monkeypatch.chdir(root)
+        return root
+
+    return make
+
+
+def test_a_profile_of_three_keys_is_enough(shop: Shop) -> None:
+    root = shop({"profiles.yml": profile(dev=DEV)})
+    project = find_project()
+    assert (project.root, project.lake) == (root, root / "lake")
+    assert project.warehouse == root / "lake" / "warehouse"
+    settings = project.spark_settings()
+    assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_the_profile_is_found_where_dbt_finds_it(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"home/.dbt": "of_home", "a shop": "of_shop", "env": "of_env", "said": "of_said"}
+
+    def write(place: str) -> None:
+        (tmp_path / place).mkdir(exist_ok=True)
+        (tmp_path / place / "profiles.yml").write_text(profile(dev=f"{DEV}, lake: {places[place]}"))
+
+    root = shop({})
+    with pytest.raises(UserError, match=r"home/\.dbt/profiles\.yml does not exist; name its fold"):
+        find_project().lake  # noqa: B018 - reading it is what fails
+    write("home/.dbt")
+    assert find_project().lake == root / "of_home"
+    write("a shop")
+    assert find_project().lake == root / "of_shop"
+    write("env")
+    monkeypatch.setenv("DBT_PROFILES_DIR", "../env")
+    assert find_project().lake == root / "of_env"
+    write("said")
+    project = find_project(profiles_dir=Path("../said"))
+    assert project.lake == root / "of_said"
+    monkeypatch.chdir(tmp_path)  # what was named is named from where it was said
+    assert project.dbt_options == [
+        *("--project-dir", str(root), "--profiles-dir", str(tmp_path / "said"))
+    ]
+
+
+def test_the_target_is_the_one_that_dbt_takes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = profile(dev=f"{DEV}, lake: of_dev", prod=f"{DEV}, lake: /data/prod")
+    root = shop({"profiles.yml": both})
+    assert find_project().lake == root / "of_dev"
+    monkeypatch.setenv("DBT_TARGET", "prod")
+    assert find_project().lake == Path("/data/prod")
+    project = find_project(target="dev")
+    assert project.lake == root / "of_dev"
+    assert project.dbt_options[-2:] == ["--target", "dev"]
+    with pytest.raises(UserError, match=r"does not have a target named 'night'.* - dev - prod"):
+        find_project(target="night").lake  # noqa: B018
+
+
+def test_the_profile_is_rendered_by_dbt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = "{{ env_var('SHOP_LAKE') }}/{{ 1 + 1 }}"
+    settings = f'{DEV}, lake: "{lake}", server_side_parameters: {{spark.ui.enabled: "true"}}'
+    root = shop({"profiles.yml": profile(dev=settings)})
+    with pytest.raises(UserError, match="Env var required but not provided: 'SHOP_LAKE'"):
+        find_project().lake  # noqa: B018
+    monkeypatch.setenv("SHOP_LAKE", "of env")
+    project = find_project()
+    assert project.lake == root / "of env" / "2"
+    assert project.spark_settings()["spark.ui.enabled"] == "true"
+
+
+def test_lake_and_tables_are_where_the_profile_puts_the_metastore_and_the_warehouse(
+    shop: Shop,
+) -> None:
+    settings = f"{DERBY}: 'jdbc:derby:;databaseName=data/derby;create=true'"
+    more = "spark.sql.warehouse.dir: 'file:/big%20disk/tables'"
+    remote = "spark.sql.warehouse.dir: 's3a://bucket/tables'"
+    root = shop(
+        {
+            "profiles.yml": profile(
+                dev=f"{DEV}, server_side_parameters: {{{settings}}}",
+                big=f"{DEV}, server_side_parameters: {{{more}}}",
+                far=f"{DEV}, server_side_parameters: {{{remote}}}",
+            )
+        }
+    )
+    assert find_project().lake == root / "data"
+    assert find_project(target="big").warehouse == Path("/big disk/tables")
+    stream = Stream.of(find_project(target="big"), parse_contract(node({"id": "string"})))
+    assert stream.bronze == Path("/big disk/tables/bronze.db/orders")
+    with pytest.raises(UserError, match="has its warehouse in s3a://bucket/tables: streams are"):
+        find_project(target="far").warehouse  # noqa: B018
+
+
+def test_a_stream_is_written_to_the_schema_of_its_source(shop: Shop) -> None:
+    root = shop({"profiles.yml": profile(dev=DEV)})
+    contract = parse_contract(node({"id": "string"}) | {"schema": "Shop_Raw"})
+    stream = Stream.of(find_project(), contract)
+    assert stream.bronze == root / "lake/warehouse/shop_raw.db/orders"
+    assert stream.quarantine == root / "lake/warehouse/shop_raw.db/orders_quarantine"
+    # a quarantined record names the contract that refused it, not where its table was
+    assert contract.version == parse_contract(node({"id": "string"})).version
+
+
+def test_a_table_is_registered_where_its_stream_writes_it() -> None:
+    given = "file:/the%20l%C3%A4ke/warehouse/shop_raw.db"
+    assert table_location(given, "clicks") == "file:/the läke/warehouse/shop_raw.db/clicks"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"profiles.yml": profile(dev="type: spark, schema: s")}, "dev of shop is of type spark; "),
+        ({"profiles.yml": "other: {}\n"}, "has no profile 'shop', which .*dbt_project.yml names"),
+        ({"profiles.yml": ""}, "profiles.yml file at .* is empty"),
+        ({"profiles.yml": profile(dev="type: headwaters")}, "Must specify `schema` in profile"),
+        ({"profiles.yml": profile(dev=DEV), "dbt_project.yml": "name: shop\n"}, "no profile was"),
+    ],
+)
+def test_a_profile_that_is_none_is_one_line(
+    shop: Shop, files: dict[str, str], message: str
+) -> None:
+    shop(files)
+    with pytest.raises(UserError, match=message) as caught:
+        find_project().lake  # noqa: B018
+    assert "\n" not in str(caught.value)
+
+
+def test_a_spark_elsewhere_has_a_lake_and_no_settings(shop: Shop) -> None:
+    there = f'{DEV}, server_side_parameters: {{"spark.remote": "sc://host:15002"}}'
+    root = shop({"profiles.yml": profile(there=there)})
+    project = find_project()
+    assert project.lake == root / "lake"
+    with pytest.raises(UserError, match=r"the target there is a Spark elsewhere"):
+        project.spark_settings()
+
+
+def test_a_command_says_which_project_it_takes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = shop({"profiles.yml": profile(dev=DEV), "models/a/b.sql": ""})
+    assert find_project().root == root
+    assert capsys.readouterr().err == ""
+    monkeypatch.chdir(root / "models" / "a")
+    assert find_project().lake == root / "lake"
+    assert capsys.readouterr().err == f"headwaters: works from {root}, the project's folder\n"
+    monkeypatch.chdir(root.parent)
+    with pytest.raises(UserError, match=r"no dbt_project\.yml in .* or above it: run headwaters"):
+        find_project()
+
+
+SOURCES = """
+sources:
+  - name: {schema}
+    tables:
+      - name: orders
+        config: {{meta: {{stream: {{from: files, path: in, format: json}}}}}}
+        columns: [{{name: id, data_type: string}}]
+"""
+
+
+def test_two_streams_of_one_name_are_refused(shop: Shop) -> None:
+    root = shop({"profiles.yml": profile(dev=DEV), "models/a.yml": SOURCES.format(schema="raw")})
+    [contract] = load_contracts(Project(root))
+    assert (contract.full_name, contract.file) == ("raw.orders", "models/a.yml")
+    (root / "models/b.yml").write_text(SOURCES.format(schema="other"))
+    with pytest.raises(UserError, match="are streams of one name, by which their checkpoints"):
+        load_contracts(Project(root))
