@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.adapters.headwaters import HeadwatersAdapter
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
 
 from headwaters.spark_logs import LOGGING, logging_to
@@ -49,6 +52,17 @@ def test_variables_choose_the_schema_of_these_tables_and_run_their_tests(tmp_pat
     assert {source.schema for source in found.sources.values()} == {"records"}
     tests = [node for node in found.nodes.values() if node.package_name == "dbt_headwaters"]
     assert "ops_operations_were_started" in [node.name for node in tests]
+
+
+def test_debug_has_a_profile_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADWATERS_LAKE", "water")
+    credentials = HeadwatersCredentials.from_dict({"schema": "shop"})
+    assert dict(credentials.connection_info())["lake"] == "water"
+    HeadwatersAdapter(
+        SimpleNamespace(credentials=credentials, log_cache_events=False), get_context("spawn")
+    )
+    assert credentials.lake == str(tmp_path / "water")
 
 
 @pytest.mark.parametrize("name", ["incremental", "seed"])

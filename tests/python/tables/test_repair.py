@@ -37,6 +37,12 @@ def gold(shared: Orders) -> list[tuple[Any, ...]]:
     return shared.sql(GOLD)
 
 
+def of_silver(shared: Orders) -> list[tuple[Any, ...]]:
+    """Gold by the silver that is there; a run of silver would take back what is no run's."""
+    shared.dbt("run", "--select", "customer_totals")
+    return shared.sql(GOLD)
+
+
 def test_restore_after_an_accidental_overwrite(shared: Orders) -> None:
     before = shared.version(shared.bronze)
     shared.sql("insert overwrite {bronze} values (9, 'eve', date'2026-02-01', 1)")
@@ -143,14 +149,14 @@ def test_delete_where_reaches_gold_and_can_be_undone(shared: Orders) -> None:
 
 def test_replace_where_fills_again_from_the_model_s_own_sql(shared: Orders) -> None:
     shared.sql("update {silver} set amount = 0 where day = date'2026-01-01'")
-    assert gold(shared) == [("ann", 2, 30), ("bob", 2, 50), ("cyd", 1, 40)]
+    assert of_silver(shared) == [("ann", 2, 30), ("bob", 2, 50), ("cyd", 1, 40)]
     arguments: dict[str, Any] = {"model": "silver_orders", "predicate": "day = date'2026-01-01'"}
     plan = dry(shared, "replace_where", **arguments)
     assert plan[1].endswith(" are replaced by the 2 that its SQL gives")
     printed = shared.operation("replace_where", reason="by hand", dry_run=False, **arguments)
     assert gold(shared) == BUILT
     shared.undo(printed)
-    assert gold(shared) == [("ann", 2, 30), ("bob", 2, 50), ("cyd", 1, 40)]
+    assert of_silver(shared) == [("ann", 2, 30), ("bob", 2, 50), ("cyd", 1, 40)]
     shared.operation("replace_where", reason="after all", dry_run=False, **arguments)
     assert gold(shared) == BUILT
 
@@ -178,7 +184,7 @@ def test_rebuild_compares_before_it_replaces(shared: Orders) -> None:
     assert held["delta.constraints.by_hand"] == "amount >= 0"
     assert ("amount", "int", "in EUR") in shared.sql("describe table {silver}")
     shared.undo(printed)
-    assert gold(shared) == [("ann", 2, 30), ("bob", 1, 50), ("cyd", 1, 40)]
+    assert of_silver(shared) == [("ann", 2, 30), ("bob", 1, 50), ("cyd", 1, 40)]
     shared.operation("rebuild", model="silver_orders", reason="after all", dry_run=False)
     assert gold(shared) == BUILT
     assert [row[1] for row in shared.sql("show tables in {schema}_silver")] == ["silver_orders"]

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,14 @@ class HeadwatersCredentials(SparkCredentials):
     def _connection_keys(self) -> tuple[str, ...]:
         return "method", "schema", "lake"
 
+    def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
+        """Called by `dbt debug`, before `settle`."""
+        for key, value in super().connection_info(with_aliases=with_aliases):
+            yield key, str(self.place) if key == "lake" else value
+
     def settle(self, root: Path) -> None:
         """Take the project's root for the lake's path, and add the settings that are not named."""
-        self.lake = str(root / (self.lake or os.environ.get("HEADWATERS_LAKE") or "lake"))
+        self.lake = str(root / self._named)
         given = self.server_side_parameters
         if self.method == "session" and "spark.remote" not in given:
             self.server_side_parameters = {**defaults(Path(self.lake), given), **given}
@@ -79,7 +84,11 @@ class HeadwatersCredentials(SparkCredentials):
     def place(self) -> Path:
         """The lake's path as the profile has it: relative to the project's root, or absolute."""
         metastore = derby_folder(self.server_side_parameters)
-        return metastore.parent if metastore else Path(self.lake or "lake")
+        return metastore.parent if metastore else Path(self._named)
+
+    @property
+    def _named(self) -> str:
+        return self.lake or os.environ.get("HEADWATERS_LAKE") or "lake"
 
 
 def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:

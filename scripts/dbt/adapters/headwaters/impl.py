@@ -194,7 +194,8 @@ class HeadwatersAdapter(SparkAdapter):
     def __init__(self, config: Any, mp_context: SpawnContext) -> None:
         """Called by dbt once for each invocation."""
         super().__init__(config, mp_context)
-        config.credentials.settle(Path(config.project_root))
+        # `dbt debug` has a profile alone, and works in the project's folder
+        config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
