@@ -35,6 +35,10 @@
             ~ 'another one, as in `'
             ~ adapter.quote(column.name) ~ ' as ' ~ (column.name.strip('_') or 'value') ~ '`.') }}
     {%- endfor -%}
+    {%- for column in columns if column.dtype.startswith('char') -%}
+        {{ hw_raise('CHAR_COLUMN', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Delta cannot merge into a table '
+            ~ 'that has one. Select cast(' ~ adapter.quote(column.name) ~ ' as string) as ' ~ adapter.quote(column.name) ~ '.') }}
+    {%- endfor -%}
     {%- for column in columns if modules.re.search('\\b(map<|variant\\b)', column.dtype) -%}
         {{ hw_raise('NOT_COMPARABLE', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Spark cannot say whether '
             ~ 'two of those are the same. '

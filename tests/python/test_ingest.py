@@ -123,6 +123,38 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
     assert lines[0].startswith("orders  5 rows, 11 quarantined (malformed 6, type amount 2, ")
 
 
+def test_values_inside_values_of_json_are_kept_or_refused(ingester: Ingester) -> None:
+    columns = {"id": "int", "s": "string", "p": "struct<a:int,b:array<string>>", "f": "double"}
+    stream = node(columns, {"format": "json"})
+    kept: dict[str, list[str | None]] = {
+        '{"id": 1, "s": {"n": 1.5, "m": 20, "t": "1.10"}, "f": 1.10}': [
+            '{"n":1.5,"m":20,"t":"1.10"}'
+        ],
+        '{"id": 2, "s": "[1.10]"}': ["[1.10]"],
+        '{"id": 3, "s": [12345678901234567890, 0.25]}': ["[12345678901234567890,0.25]"],
+        '{"id": 4, "extra": [2.5], "p": {"a": 1, "b": ["1.10"]}}': [None],
+    }
+    quarantined: dict[str, list[str | None]] = {
+        '{"id": 11, "s": {"n": 12345678901234567890.123456789}}': ["type", "s"],
+        '{"id": 12, "s": [1e3]}': ["type", "s"],
+        '{"id": 13, "s": {"n": 1e400}}': ["type", "s"],
+        '{"id": 14, "p": {"a": 1, "b": [1.50]}}': ["type", "p"],
+        '{"id": 15, "extra": 1.10}': ["type", "extra"],
+        '{"id": 16, "extra": {"a": 1e5}}': ["type", "extra"],
+        '{"id": 17, "id": 18}': ["malformed", "id"],
+        '{"id": 19, "extra": 1, "extra": 2}': ["malformed", "extra"],
+        '{"id": 20, "p": {"a": "1"}}': ["type", None],
+        '{"id": 21, "p": []}': ["type", "p"],
+    }
+    ingester.land("a.jsonl", *kept, *quarantined)
+    ingester.run(stream)
+    assert ingester.rows("orders", "id, s") == [
+        [number, *values] for number, values in enumerate(kept.values(), 1)
+    ]
+    found = {record: [reason, field] for reason, field, _, record in ingester.quarantine()}
+    assert found == quarantined
+
+
 def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> None:
     columns = {"id": "int", "value": "string", "price": "decimal(6, 2)", "at": "timestamp"}
     how = {"format": "csv", "batch": {"max_bytes": "512m"}}

@@ -40,7 +40,7 @@ _PLAIN_NODES = (
 )
 _LEAVES = (
     *(exp.Literal, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier),
-    *(exp.HexString, exp.RawString, exp.National, exp.Interval),
+    *(exp.HexString, exp.RawString, exp.National),
 )
 _NUMERIC = (
     *(exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DECIMAL),
@@ -368,7 +368,8 @@ class Expressions(ABC):
         self._only(node, {"this", "to", "safe", "action", "format"})
         value = self._value(node.this, scope)
         if isinstance(node.this, exp.Literal) and node.this.is_string:
-            moment = node.this.name.strip().lower()
+            # also with a zone after it
+            moment = (node.this.name.lower().split() or [""])[0]
             if moment in _MOMENTS and moment not in self._allowed:
                 self._changing(node, moment)
         type = dialect.whole_text(node.args["to"]).lower()

@@ -8,7 +8,7 @@ local to the key by the join with that one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -53,20 +53,31 @@ _SPANS = (
 class KeyedRules:
     """The rule book; `key` are the parts of the model's key, in order."""
 
-    def __init__(self, key: Sequence[str]) -> None:
-        """The columns of the model that the affected keys are."""
+    def __init__(self, key: Sequence[str], inputs: Sequence[Input]) -> None:
+        """`key`: the columns of the model that the affected keys are."""
         self.key = tuple(key)
+        # a via goes through the first input of its source that has the key
+        self._through_input: dict[str, str] = {}
+        for source in inputs:
+            if source.key is not None:
+                self._through_input.setdefault(source.source, source.name)
 
     def base(self, source: Input, relation: Relation) -> Local | None:
         """The key columns of an input, or those by which it is reached."""
         if not source.is_followed:
             return None
         ids = {column.name.lower(): frozenset([column.id]) for column in relation.columns}
-        if source.via:
-            names = tuple(name.lower() for name in source.on)
-            return Local((source.via, *names), (tuple(ids[name] for name in names),))
-        assert source.key is not None
-        return Local((), (tuple(ids[source.key[part].lower()] for part in self.key),))
+        key = source.key or {}
+        names = source.on if source.via else [key.get(part, part) for part in self.key]
+        for name in names:
+            if name.lower() not in ids:
+                reason = f"affected({source.source}) has no column {name}"
+                raise Refused("HW_NO_SUCH_COLUMN", name, None, reason)
+        carriers = tuple(ids[name.lower()] for name in names)
+        if not source.via:
+            return Local((), (carriers,))
+        through = self._through_input.get(source.via, "")
+        return Local((through, *(name.lower() for name in names)), (carriers,))
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
         """Every condition; what it equates carries the key as well."""
@@ -149,8 +160,8 @@ class KeyedRules:
         if not rows:
             _refuse(
                 node,
-                f"on= of affected(…, via={name}) is not what this join equates with columns "
-                f"of {name}",
+                "this join does not equate what on= of affected(…, via=…) names with the columns "
+                "of the input that it goes through",
                 "Join by the columns that on= names, as they are",
             )
         return left.fact if side != "inner" else _equated(left.fact, equal)
@@ -252,6 +263,16 @@ class KeyedRules:
             remedy = "Use not exists, and equate the keys in its WHERE clause"
         _refuse(node, "the subquery looks at rows of other keys", remedy)
 
+    def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
+        """The carriers by their new ids."""
+        if isinstance(fact, OfOuter):
+            return fact
+        return Local(
+            fact.space,
+            tuple(tuple(frozenset(map(number, part)) for part in group) for group in fact.groups),
+            tuple((frozenset(map(number, pair)), number(merged)) for pair, merged in fact.merged),
+        )
+
     def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
         """What a full join with equal keys has merged."""
         if not isinstance(relation.fact, Local):
@@ -282,7 +303,7 @@ class KeyedRules:
         if not isinstance(relation.fact, Local):
             _refuse(node, "it reads no affected() input")
         if relation.fact.space:
-            _refuse(node, f"no join leads to the key, through {relation.fact.space[0]}")
+            _refuse(node, "no join leads to the key, through the input that via= names")
         group = self._one(relation.fact, node)
         for part, carriers in zip(self.key, group, strict=True):
             named = [c for c in relation.columns if c.name.lower() == part.lower()]

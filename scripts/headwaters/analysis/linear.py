@@ -7,7 +7,7 @@ the same below its aggregate, and that every measure is additive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -164,6 +164,10 @@ class LinearRules:
             node,
             "a subquery follows changes: it would see the rows that changed, not all rows",
         )
+
+    def renumbered(self, fact: Linear, number: Callable[[int], int]) -> Linear:
+        """No id is in it."""
+        return fact
 
     def either(self, relation: Relation, ids: Sequence[int]) -> None:
         """Nothing."""

@@ -66,6 +66,11 @@ def refusal(
         )
     except Refused as refused:
         return Problem(refused.code, str(refused))
+    except Exception as error:  # what the analysis did not foresee proves nothing
+        unforeseen = Refused(
+            "HW_NOT_UNDERSTOOD", "", None, f"its analysis failed, {type(error).__name__}: {error}"
+        )
+        return Problem(unforeseen.code, str(unforeseen))
     return None
 
 

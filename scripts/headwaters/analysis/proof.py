@@ -30,7 +30,7 @@ def prove(
     if rules == "keyed":
         keyed = next(source for source in inputs if source.key is not None)
         assert keyed.key is not None
-        book = KeyedRules(sorted(keyed.key))
+        book = KeyedRules(sorted(keyed.key), inputs)
         relation = Reader(inputs, book, allowed, functions).read(tree)
         book.check(relation, tree)
         return relation

@@ -56,6 +56,7 @@ class Reader(Expressions):
         """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
         super().__init__(rules, allowed, functions)
         self._inputs = {source.name.lower(): source for source in inputs}
+        self._known: dict[int, Relation] = {}  # of common table expressions
 
     def read(self, tree: exp.Query) -> Relation:
         """The relation that the query is. Raises Refused."""
@@ -210,6 +211,10 @@ class Reader(Expressions):
                 crossed = crossed or is_comma
             if isinstance(source, exp.Lateral):
                 scope = self._lateral(scope, source, names, side)
+                scope.names = names
+                condition = join.args.get("on") if join else None
+                if condition is not None:
+                    self._plain(self._value(condition, scope), condition, "a join by")
                 continue
             added = self._source(source, names, scope if number else None, outer)
             scope = self._join(scope, added, side, join, names) if number else added
@@ -264,9 +269,10 @@ class Reader(Expressions):
         if name in names.queries and not node.args.get("db"):
             query, known = names.queries[name]
             self._only(query, {"this", "alias"})
-            relation = self._query(query.this, known, None)
-            relation = _renamed(relation, query.args["alias"], self)
-            return self._named(relation, node)
+            if id(query) not in self._known:
+                self._known[id(query)] = self._query(query.this, known, None)
+            relation = self._read_again(self._known[id(query)])
+            return self._named(_renamed(relation, query.args["alias"]), node)
         source = self._inputs.get(name)
         if source is None:
             raise self._refusal(node, "HW_UNMARKED_INPUT", "it is no input of the model")
@@ -277,7 +283,7 @@ class Reader(Expressions):
                 new_column(column).id,
                 kind.lower(),
                 Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
-                (reading, source.source, column.lower()),
+                (reading, source.name, column.lower()) if source.is_followed else None,
                 is_filled=source.kind == "signed" and column == "_weight",
             )
             for column, kind in source.columns.items()
@@ -292,6 +298,26 @@ class Reader(Expressions):
         relation = replace(relation, fact=self._rules.base(source, relation))
         return self._named(relation, node)
 
+    def _read_again(self, relation: Relation) -> Relation:
+        """The same relation as another reading of it: with columns of its own."""
+        numbers: dict[int, int] = {}
+        readings: dict[int, int] = {}
+
+        def number(old: int) -> int:
+            return numbers.setdefault(old, new_column("").id)
+
+        columns = []
+        for column in relation.columns:
+            origin = column.origin
+            if origin is not None:
+                origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
+            columns.append(replace(column, id=number(column.id), origin=origin))
+        unique = tuple(frozenset(map(number, key)) for key in relation.unique)
+        fact = relation.fact
+        if fact is not None:
+            fact = self._rules.renumbered(fact, number)
+        return Relation(tuple(columns), fact, unique)
+
     def _named(self, relation: Relation, node: exp.Expr) -> Scope:
         alias = node.args.get("alias")
         if isinstance(alias, exp.TableAlias):
@@ -300,7 +326,7 @@ class Reader(Expressions):
                     relation, columns=tuple(new_column(c.name) for c in alias.columns)
                 )
             else:
-                relation = _renamed(relation, alias, self)
+                relation = _renamed(relation, alias)
         name = node.alias_or_name if not isinstance(node, exp.Values) else node.alias
         return Scope(relation, [(name.lower(), relation.columns)], relation.columns)
 
@@ -498,7 +524,10 @@ class Reader(Expressions):
             if isinstance(found, (exp.Cube, exp.Rollup, exp.GroupingSets)):
                 raise self._unknown(found)
             if isinstance(found, exp.Literal) and not found.is_string:
-                yield selected[int(found.name) - 1]
+                place = int(found.name) if found.name.isdigit() else 0
+                if not 0 < place <= len(selected) or any(one.is_star for one in selected[:place]):
+                    raise self._unknown(found)
+                yield selected[place - 1]
             elif (
                 isinstance(found, exp.Column)
                 and not found.table
@@ -580,7 +609,7 @@ def _turned(pair: Equal, left: Relation) -> Equal:
     return pair
 
 
-def _renamed(relation: Relation, alias: exp.Expr, reader: Reader) -> Relation:
+def _renamed(relation: Relation, alias: exp.Expr) -> Relation:
     """With the names of a column list, if the alias has one."""
     names = [name.name for name in alias.args.get("columns") or []]
     if not names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal, Protocol
@@ -29,8 +29,8 @@ class Weight(Enum):
 class Column:
     """A column: `id` is the same wherever the same value is handed on unchanged.
 
-    `origin` is the number of the reading, the input and its column, where the value is one of its
-    row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL.
+    `origin` is the number of the reading, the followed input and its column, where the value is one
+    of its row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL.
     """
 
     name: str
@@ -177,6 +177,9 @@ class Rules(Protocol):
         node: exp.Expr,
     ) -> None:
         """A subquery within an expression over `outer`; `tested` is what IN looks for."""
+
+    def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
+        """The fact of the same relation with other ids."""
 
     def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
         """The id of what `coalesce` of these columns is, where a full join knows it."""

@@ -220,6 +220,10 @@ REFUSED = {
         "from {{ changes(source('inputs', 'fed')) }}",
         ["attributes is a map<string,int>", "map_entries"],
     ),
+    "padded": (
+        CHANGE_FEED + "select id, code from {{ changes(source('inputs', 'coded')) }}",
+        ["[HW_CHAR_COLUMN] ", "code is a char(5)", "cast(`code` as string) as `code`"],
+    ),
     "other_macro": (
         "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"
         "select id from {{ changes(source('inputs', 'fed')) }}",
@@ -264,7 +268,7 @@ sources:
   - name: inputs
     schema: "{{ target.schema }}_inputs"
     tables: [{name: fed}, {name: unfed}, {name: repeated}, {name: more}, {name: weighed},
-      {name: parquet}, {name: one}, {name: two}, {name: renamed}, {name: summed}]
+      {name: parquet}, {name: one}, {name: two}, {name: renamed}, {name: summed}, {name: coded}]
 """
 
 
@@ -282,6 +286,7 @@ def test_models_that_cannot_be_right_are_refused(
         spark.sql(f"create table {inputs}.{name} (id int) using delta {feed}")
         spark.sql(f"insert into {inputs}.{name} values {rows}")
     spark.sql(f"create table {inputs}.weighed (id int, _weight int) using delta {FEED_ON}")
+    spark.sql(f"create table {inputs}.coded (id int, code char(5)) using delta {FEED_ON}")
     spark.sql(f"create table {inputs}.parquet using parquet as select 1 as id")
     for query in {
         "one as select id from {}.fed",

@@ -30,6 +30,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField
 
 from headwaters import engine, metastore
 from headwaters import lake as lakes
@@ -60,6 +61,15 @@ class HeadwatersCursor(Cursor):
         """A cursor on the session of these settings, on a lake."""
         super().__init__(server_side_parameters=dict(settings))
         self._lake = lake
+
+    @property
+    def description(self) -> list[tuple[str, Any, None, None, None, None, bool]]:
+        """Names and types; a char is told from a string, as Spark's own schema does not."""
+        fields = self._df.schema.fields if self._df is not None else []
+        return [
+            (field.name, _char(field) or kind, None, None, None, None, field.nullable)
+            for field, (_, kind, *_) in zip(fields, super().description, strict=True)
+        ]
 
     def execute(self, sql: str, *parameters: Any) -> None:
         """Run a statement."""
@@ -113,6 +123,12 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
         spark = session_of(_sessions, settings, lake)
     with _short_errors(DbtRuntimeError, lake):
         return list(spark.sql(sql).collect())
+
+
+def _char(field: StructField) -> str | None:
+    """`char(5)`, where a column is one."""
+    written = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    return written if written.startswith("char") else None
 
 
 def _give_way(run: Callable[[], Any], sql: str) -> Any:
