@@ -56,12 +56,19 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
         for child, part in zip(children, parts, strict=True)
         if not isinstance(child.unnest(), exp.Null)
     }
-    if len(types) == 1:
-        return types.pop()
-    known = [type for type in types if type in _DIGITS]
-    if len(known) == len(types) and known:
-        return max(known, key=lambda type: _DIGITS[type])
-    return None
+    return types.pop() if len(types) == 1 else _wider(types)
+
+
+def _wider(types: set[str | None]) -> str | None:
+    """What exact numbers of these types have in common."""
+    if all(type in _DIGITS for type in types):
+        return max((type for type in types if type), key=lambda type: _DIGITS[type], default=None)
+    numbers = [decimal_of(type) for type in types]
+    if not numbers or any(number is None for number in numbers):
+        return None
+    scale = max(number[1] for number in numbers if number)
+    precision = max(number[0] - number[1] for number in numbers if number) + scale
+    return f"decimal({precision},{scale})" if precision <= _LARGEST else None
 
 
 def _type_of_literal(node: exp.Literal) -> str | None:

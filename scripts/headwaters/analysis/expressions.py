@@ -46,6 +46,8 @@ _NUMERIC = (
     *(exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DECIMAL),
     *(exp.DType.DOUBLE, exp.DType.FLOAT),
 )
+# What tells apart all that its parts do; `struct()` is a function.
+_STRUCTS = (exp.Alias, exp.PropertyEQ, exp.Struct, exp.Tuple)
 # Spark's special dates and times.
 _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
@@ -106,7 +108,12 @@ class Expressions(ABC):
         """Of an expression or a row function with these parts."""
         type = type_of(node, [part.type for part in parts])
         weight = weight_of(node, parts, _is_summed(scope), type is not None)
-        return replace(joined(*parts), weight=weight, type=type, is_filled=is_filled(node, parts))
+        whole = frozenset[int]()
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, _STRUCTS) or name in ("struct", "named_struct"):
+            whole = whole.union(*(part.whole for part in parts))
+        filled = is_filled(node, parts)
+        return replace(joined(*parts), weight=weight, type=type, is_filled=filled, whole=whole)
 
     def _column(self, node: exp.Column, scope: Scope) -> Value:
         found = self._find(node, scope)
@@ -237,9 +244,7 @@ class Expressions(ABC):
             (by_place or name in functions.ORDERED_AGGREGATES)
             and not (is_whole and name in (functions.AGGREGATES))
         ):
-            ids = frozenset(
-                value.column.id for value in (*partition, *order) if value.column is not None
-            )
+            ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             self._total(name, scope.relation.unique, ids, node)
         return joined(*partition, *order, *arguments)
 
@@ -339,18 +344,20 @@ class Expressions(ABC):
                 is_plain = False
                 order = wrapper.expression
                 parts += [self._value(found.this, scope) for found in order.expressions]
+        arguments: list[Value] = []
         for argument in function.expressions:
             if isinstance(argument, exp.Distinct):
                 is_plain = False
-                parts += [self._value(found, scope) for found in argument.expressions]
+                arguments += [self._value(found, scope) for found in argument.expressions]
             else:
-                parts.append(self._value(argument, scope))
+                arguments.append(self._value(argument, scope))
+        parts += arguments
         scope.groups, scope.may_aggregate = groups, True
         name = function.name.lower()
         if name in functions.ORDERED_AGGREGATES and not ordered:
             ids = frozenset(column.id for column in (groups or {}).values())
-            if name in ("max_by", "min_by") and parts[1].column is not None:
-                ids |= {parts[1].column.id}
+            if name in ("max_by", "min_by"):
+                ids |= arguments[1].whole
             self._total(name, scope.rows_unique, ids, node)
         weight = parts[0].weight if len(parts) == 1 else joined(*parts).weight
         if scope.relation.fact is not None:

@@ -126,7 +126,7 @@ class Reader(Expressions):
             relation = replace(relation, fact=self._rules.limited(relation, clause))
         order = node.args.get("order")
         values = [self._value(found.this, scope) for found in order.expressions] if order else []
-        ids = frozenset(value.column.id for value in values if value.column is not None)
+        ids = frozenset[int]().union(*(value.whole for value in values))
         self._total("limit", (*scope.relation.unique, *relation.unique), ids, node)
         return relation
 
@@ -311,7 +311,8 @@ class Reader(Expressions):
             origin = column.origin
             if origin is not None:
                 origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
-            columns.append(replace(column, id=number(column.id), origin=origin))
+            whole = frozenset(map(number, column.whole))
+            columns.append(replace(column, id=number(column.id), origin=origin, whole=whole))
         unique = tuple(frozenset(map(number, key)) for key in relation.unique)
         fact = relation.fact
         if fact is not None:
@@ -542,7 +543,7 @@ class Reader(Expressions):
         """A group by expression."""
         value = self._value(node, scope)
         self._plain(value, node, "a group by")
-        return value.column or new_column("", value.type)
+        return value.column or replace(new_column("", value.type), whole=value.whole)
 
     def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
@@ -563,7 +564,9 @@ class Reader(Expressions):
             else:
                 value = self._value(node, scope)
                 column = value.column or replace(
-                    new_column("", value.type, value.weight), is_filled=value.is_filled
+                    new_column("", value.type, value.weight),
+                    is_filled=value.is_filled,
+                    whole=value.whole,
                 )
                 columns.append(column.named(expression.alias_or_name))
                 if expression.alias:

@@ -29,8 +29,9 @@ class Weight(Enum):
 class Column:
     """A column: `id` is the same wherever the same value is handed on unchanged.
 
-    `origin` is the number of the reading, the followed input and its column, where the value is one
-    of its row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL.
+    `origin` is the number of the reading, the followed input and its column, where the value is
+    one of its row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL;
+    `whole` has the ids of columns that it tells apart, as a struct does.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Column:
     weight: Weight = Weight.PLAIN
     origin: tuple[int, str, str] | None = None
     is_filled: bool = False
+    whole: frozenset[int] = frozenset()
 
     def named(self, name: str) -> Column:
         """The same value under another name."""
@@ -106,7 +108,7 @@ class Relation:
 
     def kept(self, columns: Sequence[Column]) -> Relation:
         """The relation with these columns in place of its own."""
-        ids = {column.id for column in columns}
+        ids = frozenset[int]().union(*({column.id} | column.whole for column in columns))
         return replace(
             self,
             columns=tuple(columns),

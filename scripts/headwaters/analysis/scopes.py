@@ -13,13 +13,17 @@ from headwaters.analysis.relations import Column, Relation, Weight
 
 @dataclass(frozen=True)
 class Value:
-    """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL."""
+    """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL.
+
+    `whole` has the ids of columns that it tells apart: its own, or those in a struct.
+    """
 
     weight: Weight = Weight.PLAIN
     column: Column | None = None
     ids: frozenset[int] = frozenset()
     type: str | None = None
     is_filled: bool = False
+    whole: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Scope:
 def value_of(column: Column) -> Value:
     """A column as it is."""
     ids = frozenset([column.id])
-    return Value(column.weight, column, ids, column.type, column.is_filled)
+    return Value(column.weight, column, ids, column.type, column.is_filled, ids | column.whole)
 
 
 def nullable(scope: Scope) -> Scope:

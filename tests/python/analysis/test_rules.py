@@ -103,6 +103,8 @@ SUMS = {
     "select grp as k, sum(-_weight) + 2 * coalesce(sum(val * _weight), 0) as v"
     " from s group by grp": (""),
     "select 'all' as k, sum(_weight) as n from s": "",
+    "select grp as k, cast(sum(case when val > 1 then price * _weight else 0 end)"
+    " as decimal(28, 2)) as v from s group by grp": "",
     "select grp as k, sum(val) as v from s group by grp": "SUM_WITHOUT_WEIGHT: `SUM(val)`",
     "select grp as k, max(val) as v from s group by grp": "NOT_A_SUM: `MAX(val)`",
     "select grp as k, count(*) as v from s group by grp": "NOT_A_SUM: `COUNT(*)`",
@@ -149,6 +151,12 @@ KEYED = {
     "select id, rank() over (partition by id order by val) as r from a": "",
     "select id, row_number() over (partition by id order by val) as r from b": "",
     "select id, max_by(grp, val) as g from b group by id": "",
+    "with v as (select id, grp, struct(price, val) as o from b)"
+    " select id, max_by(grp, o) filter (where grp <> 'a') as g from v group by id": "",
+    "select id, min_by(grp, struct(val as v, price)) as g from b group by id": "",
+    "select id, row_number() over (partition by id order by struct(price, val)) as g from b": "",
+    "select id, min_by(grp, val + 1) as g from b group by id": "NONDETERMINISTIC: ",
+    "select id, max_by(grp, struct(price)) as g from b group by id": "NONDETERMINISTIC: ",
     "select id, sort_array(collect_list(val)) as v from a group by id": "",
     "select a.id, p.name from a left join p on p.grp = a.grp": "",
     "select a.id, q.n from a join (select grp, count(*) as n"
