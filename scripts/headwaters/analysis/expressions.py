@@ -305,7 +305,7 @@ class Expressions(ABC):
             ):
                 rest = [self._value(found, scope) for found in function.expressions[1:]]
                 return joined(self._aggregate(inner, inner, scope, ordered=True), *rest)
-        parts = [self._value(argument, scope) for argument in function.expressions]
+        parts = [self._value(argument, scope) for argument in _without_unit(function)]
         if name in ("coalesce", "nvl", "ifnull") and len(parts) == 2:
             one, other = parts[0].column, parts[1].column
             if one is not None and other is not None:
@@ -477,6 +477,18 @@ class Expressions(ABC):
     ) -> Refused:
         shown = clause if clause is not None else node
         return Refused(code, dialect.text(shown), dialect.line(shown), reason, remedy)
+
+
+def _without_unit(function: exp.Anonymous) -> Sequence[exp.Expr]:
+    """The arguments, without the unit of `timestampdiff(second, …)`."""
+    first, *rest = function.expressions or [None]
+    is_unit = (
+        function.name.lower() in functions.BY_UNIT
+        and len(rest) == 2
+        and isinstance(first, (exp.Column, exp.Var))
+        and first.name.lower() in functions.UNITS
+    )
+    return rest if is_unit else function.expressions
 
 
 def _is_summed(scope: Scope) -> bool:

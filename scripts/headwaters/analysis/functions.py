@@ -55,6 +55,12 @@ ROW = _names(
     "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short",
     "xpath_string window window_time",
 )
+# They begin with a unit, which is no column.
+BY_UNIT = _names("date_add date_diff dateadd datediff timestampadd timestampdiff")
+UNITS = _names(
+    "year quarter month week day dayofyear hour minute second millisecond microsecond years",
+    "quarters months weeks days hours minutes seconds milliseconds microseconds",
+)
 # Several rows of one row.
 GENERATORS = _names(
     "explode explode_outer inline inline_outer posexplode posexplode_outer stack json_tuple",

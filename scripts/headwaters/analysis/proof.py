@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headwaters.analysis import dialect, linear
 from headwaters.analysis.keyed import KeyedRules
-from headwaters.analysis.linear import LinearRules
+from headwaters.analysis.linear import LinearRules, WholeRules
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
@@ -34,6 +34,8 @@ def prove(
         relation = Reader(inputs, book, allowed, functions).read(tree)
         book.check(relation, tree)
         return relation
+    if rules == "whole":
+        return Reader(inputs, WholeRules(), allowed, functions).read(tree)
     sums = rules == "sums"
     relation = Reader(inputs, LinearRules(sums), allowed, functions).read(tree)
     if relation.fact is None:

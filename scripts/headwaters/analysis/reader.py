@@ -120,7 +120,7 @@ class Reader(Expressions):
     def _limited(self, relation: Relation, scope: Scope, node: exp.Expr) -> Relation:
         """LIMIT and OFFSET; `scope` is where the order's names are looked up."""
         clause = node.args.get("limit") or node.args.get("offset")
-        if clause is None:
+        if clause is None or (clause.expression.name.lower() == "all"):
             return relation
         if relation.fact is not None:
             relation = replace(relation, fact=self._rules.limited(relation, clause))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 # The rule books of headwaters.analysis, by which a model's SQL is proven.
-RuleBook = Literal["linear", "sums", "keyed"]
+RuleBook = Literal["linear", "sums", "keyed", "whole"]
 
 
 @dataclass(frozen=True)

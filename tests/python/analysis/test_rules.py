@@ -65,6 +65,8 @@ LINEAR = {
     "select distinct id from t": "NOT_LINEAR: `SELECT DISTINCT id FROM t`",
     "select id from t union select id from t": "NOT_LINEAR: ",
     "select id from t union all select 1": "NOT_LINEAR: ",
+    "select id, timestampdiff(second, at, at) as s from t limit all": "NOT_UNDERSTOOD: `at`",
+    "select id, timestampadd(day, val, date '2026-01-01') as s from t limit all": "",
     "select id from t limit 3": "NOT_LINEAR: `LIMIT 3`",
     "select id, l.name from t left join (select * from l limit 1) as l on t.grp = l.grp": (
         "NONDETERMINISTIC: "
@@ -223,6 +225,12 @@ def test_sums(sql: str) -> None:
 def test_keyed(sql: str) -> None:
     found = said(sql, "keyed", A, B, BIG, P, LOOKUP, HERE)
     assert found.startswith(KEYED[sql]) and bool(found) == bool(KEYED[sql]), found
+
+
+def test_a_strategy_that_computes_everything_takes_what_is_deterministic() -> None:
+    sql = "select grp as k, max(val) as v, count(*) over () as n from t group by grp"
+    assert said(sql, "whole", T) == ""
+    assert said("select rand() as k from t", "whole", T).startswith("NONDETERMINISTIC: ")
 
 
 def test_a_function_may_be_allowed() -> None:

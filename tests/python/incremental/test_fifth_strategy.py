@@ -59,7 +59,7 @@ def test_a_fifth_strategy(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(STRATEGIES, "whole", Strategy("whole", "whole", "compared"))
+    monkeypatch.setitem(STRATEGIES, "whole", Strategy("whole", "whole", "compared", rules="whole"))
     spark.sql(f"create schema {schema}_inputs")
     items = f"{schema}_inputs.items"
     spark.sql(
