@@ -73,7 +73,7 @@ class Reader(Expressions):
         if isinstance(node, exp.Subquery):
             self._only(node, {"with_", "this", "alias", "joins"})
             if node.args.get("joins") or isinstance(node.this, exp.Table):
-                return self._from([node], names, outer, node).relation
+                return self._from([node], names, outer).relation
             return self._query(node.this, names, outer)
         if isinstance(node, exp.Values):
             return self._values(node)
@@ -96,7 +96,7 @@ class Reader(Expressions):
     def _select(self, node: exp.Select, names: Names, outer: Scope | None) -> Relation:
         self._only(node, _SELECT)
         sources = [node.args["from_"].this] if node.args.get("from_") else []
-        scope = self._from([*sources, *node.args.get("joins", [])], names, outer, node)
+        scope = self._from([*sources, *node.args.get("joins", [])], names, outer)
         scope.names = names
         for lateral in node.args.get("laterals") or []:
             scope = self._lateral_view(scope, lateral, names)
@@ -183,13 +183,8 @@ class Reader(Expressions):
 
     # from
 
-    def _from(
-        self,
-        items: Sequence[exp.Expr],
-        names: Names,
-        outer: Scope | None,
-        node: exp.Expr,
-    ) -> Scope:
+    def _from(self, items: Sequence[exp.Expr], names: Names, outer: Scope | None) -> Scope:
+        """The items of a from clause, each but the first a join."""
         scope = Scope(Relation(()), [], (), outer)
         crossed = False
         for number, item in enumerate(items):
@@ -216,40 +211,32 @@ class Reader(Expressions):
                 if condition is not None:
                     self._plain(self._value(condition, scope), condition, "a join by")
                 continue
-            added = self._source(source, names, scope if number else None, outer)
+            added = self._source(source, names, outer)
             scope = self._join(scope, added, side, join, names) if number else added
         scope.outer = outer
         return scope
 
-    def _source(
-        self, node: exp.Expr, names: Names, left: Scope | None, outer: Scope | None
-    ) -> Scope:
-        if isinstance(node, exp.Table):
-            scope = self._table(node, names, outer)
-        elif isinstance(node, exp.Subquery):
-            self._only(node, {"this", "alias", "joins", "with_"})
-            if isinstance(node.this, exp.Table) or node.args.get("joins"):
-                scope = (
-                    self._from([node.this], names, outer, node)
-                    if isinstance(node.this, exp.Table)
-                    else self._named(self._query(node.this, names, outer), node)
-                )
-            else:
-                scope = self._named(self._query(node.this, self._with(node, names), outer), node)
-        elif isinstance(node, exp.Values):
-            self._only(node, {"expressions", "alias"})
-            scope = self._named(self._values(node), node)
-        else:
-            raise self._unknown(node)
+    def _source(self, node: exp.Expr, names: Names, outer: Scope | None) -> Scope:
+        """What a from clause or a join reads."""
         joins = node.args.get("joins")
-        is_bracket = isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)
-        if is_bracket and node.args.get("alias"):
-            scope = self._named(replace(scope.relation, columns=scope.visible), node)
-        for join in joins or []:
-            side = _side(join)
-            self._only(join, {"this", "side", "kind", "on", "using", "method"})
-            added = self._source(join.this, names, scope, outer)
-            scope = self._join(scope, added, side, join, names)
+        if joins:
+            first = node.copy()
+            first.set("joins", None)
+            return self._from([first, *joins], names, outer)
+        if isinstance(node, exp.Table):
+            return self._table(node, names, outer)
+        if isinstance(node, exp.Values):
+            self._only(node, {"expressions", "alias"})
+            return self._named(self._values(node), node)
+        if not isinstance(node, exp.Subquery):
+            raise self._unknown(node)
+        self._only(node, {"this", "alias", "with_"})
+        if not isinstance(node.this, exp.Table):
+            return self._named(self._query(node.this, self._with(node, names), outer), node)
+        # brackets around joins
+        scope = self._from([node.this], names, outer)
+        if node.args.get("alias"):
+            return self._named(replace(scope.relation, columns=scope.visible), node)
         return scope
 
     def _table(self, node: exp.Table, names: Names, outer: Scope | None) -> Scope:
