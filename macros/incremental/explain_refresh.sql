@@ -24,6 +24,12 @@
         {%- do lines.append('  ' ~ spec.kind ~ ' ' ~ spec.source ~ ': holds ' ~ (held.version if held else '-') ~ ', newest '
             ~ spec.version ~ ', ' ~ waiting) -%}
     {%- endfor -%}
+    {%- if node.config.get('incremental_proof') == 'sample' -%}
+        {%- do lines.append('  proof: none, a sample of rows (incremental_proof: sample)') -%}
+    {%- else -%}
+        {%- do lines.append('  proof: ' ~ (hw_refusal(adapter.prepared_sql(render(node.raw_code)), node.config)
+            or 'its SQL proves that ' ~ strategy ~ ' maintains it')) -%}
+    {%- endif -%}
     {%- do lines.append('  next run: ' ~ plan.choice ~ ', ' ~ plan.reason) -%}
     {{ print(lines | join('\n')) }}
 {% endmacro %}

@@ -13,17 +13,22 @@
 {% endmacro %}
 
 
-{#- Runs a statement for each input, which tells its columns. A sample or an empty run proves nothing. -#}
 {% macro hw_prove(target, sql, settings) %}
-    {%- set inputs = hw_inputs_of(sql) -%}
-    {%- if not inputs | selectattr('version', 'none') | list -%}
-        {%- for spec in inputs -%}
-            {%- do spec.update({'columns': adapter.get_column_schema_from_query('select * from ' ~ hw_input_sql(spec))}) -%}
-        {%- endfor -%}
-        {%- set refused = adapter.refusal(sql, inputs, settings, graph, adapter.surroundings(sql).functions) -%}
-        {%- if refused -%}
-            {%- do hw_raise_problems([refused.at(target ~ ' (' ~ model.original_file_path ~ ', incremental_strategy: '
-                ~ settings.get('incremental_strategy') ~ ')')]) -%}
-        {%- endif -%}
+    {%- set refused = hw_refusal(sql, settings) -%}
+    {%- if refused -%}
+        {%- do hw_raise_problems([refused.at(target ~ ' (' ~ model.original_file_path ~ ', incremental_strategy: '
+            ~ settings.get('incremental_strategy') ~ ')')]) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- Why the SQL proves nothing, or none. Runs a statement for each input, which tells its columns. A sample or an empty run has nothing to
+    prove. -#}
+{% macro hw_refusal(sql, settings) %}
+    {%- set inputs = hw_inputs_of(sql) -%}
+    {%- if inputs | selectattr('version', 'none') | list -%}{{ return(none) }}{%- endif -%}
+    {%- for spec in inputs -%}
+        {%- do spec.update({'columns': adapter.get_column_schema_from_query('select * from ' ~ hw_input_sql(spec))}) -%}
+    {%- endfor -%}
+    {{ return(adapter.refusal(sql, inputs, settings, graph, adapter.surroundings(sql).functions)) }}
 {% endmacro %}

@@ -20,16 +20,23 @@
     {%- endfor -%}
     {%- if not dry_run and proof -%}
         {%- do hw_create_ops_table('erasures') -%}
-        {%- do run_query('insert into ' ~ hw_ops_name('erasures') ~ ' by name select current_timestamp() as at, * from values '
-            ~ proof | join(', ')
-            ~ ' as proof(subject, keyed_hash, table_name, version, files, files_left, gone_by, reason, user, invocation_id, '
-            ~ 'log_files, log_files_left, log_gone_by, undecided)') -%}
+        {%- do run_query(hw_insert_erasures_sql(proof)) -%}
     {%- endif -%}
     {%- set rest = hw_left_of_subject(left, beside) -%}
     {{ print(lines | join('\n') ~ '\nerase: ' ~ ('no row has the value; ' ~ rest | join('; ') if rest
         else 'proven: no row, no file and no log of a table has the value')
             ~ ('' if not dry_run else ' (a dry run, nothing was changed)')) }}
 {% endmacro %}
+
+
+{#- `proof`: rows of hw_proof_row, as SQL. -#}
+{% macro hw_insert_erasures_sql(proof) -%}
+insert into {{ hw_ops_name('erasures') }} by name
+select current_timestamp() as at, * from values {{ proof | join(', ') }} as proof (
+    subject, keyed_hash, table_name, version, files, files_left, gone_by, reason, user, invocation_id, log_files, log_files_left,
+    log_gone_by, undecided
+)
+{%- endmacro %}
 
 
 {#- One row of `ops.erasures`, as a row of `values`. -#}

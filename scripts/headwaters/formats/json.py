@@ -318,9 +318,9 @@ _TEXT = r'"(?:[^"\\]|\\.)*+"'
 
 
 def _number_within(when: Column, text: Column, field: Column) -> Problem:
-    """A number in an object or array that Spark wrote as a text, with other digits than it had.
+    """A number in an object or array that Spark wrote as a text, with another value than it had.
 
-    It goes through a double: of 1.10 it makes 1.1, and of 20 digits 17.
+    It goes through a double: of 1.10 it makes 1.1, which is the same, and of 20 digits 17.
     """
     given = F.regexp_extract_all(F.regexp_replace("_raw", _TEXT, '""'), F.lit(_NUMBER), F.lit(0))
     written = F.regexp_extract_all(text, F.lit(_NUMBER), F.lit(0))
@@ -328,19 +328,23 @@ def _number_within(when: Column, text: Column, field: Column) -> Problem:
     def as_written(number: Column) -> Column:
         return number.try_cast("double").cast("string")
 
+    def digits(number: Column) -> Column:
+        """Without sign, point, exponent, and zeros at both ends."""
+        plain = F.regexp_replace(F.regexp_replace(number, "[eE].*|[-.]", ""), "^0+|0+$", "")
+        return F.when(number.endswith("Infinity"), number).otherwise(plain)
+
     lost = F.filter(
         given,
         lambda number: (
-            (as_written(number) != number)
+            (digits(as_written(number)) != digits(number))
             & (
                 F.array_contains(written, as_written(number))
                 | (as_written(number).endswith("Infinity") & F.contains(text, F.lit("Infinity")))
             )
         ),
     )
-    said = F.concat(
-        F.lit("has the number "), F.get(lost, F.lit(0)), F.lit(", whose text would change")
-    )
+    first = F.substring(F.get(lost, F.lit(0)), 1, 100)
+    said = F.concat(F.lit("has the number "), first, F.lit(", which would change"))
     has_numbers = text.rlike(rf"{_NUMBER}|Infinity")
     return when & has_numbers & (F.size(lost) > 0), problem_of("type", field, said)
 
