@@ -11,7 +11,8 @@
             ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
     {%- endif -%}
     {%- set relation = adapter.get_relation(node.database, node.schema, node.alias) -%}
-    {%- set sql = hw_followed_sql(render(node.raw_code), node.config) -%}
+    {%- set code = render(node.raw_code) -%}
+    {%- set sql = hw_followed_sql(code, node.config) -%}
     {%- set plan = hw_plan_run(relation or node.relation_name, relation is not none and relation.is_delta, sql, node.config) -%}
     {%- set lines = [node.schema ~ '.' ~ node.alias ~ ' (' ~ strategy ~ ', unique_key '
         ~ hw_as_list(node.config.unique_key) | join(', ') ~ ')'] -%}
@@ -27,7 +28,7 @@
     {%- if node.config.get('incremental_proof') == 'sample' -%}
         {%- do lines.append('  proof: none, a sample of rows (incremental_proof: sample)') -%}
     {%- else -%}
-        {%- do lines.append('  proof: ' ~ (hw_refusal(adapter.prepared_sql(render(node.raw_code)), node.config)
+        {%- do lines.append('  proof: ' ~ (hw_refusal(adapter.prepared_sql(code), node.config)
             or 'its SQL proves that ' ~ strategy ~ ' maintains it')) -%}
     {%- endif -%}
     {%- do lines.append('  next run: ' ~ plan.choice ~ ', ' ~ plan.reason) -%}

@@ -150,7 +150,7 @@ def _uri(path: Any, folder: Path) -> str:
 def _java(project: Project) -> Iterator[Any]:
     """A Java with Spark's jars, without a Spark."""
     conf = SparkConf(loadDefaults=False).setAll(list(project.spark_settings().items()))
-    gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]
+    gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]  # pyspark's own, without types
     try:
         yield gateway.jvm
     finally:

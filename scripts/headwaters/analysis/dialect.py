@@ -49,6 +49,11 @@ def parsed(sql: str) -> exp.Query:
     return trees[0]
 
 
+def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused:
+    """What refuses a clause, with its text and its place."""
+    return Refused(code, text(node), line(node), reason, remedy)
+
+
 def text(node: exp.Expr) -> str:
     """The node as SQL, short enough for a message."""
     sql = whole_text(node)

@@ -14,7 +14,16 @@ from sqlglot import exp
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.exact import is_exact_cast, sum_type, type_of
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.relations import Column, Equal, Relation, Rules, Weight, new_column
+from headwaters.analysis.relations import (
+    Column,
+    Equal,
+    How,
+    Relation,
+    Rules,
+    Weight,
+    new_column,
+    ruled,
+)
 from headwaters.analysis.scopes import (
     Names,
     Scope,
@@ -22,6 +31,7 @@ from headwaters.analysis.scopes import (
     around,
     inner_function,
     is_negated,
+    parts_of,
     unwrapped,
     value_of,
     wrappers,
@@ -93,9 +103,7 @@ class Expressions(ABC):
         if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)):
             return self._changing(node, node.key.replace("current", "current_"))
         if isinstance(node, exp.Star):
-            return joined(
-                *(Value(column.weight, None, frozenset([column.id])) for column in scope.visible)
-            )
+            return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _LEAVES):
             return Value(type=type_of(node, ()), is_filled=is_filled(node, ()))
         if isinstance(node, (*_PLAIN_NODES, exp.In)):
@@ -125,22 +133,18 @@ class Expressions(ABC):
             if alias is not None and alias.column is not None and alias.column.id == column.id:
                 return alias
             if inside:
-                raise self._refusal(
+                raise dialect.refused(
                     node, "HW_NOT_UNDERSTOOD", "a column that is neither grouped by nor aggregated"
                 )
         if not is_whole:
-            return Value(
-                Weight.PLAIN if column.weight is Weight.PLAIN else Weight.OTHER,
-                None,
-                frozenset([column.id]),
-            )
+            return joined(Value(column.weight))
         return value_of(column)
 
     def _find(
         self, node: exp.Column, scope: Scope, quiet: bool = False
     ) -> tuple[Column, bool] | None:
         """The column that a dotted name is, and whether all of it; a field otherwise."""
-        parts = [part.name.lower() for part in node.parts]
+        parts = parts_of(node)
         here: Scope | None = scope
         while here is not None:
             found = self._find_in(parts, here, node)
@@ -154,7 +158,7 @@ class Expressions(ABC):
             return None
         if any(s.is_open for s in around(scope)):
             return new_column(parts[-1]), True
-        raise self._refusal(node, "HW_NOT_UNDERSTOOD", "there is no such column in its inputs")
+        raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "there is no such column in its inputs")
 
     def _find_in(
         self, parts: Sequence[str], scope: Scope, node: exp.Column
@@ -162,7 +166,7 @@ class Expressions(ABC):
         if len(parts) > 1:
             tables = [columns for name, columns in scope.tables if name == parts[0]]
             if len(tables) > 1:
-                raise self._refusal(
+                raise dialect.refused(
                     node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two tables"
                 )
             for columns in tables:
@@ -170,10 +174,12 @@ class Expressions(ABC):
                 if len(found) == 1:
                     return found[0], len(parts) == 2
                 if found:
-                    raise self._refusal(node, "HW_NOT_UNDERSTOOD", "the name of two columns")
+                    raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the name of two columns")
         found = [column for column in scope.visible if column.name.lower() == parts[0]]
         if len({column.id for column in found}) > 1:
-            raise self._refusal(node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two columns")
+            raise dialect.refused(
+                node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two columns"
+            )
         if found:
             return found[0], len(parts) == 1
         alias = scope.aliases.get(parts[0])
@@ -185,7 +191,8 @@ class Expressions(ABC):
         query = node.args.get("query") or node.this
         if isinstance(query, exp.Subquery) and not isinstance(node, exp.Subquery):
             query = query.this
-        how, tested, value = "scalar", None, Value()
+        how: How = "scalar"
+        tested, value = None, Value()
         if isinstance(node, exp.Exists):
             how = "exists"
         elif isinstance(node, exp.In):
@@ -199,11 +206,11 @@ class Expressions(ABC):
             query = node.this
         inner = self._query(query, scope.names, scope)
         if inner.fact is not None:
-            self._rules.nested(scope.relation, inner, how, tested, node)  # type: ignore[arg-type]
+            self._rules.nested(scope.relation, inner, how, tested, node)
         weighted = value.weight is not Weight.PLAIN or any(
             column.weight is not Weight.PLAIN for column in inner.columns
         )
-        return Value(Weight.OTHER if weighted else Weight.PLAIN, None, value.ids)
+        return Value(Weight.OTHER if weighted else Weight.PLAIN)
 
     def _window(self, node: exp.Window, scope: Scope) -> Value:
         self._only(node, {"this", "partition_by", "order", "spec", "alias", "over"})
@@ -230,20 +237,13 @@ class Expressions(ABC):
         if not isinstance(function, exp.Anonymous):
             raise self._unknown(node)
         name = function.name.lower()
-        known = functions.AGGREGATES | functions.ORDERED_AGGREGATES
-        if name not in known | functions.PEERS | functions.ORDERED_WINDOW:
+        if name not in functions.ANY_AGGREGATES | functions.PEERS | functions.ORDERED_WINDOW:
             raise self._unknown(node)
         arguments = [self._value(found, scope) for found in function.expressions]
-        if scope.relation.fact is not None:
-            columns = [value.column for value in partition if value.column is not None]
-            fact = self._rules.windowed(scope.relation, columns, node)
-            scope.relation = replace(scope.relation, fact=fact)
+        columns = [value.column for value in partition if value.column is not None]
+        scope.relation = ruled(scope.relation, self._rules.windowed, columns, node)
         by_place = spec is not None and str(spec.args.get("kind") or "").upper() == "ROWS"
-        is_whole = spec is None and not order
-        if name in functions.ORDERED_WINDOW or (
-            (by_place or name in functions.ORDERED_AGGREGATES)
-            and not (is_whole and name in (functions.AGGREGATES))
-        ):
+        if by_place or name in functions.ORDERED_WINDOW | functions.ORDERED_AGGREGATES:
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             self._total(name, scope.relation.unique, ids, node)
         return joined(*partition, *order, *arguments)
@@ -258,7 +258,7 @@ class Expressions(ABC):
         """Refuse an order in which rows may tie."""
         if name in self._allowed or any(key <= ids for key in unique):
             return
-        raise self._refusal(
+        raise dialect.refused(
             node,
             "HW_NONDETERMINISTIC",
             "nothing proves that its order tells all rows apart",
@@ -272,7 +272,7 @@ class Expressions(ABC):
         if not isinstance(function, exp.Anonymous):
             raise self._unknown(node)
         name = function.name.lower()
-        if name in functions.AGGREGATES | functions.ORDERED_AGGREGATES:
+        if name in functions.ANY_AGGREGATES:
             return self._aggregate(node, function, scope)
         if function is not node:
             raise self._unknown(node)
@@ -281,7 +281,7 @@ class Expressions(ABC):
                 self._value(argument, scope)
             return self._changing(node, name)
         if name in functions.GENERATORS:
-            raise self._refusal(
+            raise dialect.refused(
                 node,
                 "HW_NOT_UNDERSTOOD",
                 "a generator within an expression",
@@ -290,7 +290,7 @@ class Expressions(ABC):
         if name in self._bodies:
             self._body(name)
         elif name not in functions.ROW and name not in self._allowed:
-            raise self._refusal(
+            raise dialect.refused(
                 node,
                 "HW_NOT_UNDERSTOOD",
                 f"{name}() is no function of Spark's that is known to depend on its arguments "
@@ -312,7 +312,7 @@ class Expressions(ABC):
                 either = self._rules.either(scope.relation, [one.id, other.id])
                 if either is not None:
                     column = replace(new_column("", one.type), id=either)
-                    return Value(column=column, ids=frozenset([either]), type=one.type)
+                    return Value(column=column, type=one.type)
         return self._made_of(function, parts, scope)
 
     def _body(self, name: str) -> None:
@@ -332,7 +332,7 @@ class Expressions(ABC):
         ordered: bool = False,
     ) -> Value:
         if not scope.may_aggregate:
-            raise self._refusal(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
+            raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
         groups, scope.groups, scope.may_aggregate = scope.groups, None, False
         is_plain = function is node
         parts: list[Value] = []
@@ -386,11 +386,11 @@ class Expressions(ABC):
         ):
             value = replace(value, weight=Weight.OTHER)
         is_cast = isinstance(node, exp.Cast)
-        return Value(value.weight, None, value.ids, type, value.is_filled and is_cast)
+        return Value(value.weight, None, type, value.is_filled and is_cast)
 
     def _changing(self, node: exp.Expr, name: str) -> Value:
         if name not in self._allowed:
-            raise self._refusal(
+            raise dialect.refused(
                 node,
                 "HW_NONDETERMINISTIC",
                 "what it answers changes by itself, so rows that no input affects would go stale",
@@ -429,7 +429,7 @@ class Expressions(ABC):
             inner = side.unnest()
             if not isinstance(inner, exp.Column) or isinstance(inner.this, exp.Star):
                 return None
-            parts = [part.name.lower() for part in inner.parts]
+            parts = parts_of(inner)
             own = self._find_in(parts, scope, inner)
             if own is not None and own[1]:
                 found.append((own[0], False))
@@ -445,7 +445,7 @@ class Expressions(ABC):
 
         def numbered(found: exp.Expr) -> exp.Expr:
             if isinstance(found, exp.Column) and not isinstance(found.this, exp.Star):
-                parts = [part.name.lower() for part in found.parts]
+                parts = parts_of(found)
                 column = self._find_in(parts, scope, found)
                 if column is not None:
                     rest = parts[2:] if parts[0] in dict(scope.tables) else parts[1:]
@@ -465,18 +465,7 @@ class Expressions(ABC):
             raise self._unknown(clause if isinstance(clause, exp.Expr) else node)
 
     def _unknown(self, node: exp.Expr) -> Refused:
-        return self._refusal(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
-
-    def _refusal(
-        self,
-        node: exp.Expr,
-        code: str,
-        reason: str,
-        clause: exp.Expr | None = None,
-        remedy: str = "",
-    ) -> Refused:
-        shown = clause if clause is not None else node
-        return Refused(code, dialect.text(shown), dialect.line(shown), reason, remedy)
+        return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
 
 
 def _without_unit(function: exp.Anonymous) -> Sequence[exp.Expr]:

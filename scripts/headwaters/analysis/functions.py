@@ -79,6 +79,7 @@ ORDERED_AGGREGATES = _names(
     "any_value array_agg collect_list collect_set first first_value histogram_numeric last",
     "last_value listagg max_by min_by mode string_agg",
 )
+ANY_AGGREGATES = AGGREGATES | ORDERED_AGGREGATES
 # Row functions that take the order away again.
 ORDERING = _names("array_sort sort_array array_max array_min array_size size cardinality")
 # Over a window, the same for rows that its order does not tell apart.

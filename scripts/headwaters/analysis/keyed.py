@@ -16,7 +16,17 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.relations import Column, Equal, Input, Relation, Side, Weight, new_column
+from headwaters.analysis.relations import (
+    Column,
+    Equal,
+    How,
+    Input,
+    Operator,
+    Relation,
+    Side,
+    Weight,
+    new_column,
+)
 
 # What carries a key: for each of its parts the ids of columns that are equal to it.
 Carriers = tuple[frozenset[int], ...]
@@ -41,7 +51,7 @@ class OfOuter:
 
 
 def _refuse(node: exp.Expr, reason: str, remedy: str = "") -> NoReturn:
-    raise Refused("HW_ACROSS_KEYS", dialect.text(node), dialect.line(node), reason, remedy)
+    raise dialect.refused(node, "HW_ACROSS_KEYS", reason, remedy)
 
 
 _SPANS = (
@@ -211,7 +221,7 @@ class KeyedRules:
 
     def united(
         self,
-        operator: str,
+        operator: Operator,
         left: Relation,
         right: Relation,
         columns: Sequence[Column],
@@ -237,7 +247,7 @@ class KeyedRules:
         self,
         outer: Relation,
         inner: Relation,
-        how: str,
+        how: How,
         tested: Column | None,
         node: exp.Expr,
     ) -> None:

@@ -15,7 +15,16 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.relations import Column, Equal, Input, Relation, Side, Weight
+from headwaters.analysis.relations import (
+    Column,
+    Equal,
+    How,
+    Input,
+    Operator,
+    Relation,
+    Side,
+    Weight,
+)
 
 _KEYS = "Use affected_keys, which recomputes whole keys"
 
@@ -29,7 +38,7 @@ class Linear:
 
 def refuse(code: str, node: exp.Expr, reason: str, remedy: str = _KEYS) -> NoReturn:
     """Raise what names the clause."""
-    raise Refused(code, dialect.text(node), dialect.line(node), reason, remedy)
+    raise dialect.refused(node, code, reason, remedy)
 
 
 class LinearRules:
@@ -130,7 +139,7 @@ class LinearRules:
 
     def united(
         self,
-        operator: str,
+        operator: Operator,
         left: Relation,
         right: Relation,
         columns: Sequence[Column],
@@ -154,7 +163,7 @@ class LinearRules:
         self,
         outer: Relation,
         inner: Relation,
-        how: str,
+        how: How,
         tested: Column | None,
         node: exp.Expr,
     ) -> None:

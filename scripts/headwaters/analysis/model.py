@@ -12,14 +12,6 @@ from headwaters.declared.nodes import Config, Node, as_tuple, table_name
 from headwaters.declared.problems import Problem
 from headwaters.incremental.strategies import strategy_of
 
-# Changes whenever the rules accept something less: tables that were proven before are proven again.
-RULES = "1"
-
-
-def noted_proof(config: Config) -> str:
-    """What a table notes of how its model was proven."""
-    return "sample" if config.get("incremental_proof") == "sample" else RULES
-
 
 def refusal(
     sql: str,

@@ -14,22 +14,24 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.expressions import Expressions
-from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
     Equal,
     Input,
+    Operator,
     Relation,
     Rules,
     Side,
     Weight,
     new_column,
+    ruled,
 )
 from headwaters.analysis.scopes import (
     Names,
     Scope,
     Value,
     aggregates,
+    column_of,
     conjuncts,
     is_grouped,
     nullable,
@@ -40,6 +42,14 @@ _readings = itertools.count(1)
 _SELECT = {
     *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
     *("having", "windows", "order", "sort", "cluster", "distribute", "limit", "offset", "hint"),
+}
+_OPERATORS: dict[tuple[type[exp.Expr], bool], Operator] = {
+    (exp.Union, True): "union",
+    (exp.Union, False): "union all",
+    (exp.Intersect, True): "intersect",
+    (exp.Intersect, False): "intersect all",
+    (exp.Except, True): "except",
+    (exp.Except, False): "except all",
 }
 
 
@@ -84,9 +94,7 @@ class Reader(Expressions):
         if clause is None:
             return names
         if clause.args.get("recursive"):
-            raise self._refusal(
-                node, "HW_NOT_UNDERSTOOD", "a recursive query is not analysed", clause
-            )
+            raise dialect.refused(clause, "HW_NOT_UNDERSTOOD", "a recursive query is not analysed")
         for query in clause.expressions:
             known = dict(names.queries)
             known[query.alias.lower()] = (query, names)
@@ -97,9 +105,8 @@ class Reader(Expressions):
         self._only(node, _SELECT)
         sources = [node.args["from_"].this] if node.args.get("from_") else []
         scope = self._from([*sources, *node.args.get("joins", [])], names, outer)
-        scope.names = names
         for lateral in node.args.get("laterals") or []:
-            scope = self._lateral_view(scope, lateral, names)
+            scope = self._lateral(scope, lateral, names, "inner")
         for window in node.args.get("windows") or []:
             scope.windows[window.name.lower()] = window
         if node.args.get("where"):
@@ -107,13 +114,10 @@ class Reader(Expressions):
         columns = self._grouped(scope, node) if is_grouped(node) else None
         if columns is None:
             columns = self._projected(scope, node.expressions)
-        relation = scope.relation.kept(columns)
-        if relation.fact is not None:
-            relation = replace(relation, fact=self._rules.projected(relation, node))
+        relation = ruled(scope.relation.kept(columns), self._rules.projected, node)
         if node.args.get("distinct"):
             self._only(node.args["distinct"], {"expressions"})
-            if relation.fact is not None:
-                relation = replace(relation, fact=self._rules.distinct(relation, node))
+            relation = ruled(relation, self._rules.distinct, node)
             relation = replace(relation, unique=(*relation.unique, relation.ids))
         return self._limited(relation, scope, node)
 
@@ -122,8 +126,7 @@ class Reader(Expressions):
         clause = node.args.get("limit") or node.args.get("offset")
         if clause is None or (clause.expression.name.lower() == "all"):
             return relation
-        if relation.fact is not None:
-            relation = replace(relation, fact=self._rules.limited(relation, clause))
+        relation = ruled(relation, self._rules.limited, clause)
         order = node.args.get("order")
         values = [self._value(found.this, scope) for found in order.expressions] if order else []
         ids = frozenset[int]().union(*(value.whole for value in values))
@@ -135,25 +138,18 @@ class Reader(Expressions):
             node,
             {"with_", "this", "expression", "distinct", "order", "limit", "offset", "sort"},
         )
-        kinds: dict[type[exp.Expr], str] = {
-            exp.Union: "union",
-            exp.Intersect: "intersect",
-            exp.Except: "except",
-        }
-        operator = kinds.get(type(node))
+        operator = _OPERATORS.get((type(node), bool(node.args.get("distinct"))))
         if operator is None:
             raise self._unknown(node)
-        mixed = (exp.Intersect,) if operator != "intersect" else (exp.Union, exp.Except)
+        mixed = (exp.Union, exp.Except) if isinstance(node, exp.Intersect) else (exp.Intersect,)
         if isinstance(node.this, mixed) or isinstance(node.expression, mixed):
-            raise self._refusal(
+            raise dialect.refused(
                 node, "HW_NOT_UNDERSTOOD", "set operations are mixed", remedy="Put brackets"
             )
-        if not node.args.get("distinct"):
-            operator += " all"
         left = self._query(node.this, names, outer)
         right = self._query(node.expression, names, outer)
         if len(left.columns) != len(right.columns):
-            raise self._refusal(node, "HW_NOT_UNDERSTOOD", "the branches differ in their columns")
+            raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the branches differ in their columns")
         columns = tuple(
             new_column(
                 one.name,
@@ -165,8 +161,8 @@ class Reader(Expressions):
         fact = None
         if left.fact is not None or right.fact is not None:
             if operator in ("intersect all", "except all"):
-                raise self._refusal(node, "HW_NOT_UNDERSTOOD", f"{operator} is not analysed")
-            fact = self._rules.united(operator, left, right, columns, node)  # type: ignore[arg-type]
+                raise dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{operator} is not analysed")
+            fact = self._rules.united(operator, left, right, columns, node)
         unique = (frozenset(c.id for c in columns),) if operator != "union all" else ()
         relation = Relation(columns, fact, unique)
         return self._limited(relation, Scope(relation, [], columns), node)
@@ -185,7 +181,7 @@ class Reader(Expressions):
 
     def _from(self, items: Sequence[exp.Expr], names: Names, outer: Scope | None) -> Scope:
         """The items of a from clause, each but the first a join."""
-        scope = Scope(Relation(()), [], (), outer)
+        scope = Scope(Relation(()), [], (), outer, names=names)
         crossed = False
         for number, item in enumerate(items):
             join = item if isinstance(item, exp.Join) else None
@@ -197,7 +193,7 @@ class Reader(Expressions):
                     raise self._unknown(join)
                 is_comma = (join.args.get("kind") or "") == "CROSS"
                 if crossed and side in ("right", "full"):
-                    raise self._refusal(
+                    raise dialect.refused(
                         join,
                         "HW_NOT_UNDERSTOOD",
                         f"a comma or cross join before a {side} join",
@@ -206,13 +202,13 @@ class Reader(Expressions):
                 crossed = crossed or is_comma
             if isinstance(source, exp.Lateral):
                 scope = self._lateral(scope, source, names, side)
-                scope.names = names
                 condition = join.args.get("on") if join else None
                 if condition is not None:
                     self._plain(self._value(condition, scope), condition, "a join by")
                 continue
             added = self._source(source, names, outer)
             scope = self._join(scope, added, side, join, names) if number else added
+            scope.names = names
         scope.outer = outer
         return scope
 
@@ -243,10 +239,9 @@ class Reader(Expressions):
         self._only(node, {"this", "alias", "joins"})
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.lower()
-            empty = Scope(Relation(()), [], (), outer)
+            empty = Scope(Relation(()), [], ())
             for argument in node.this.expressions:
-                if self._value(argument, empty).ids:
-                    raise self._unknown(node)
+                self._value(argument, empty)
             if name not in functions.GENERATORS and name != "range":
                 raise self._unknown(node)
             scope = self._named(Relation(()), node)
@@ -262,7 +257,7 @@ class Reader(Expressions):
             return self._named(_renamed(relation, query.args["alias"]), node)
         source = self._inputs.get(name)
         if source is None:
-            raise self._refusal(node, "HW_UNMARKED_INPUT", "it is no input of the model")
+            raise dialect.refused(node, "HW_UNMARKED_INPUT", "it is no input of the model")
         reading = next(_readings)
         columns = tuple(
             Column(
@@ -390,7 +385,7 @@ class Reader(Expressions):
     def _one_of(self, columns: Sequence[Column], name: str, node: exp.Expr) -> Column:
         found = [column for column in columns if column.name.lower() == name.lower()]
         if len(found) != 1:
-            raise self._refusal(
+            raise dialect.refused(
                 node, "HW_NOT_UNDERSTOOD", f"{name} is not one column of both sides"
             )
         return found[0]
@@ -405,14 +400,10 @@ class Reader(Expressions):
             if inner.fact is not None:
                 self._rules.nested(scope.relation, inner, "scalar", None, node)
             added = self._named(replace(inner, fact=None), node)
-        elif isinstance(node.this, exp.Anonymous) and node.this.name.lower() in (
-            functions.GENERATORS
-        ):
+        else:
             self._generated(node.this, scope)
             added = self._named(Relation(()), node)
             added.is_open = not added.visible
-        else:
-            raise self._unknown(node)
         visible = (*scope.visible, *added.visible)
         relation = Relation(visible, scope.relation.fact)
         return Scope(
@@ -421,15 +412,8 @@ class Reader(Expressions):
             visible,
             scope.outer,
             scope.is_open or added.is_open,
+            names=names,
         )
-
-    def _lateral_view(self, scope: Scope, node: exp.Lateral, names: Names) -> Scope:
-        self._only(node, {"this", "alias", "view", "outer", "ordinality"})
-        if not isinstance(node.this, exp.Anonymous):
-            raise self._unknown(node)
-        if node.this.name.lower() not in functions.GENERATORS:
-            raise self._unknown(node)
-        return self._lateral(scope, node, names, "inner")
 
     # where, group by, select
 
@@ -437,9 +421,7 @@ class Reader(Expressions):
         equal = [
             pair for conjunct in conjuncts(condition) if (pair := self._equal(conjunct, scope))
         ]
-        if scope.relation.fact is not None:
-            fact = self._rules.filtered(scope.relation, equal, condition)
-            scope.relation = replace(scope.relation, fact=fact)
+        scope.relation = ruled(scope.relation, self._rules.filtered, equal, condition)
         if scope.outer is not None and scope.relation.fact is not None:
             to_outer = [
                 pair
@@ -454,7 +436,7 @@ class Reader(Expressions):
         """Refuse `_weight` where it decides which rows there are."""
         if value.weight is not Weight.PLAIN:
             reason = f"{what} _weight, which deleted rows do not have alike"
-            raise self._refusal(node, "HW_NOT_A_SUM", reason)
+            raise dialect.refused(node, "HW_NOT_A_SUM", reason)
 
     def _grouped(self, scope: Scope, node: exp.Select) -> tuple[Column, ...]:
         group = node.args.get("group")
@@ -486,10 +468,8 @@ class Reader(Expressions):
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
         scope.relation = Relation(everything, fact, (ids,))
-        if having is not None and fact is not None:
-            scope.relation = replace(
-                scope.relation, fact=self._rules.having(scope.relation, having)
-            )
+        if having is not None:
+            scope.relation = ruled(scope.relation, self._rules.having, having)
         return projected
 
     def _group_expressions(
@@ -530,7 +510,7 @@ class Reader(Expressions):
         """A group by expression."""
         value = self._value(node, scope)
         self._plain(value, node, "a group by")
-        return value.column or replace(new_column("", value.type), whole=value.whole)
+        return column_of(value)
 
     def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
@@ -544,18 +524,13 @@ class Reader(Expressions):
             elif isinstance(node, exp.Anonymous) and node.name.lower() in functions.GENERATORS:
                 self._generated(node, scope)
                 if not expression.alias:
-                    raise self._refusal(
+                    raise dialect.refused(
                         node, "HW_NOT_UNDERSTOOD", "its columns have no names", remedy="Name them"
                     )
                 columns.append(new_column(expression.alias))
             else:
                 value = self._value(node, scope)
-                column = value.column or replace(
-                    new_column("", value.type, value.weight),
-                    is_filled=value.is_filled,
-                    whole=value.whole,
-                )
-                columns.append(column.named(expression.alias_or_name))
+                columns.append(column_of(value).named(expression.alias_or_name))
                 if expression.alias:
                     scope.aliases.setdefault(
                         expression.alias.lower(), replace(value, column=columns[-1])
@@ -579,7 +554,7 @@ class Reader(Expressions):
                 raise self._unknown(node)
             columns = found[0]
         if scope.is_open:
-            raise self._refusal(node, "HW_NOT_UNDERSTOOD", "not all of its columns are known")
+            raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "not all of its columns are known")
         left_out = {found.name.lower() for found in star.args.get("except_") or []}
         return [column for column in columns if column.name.lower() not in left_out]
 
@@ -605,9 +580,7 @@ def _renamed(relation: Relation, alias: exp.Expr) -> Relation:
     if not names:
         return relation
     if len(names) != len(relation.columns):
-        raise Refused(
-            "HW_NOT_UNDERSTOOD", dialect.text(alias), dialect.line(alias), "it names other columns"
-        )
+        raise dialect.refused(alias, "HW_NOT_UNDERSTOOD", "it names other columns")
     columns = tuple(c.named(n) for c, n in zip(relation.columns, names, strict=True))
     return replace(relation, columns=columns)
 

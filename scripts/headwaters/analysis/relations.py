@@ -86,6 +86,8 @@ class Equal:
     is_null_safe: bool
 
 
+How = Literal["exists", "in", "not in", "scalar"]
+Operator = Literal["union all", "union", "intersect", "except", "intersect all", "except all"]
 Side = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
@@ -162,7 +164,7 @@ class Rules(Protocol):
 
     def united(
         self,
-        operator: Literal["union all", "union", "intersect", "except"],
+        operator: Operator,
         left: Relation,
         right: Relation,
         columns: Sequence[Column],
@@ -174,7 +176,7 @@ class Rules(Protocol):
         self,
         outer: Relation,
         inner: Relation,
-        how: Literal["exists", "in", "not in", "scalar"],
+        how: How,
         tested: Column | None,
         node: exp.Expr,
     ) -> None:
@@ -190,3 +192,10 @@ class Rules(Protocol):
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> Any:
         """WHERE of a subquery that compares its columns (right) with the outer query's (left)."""
+
+
+def ruled(relation: Relation, rule: Callable[..., Any], *of: Any) -> Relation:
+    """The relation after an operator: a rule takes it, unless nothing followed is in it."""
+    if relation.fact is None:
+        return relation
+    return replace(relation, fact=rule(relation, *of))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headwaters.analysis import functions
-from headwaters.analysis.relations import Column, Relation, Weight
+from headwaters.analysis.relations import Column, Relation, Weight, new_column
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,6 @@ class Value:
 
     weight: Weight = Weight.PLAIN
     column: Column | None = None
-    ids: frozenset[int] = frozenset()
     type: str | None = None
     is_filled: bool = False
     whole: frozenset[int] = frozenset()
@@ -57,8 +56,21 @@ class Scope:
 
 def value_of(column: Column) -> Value:
     """A column as it is."""
-    ids = frozenset([column.id])
-    return Value(column.weight, column, ids, column.type, column.is_filled, ids | column.whole)
+    whole = column.whole | {column.id}
+    return Value(column.weight, column, column.type, column.is_filled, whole)
+
+
+def column_of(value: Value) -> Column:
+    """The column that an expression is, or makes."""
+    if value.column is not None:
+        return value.column
+    made = new_column("", value.type, value.weight)
+    return replace(made, is_filled=value.is_filled, whole=value.whole)
+
+
+def parts_of(node: exp.Column) -> list[str]:
+    """A dotted name."""
+    return [part.name.lower() for part in node.parts]
 
 
 def nullable(scope: Scope) -> Scope:
@@ -102,9 +114,7 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             for child in clause if isinstance(clause, list) else [clause] if clause else []:
                 yield from aggregates(child)
         return
-    if isinstance(node, exp.Anonymous) and node.name.lower() in (
-        functions.AGGREGATES | functions.ORDERED_AGGREGATES
-    ):
+    if isinstance(node, exp.Anonymous) and node.name.lower() in (functions.ANY_AGGREGATES):
         yield node
     for child in node.iter_expressions():
         yield from aggregates(child)

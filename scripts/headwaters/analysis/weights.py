@@ -17,8 +17,7 @@ _CHOICES = {"coalesce", "nvl", "if", "ifnull"}
 def joined(*parts: Value) -> Value:
     """Of an expression that is made of others in a way that nothing is known of."""
     plain = all(part.weight is Weight.PLAIN for part in parts)
-    ids = frozenset[int]().union(*(part.ids for part in parts))
-    return Value(Weight.PLAIN if plain else Weight.OTHER, None, ids)
+    return Value(Weight.PLAIN if plain else Weight.OTHER)
 
 
 def weight_of(

@@ -64,7 +64,8 @@ class Draw:
             return self.table()
         kinds = ["row"] * 3 + ["join"] * 4 + ["group", "window", "distinct", "set", "nested", "cte"]
         kind = self.chance.choice(kinds)
-        return getattr(self, f"draw_{kind}")(depth)  # type: ignore[no-any-return]
+        drawn: tuple[str, Columns] = getattr(self, f"draw_{kind}")(depth)
+        return drawn
 
     def table(self) -> tuple[str, Columns]:
         """A table's columns, renamed."""

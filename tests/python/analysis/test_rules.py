@@ -38,6 +38,8 @@ LINEAR = {
     "select id, x.* from t, lateral (select max(name) as n from l where l.grp = t.grp) as x": "",
     "select id, e.z from t lateral view outer explode(array(1, val)) e as z": "",
     "select id, transform(array(1, val), x -> x + t.val) as a from t": "",
+    "with n as (select grp from l) select id from t lateral view explode(array(1)) e as z"
+    " where grp in (select grp from n)": "",
     """select id, "group by" as label, r'distinct' as raw from t -- over (x""": "",
     "with fed (i, g, v, p) as (select * from t), kinds as (select 0 as k union all select 1)"
     " select i, k from fed cross join kinds": "",
