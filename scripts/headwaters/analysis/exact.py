@@ -9,6 +9,7 @@ from sqlglot import exp
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _LARGEST = 38
+_SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
 
 
@@ -20,6 +21,11 @@ def decimal_of(type: str | None) -> tuple[int, int] | None:
     if type == "decimal":
         return 10, 0
     return (int(found[1]), int(found[2])) if found else None
+
+
+def is_exact(type: str | None) -> bool:
+    """Whether values of the type that compare as equal are the same value; 0.0 and -0.0 are not."""
+    return decimal_of(type) is not None or type in _SAME
 
 
 def is_exact_cast(before: str | None, after: str | None) -> bool:

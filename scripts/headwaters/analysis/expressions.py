@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import is_exact_cast, sum_type, type_of
+from headwaters.analysis.exact import is_exact, is_exact_cast, sum_type, type_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
@@ -245,8 +246,32 @@ class Expressions(ABC):
         by_place = spec is not None and str(spec.args.get("kind") or "").upper() == "ROWS"
         if by_place or name in functions.ORDERED_WINDOW | functions.ORDERED_AGGREGATES:
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
-            self._total(name, scope.relation.unique, ids, node)
+            if not self._ties_are_copies(parts, ids, scope):
+                self._total(name, scope.relation.unique, ids, node)
         return joined(*partition, *order, *arguments)
+
+    def _ties_are_copies(
+        self, parts: Sequence[exp.Expr], ids: frozenset[int], scope: Scope
+    ) -> bool:
+        """Whether rows that tie are equal in every column, so that it is all one which comes first.
+
+        Under two orders the places of copies could be paired in two ways: one order only.
+        """
+        columns = [*scope.visible, *(column for _, table in scope.tables for column in table)]
+        if (
+            scope.is_open
+            or scope.groups is not None
+            or not all(column.id in ids and is_exact(column.type) for column in columns)
+        ):
+            return False
+        by = " ".join(
+            dialect.whole_text(clause)
+            for name in ("partition_by", "order")
+            for part in parts
+            for clause in ensure_list(part.args.get(name))
+        )
+        scope.order_of_copies = scope.order_of_copies or by
+        return scope.order_of_copies == by
 
     def _total(
         self,

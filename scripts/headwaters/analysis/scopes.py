@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
+from sqlglot.helper import ensure_list
 
 from headwaters.analysis import functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
@@ -52,6 +53,7 @@ class Scope:
     # what tells rows apart before they are grouped
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
+    order_of_copies: str = ""  # the one window order in which equal rows tie
 
 
 def value_of(column: Column) -> Value:
@@ -111,7 +113,7 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from aggregates(child)
         for name in ("partition_by", "order"):
             clause = node.args.get(name)
-            for child in clause if isinstance(clause, list) else [clause] if clause else []:
+            for child in ensure_list(clause):
                 yield from aggregates(child)
         return
     if isinstance(node, exp.Anonymous) and node.name.lower() in (functions.ANY_AGGREGATES):

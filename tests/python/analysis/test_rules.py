@@ -159,6 +159,14 @@ KEYED = {
     " select id, max_by(grp, o) filter (where grp <> 'a') as g from v group by id": "",
     "select id, min_by(grp, struct(val as v, price)) as g from b group by id": "",
     "select id, row_number() over (partition by id order by struct(price, val)) as g from b": "",
+    "select id, row_number() over w as n, lag(val) over w as v from a"
+    " window w as (partition by id order by val, grp, price)": "",
+    "select id, row_number() over (partition by id order by val, grp, price) as n, row_number()"
+    " over (partition by id order by val, grp, price desc) as m from a": "NONDETERMINISTIC: ",
+    "select id, row_number() over (partition by id order by val, grp, price) as n"
+    " from (select *, cast(val as double) as x from a)": "NONDETERMINISTIC: ",
+    "select id, row_number() over (partition by id, val, grp, price order by count(*)) as n from a"
+    " group by id, val, grp, price, price + 1": "NONDETERMINISTIC: ",
     "select id, min_by(grp, val + 1) as g from b group by id": "NONDETERMINISTIC: ",
     "select id, max_by(grp, struct(price)) as g from b group by id": "NONDETERMINISTIC: ",
     "select id, sort_array(collect_list(val)) as v from a group by id": "",
