@@ -10,7 +10,8 @@
     {%- endif -%}
     {%- set options = {'key': key if key is mapping else dict(zip(key, key))} -%}
     {%- if via is not none -%}
-        {%- do options.update({'via': via | string, 'on': hw_as_list(on)}) -%}
+        {%- set on = hw_as_list(on) if on is not mapping else on -%}
+        {%- do options.update({'via': via | string, 'on': on if on is mapping else dict(zip(on, on))}) -%}
     {%- endif -%}
     {{ return(hw_input('affected', relation, options)) }}
 {% endmacro %}

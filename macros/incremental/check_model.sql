@@ -6,7 +6,7 @@
     {%- if settings.get('file_format') != 'delta' -%}
         {{ hw_raise('FILE_FORMAT', where ~ ' has file_format: ' ~ settings.get('file_format')
             ~ '. Change feeds are a feature of Delta tables: file_format must be delta.') }}
-    {%- elif not hw_as_list(settings.get('unique_key')) -%}
+    {%- elif strategy.needs_key and not hw_as_list(settings.get('unique_key')) -%}
         {{ hw_raise('NO_UNIQUE_KEY', where ~ ' has no unique_key: name the column or columns that tell its rows apart.') }}
     {%- endif -%}
     {%- do hw_check_settings(where, strategy, settings) -%}
@@ -65,11 +65,7 @@
 {#- An input that is not marked would be read at whatever version it has, and its changes would never be applied. It may come by a ref(),
     in an ephemeral model, or by its name. `code` is the SQL without its inputs and comments. -#}
 {% macro hw_check_bare_inputs(where, code, wanted) %}
-    {%- set nodes = {} -%}
-    {%- for node in graph.sources.values() | list + graph.nodes.values()
-        | selectattr('resource_type', 'in', ['model', 'seed', 'snapshot']) | list -%}
-        {%- do nodes.update({(node.schema | lower, (node.identifier or node.alias) | lower): node}) -%}
-    {%- endfor -%}
+    {%- set nodes = hw_declared_tables() -%}
     {%- for name in adapter.names_in(code) if name.parts | length > 1 -%}
         {%- set is_column = name.parts | length > 2 and not name.is_relation and name.parts[:2] in nodes -%}
         {%- set node = nodes.get(name.parts[:2] if is_column else name.parts[-2:]) -%}
@@ -78,16 +74,36 @@
                 ~ ', and an incremental run reads the rows that changed, '
                 ~ 'which have no schema. Write ' ~ name.parts[1:] | join('.') ~ ', or give the input an alias.') }}
         {%- elif node and node.unique_id == model.unique_id -%}
-            {{ hw_raise('READS_ITSELF', where ~ ' reads its own table. What it has must follow from its inputs alone, or a '
-                ~ 'full refresh would give another table.') }}
+            {%- do hw_raise_reads_itself(where) -%}
         {%- elif node -%}
             {%- do hw_raise_unmarked(where, node, wanted) -%}
         {%- elif name.is_relation -%}
-            {{ hw_raise('UNDECLARED_INPUT', where ~ ' reads ' ~ name.parts | join('.') ~ ', which no source and no model '
-                ~ 'declares, so its changes would be missed. '
-                ~ 'Declare it as a source, and write {{ ' ~ wanted ~ '(source(…)) }} or {{ lookup(source(…)) }}.') }}
+            {%- do hw_raise_undeclared(where, name.parts | join('.'), '{{ ' ~ wanted ~ '(source(…)) }} or {{ lookup(source(…)) }}') -%}
         {%- endif -%}
     {%- endfor -%}
+{% endmacro %}
+
+
+{#- The tables that the project declares, by schema and name in lower case. -#}
+{% macro hw_declared_tables() %}
+    {%- set nodes = {} -%}
+    {%- for node in graph.sources.values() | list + graph.nodes.values()
+        | selectattr('resource_type', 'in', ['model', 'seed', 'snapshot']) | list -%}
+        {%- do nodes.update({(node.schema | lower, (node.identifier or node.alias) | lower): node}) -%}
+    {%- endfor -%}
+    {{ return(nodes) }}
+{% endmacro %}
+
+
+{% macro hw_raise_reads_itself(where) %}
+    {{ hw_raise('READS_ITSELF', where ~ ' reads its own table. What it has must follow from its inputs alone, or a '
+        ~ 'full refresh would give another table.') }}
+{% endmacro %}
+
+
+{% macro hw_raise_undeclared(where, source, call) %}
+    {{ hw_raise('UNDECLARED_INPUT', where ~ ' reads ' ~ source ~ ', which no source and no model declares, so its changes would be missed. '
+        ~ 'Declare it as a source, and write ' ~ call ~ '.') }}
 {% endmacro %}
 
 

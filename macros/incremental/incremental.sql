@@ -6,13 +6,14 @@
     {%- endif -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
-    {%- set sql = hw_followed_sql(compiled_code, model.config) -%}
+    {%- set exists = existing is not none and existing.is_delta and not existing.is_view -%}
+    {%- set state = hw_settle_strategy(target, exists) -%}
+    {%- set sql = hw_followed_sql(model.compiled_code, model.config) -%}
     {%- do hw_check_model(sql, model.config) -%}
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set exists = existing is not none and existing.is_delta and not existing.is_view -%}
-    {%- set plan = hw_plan_run(target, exists, sql, model.config, should_full_refresh()) -%}
+    {%- set plan = hw_plan_run(target, exists, sql, model.config, should_full_refresh(), state) -%}
     {%- do hw_require_proof(target, plan) -%}
     {%- if plan.choice != 'replace' and plan.detail -%}
         {%- do hw_reconcile_table(target, plan.detail) -%}
@@ -111,7 +112,7 @@
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set audit = '' -%}
     {%- if adapter.expectations_of(settings) -%}
-        {%- set unfiltered = hw_followed_sql(compiled_code, settings, kept=false) -%}
+        {%- set unfiltered = hw_followed_sql(model.compiled_code, settings, kept=false) -%}
         {%- set audit = hw_audit_staged(
             target, staged.stage, hw_change_set_sql(strategy, target, unfiltered, plan, settings, staged.columns, staged.bounds), settings
         ) -%}

@@ -18,13 +18,20 @@
 
 {#- The input at its newest version. -#}
 {% macro hw_pinned(kind, source, options={}) %}
+    {%- set newest = hw_newest_version(kind, source) -%}
+    {{ return(hw_marked(dict(options, kind=kind, source=source, **newest)) if newest else hw_through_view(kind, source)) }}
+{% endmacro %}
+
+
+{#- `version` and `at` of a table's newest commit; none of a view. -#}
+{% macro hw_newest_version(kind, source) %}
     {%- set answer = adapter.answer_of('describe history ' ~ source ~ ' limit 1',
         ['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION', 'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
     {%- if not answer.failure -%}
         {%- set newest = adapter.commits_of(answer.rows)[0] -%}
-        {{ return(hw_marked(dict(options, kind=kind, source=source, version=newest.version, at=newest.at))) }}
+        {{ return({'version': newest.version, 'at': newest.at}) }}
     {%- elif 'EXPECT_TABLE_NOT_VIEW' in answer.failure -%}
-        {{ return(hw_through_view(kind, source)) }}
+        {{ return(none) }}
     {%- endif -%}
     {{ hw_raise('NOT_A_DELTA_TABLE', kind ~ '(): ' ~ source ~ ' is not a Delta table, so it does not say when it changes. '
         ~ 'Make it one (file_format: delta, or `convert to delta`), or read a Delta table that has its rows.') }}
@@ -35,18 +42,30 @@
     in changes(), any number in lookup(). The other macros name columns of their input, or add some, which a view may
     rename or leave out. -#}
 {% macro hw_through_view(kind, source) %}
-    {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
-    {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
-    {%- if obstacle or kind not in ['changes', 'lookup'] -%}
-        {{ hw_raise('VIEW_AS_INPUT', kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '')
-            ~ ', which has no changes of its own. Make it an ephemeral model with '
-            ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
-    {%- endif -%}
+    {%- set view = hw_view(kind, source) -%}
     {%- set replacements = {} -%}
     {%- for name in view.relations if name not in replacements -%}
         {%- do replacements.update({name: hw_pinned(kind, name)}) -%}
     {%- endfor -%}
+    {{ return(hw_text_of_view(source, view, replacements)) }}
+{% endmacro %}
+
+
+{% macro hw_text_of_view(source, view, replacements) %}
     {{ return('/* view ' ~ tojson({'source': source}) ~ ' */ ' ~ adapter.with_relations(view.text, replacements)) }}
+{% endmacro %}
+
+
+{#- The query of a view that can be read through; `kind` is the input macro, or auto. -#}
+{% macro hw_view(kind, source) %}
+    {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
+    {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
+    {%- if obstacle or kind not in ['changes', 'lookup', 'auto'] -%}
+        {{ hw_raise('VIEW_AS_INPUT', kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '')
+            ~ ', which has no changes of its own. Make it an ephemeral model with '
+            ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
+    {%- endif -%}
+    {{ return(view) }}
 {% endmacro %}
 
 

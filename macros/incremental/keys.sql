@@ -17,10 +17,35 @@
 {% endmacro %}
 
 
-{#- The input that leads from another one to the key, at its pinned version. -#}
-{% macro hw_via_sql(spec, affected) %}
-    {%- set via = (affected | selectattr('source', 'equalto', spec.via) | list)[0] -%}
-    {{ return(via.source ~ ' version as of ' ~ via.version) }}
+{#- The input that leads from another one to the key; it may itself be led to it. -#}
+{% macro hw_via_of(spec, affected) %}
+    {{ return((affected | selectattr('source', 'equalto', spec.via) | list)[0]) }}
+{% endmacro %}
+
+
+{#- The keys to which rows of an input lead, through other inputs at their pinned versions. -#}
+{% macro hw_keys_of_rows_sql(spec, rows, affected) -%}
+    {%- if not spec.via -%}
+select {{ hw_key_columns(spec, '_rows') }} from {{ rows }} as _rows
+    {%- else -%}
+        {%- set via = hw_via_of(spec, affected) -%}
+{{ hw_keys_of_rows_sql(via, hw_rows_of_via_sql(spec, rows, via), affected) }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{% macro hw_rows_of_via_sql(spec, rows, via) -%}
+(select _via.* from {{ hw_input_sql(via) }} as _via left semi join {{ rows }} as _rows on {{ hw_equals_via(spec, '_rows') }})
+{%- endmacro %}
+
+
+{#- An input's rows and those of `_via` that share what its `on` names: {its column: the other's}. -#}
+{% macro hw_equals_via(spec, alias) %}
+    {%- set pairs = [] -%}
+    {%- for own, other in spec.on.items() -%}
+        {%- do pairs.append(alias ~ '.' ~ hw_quote(own) ~ ' <=> _via.' ~ hw_quote(other)) -%}
+    {%- endfor -%}
+    {{ return(pairs | join(' and ')) }}
 {% endmacro %}
 
 
@@ -38,8 +63,8 @@
 
 {% macro hw_input_of_keys_sql(spec, affected, keys, bounds) -%}
 (select _input.* from {{ hw_input_sql(spec) }} as _input
-    {%- if spec.via %} left semi join (select _via.* from {{ hw_via_sql(spec, affected) }} as _via
-{{- hw_join_of_keys_sql(spec, '_via', keys, bounds) }}) as _via on {{ hw_equals(spec.on, '_input', '_via') }})
+    {%- if spec.via %} left semi join {{ hw_input_of_keys_sql(hw_via_of(spec, affected), affected, keys, bounds) }} as _via
+on {{ hw_equals_via(spec, '_input') }})
     {%- else %}{{ hw_join_of_keys_sql(spec, '_input', keys, bounds) }})
     {%- endif -%}
 {%- endmacro %}

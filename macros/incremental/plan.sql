@@ -2,8 +2,9 @@
     scripts/headwaters/incremental/plan.py. Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
     holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table), interrupted (the name
-    of a run that did not finish), and seen (the newest commit of the target, which the plan is made from). -#}
-{% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false) %}
+    of a run that did not finish), and seen (the newest commit of the target, which the plan is made from).
+    `state`: what the table says of itself, if it was read already. -#}
+{% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- for spec in inputs if spec.kind == 'affected' -%}
         {%- do spec.update({'stored': hw_partitions_among(spec.key, settings), 'read': adapter.columns_read(spec.source, inputs)}) -%}
@@ -17,7 +18,7 @@
     {%- if decision -%}
         {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
     {%- endif -%}
-    {%- set state = hw_applied_state(relation) -%}
+    {%- set state = state or hw_applied_state(relation) -%}
     {%- do plan.update({'holds': state.inputs, 'detail': state.detail}) -%}
     {%- set decision = adapter.plan_of_state(
         inputs=state.inputs, built_by=state.sql, would_be_built_by=hw_built_by(sql, settings),
@@ -78,7 +79,8 @@
             {%- set range = hw_range(spec, held) -%}
             {%- do known.update({spec.source: range}) -%}
             {%- if spec.kind == 'lookup' and follows_lookups and (range.rows > 0 or range.gap) -%}
-                {{ return('lookup ' ~ spec.source ~ ' changed') }}
+                {%- set why = (settings.get('derivation') or {}).get('reason') -%}
+                {{ return('lookup ' ~ spec.source ~ ' changed' ~ (', which is not followed: ' ~ why if why else '')) }}
             {%- elif spec.kind != 'lookup' and range.gap -%}
                 {%- do hw_fail_on_gap(relation, range.gap, settings) -%}
                 {{ return(range.gap) }}

@@ -10,8 +10,8 @@
     {%- set sql = hw_at_versions(state.sql, state.inputs) -%}
     {%- set columns = adapter.get_columns_in_relation(relation) -%}
     {%- set full_refresh = hw_full_refresh_sql(adapter.strategy_of(settings), sql, settings, columns) -%}
-    {%- set key = 'xxhash64(' ~ hw_quoted(settings.unique_key) | join(', ') ~ ')' -%}
     {%- set names = columns | map(attribute='quoted') | join(', ') -%}
+    {%- set key = 'xxhash64(' ~ (hw_quoted(settings.unique_key) | join(', ') if settings.unique_key else names) ~ ')' -%}
     {%- set sample = '' -%}
     {%- if sample_keys is not none -%}
         {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}

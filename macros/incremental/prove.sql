@@ -3,6 +3,7 @@
     `incremental_proof: sample` a sample of rows takes its place (check_by_rows.sql). -#}
 {% macro hw_require_proof(target, plan) %}
     {%- set settings = model.config -%}
+    {%- if settings.get('derivation') -%}{{ return('') }}{%- endif -%}
     {%- set noted = adapter.as_mapping(plan.detail['properties']).get('headwaters.proof') if plan.detail else none -%}
     {%- if settings.get('incremental_proof') == 'sample' -%}
         {%- do exceptions.warn(target ~ ': incremental_proof is sample, so nothing proves that an incremental run leaves what a full '
@@ -27,8 +28,14 @@
 {% macro hw_refusal(sql, settings) %}
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- if inputs | selectattr('version', 'none') | list -%}{{ return(none) }}{%- endif -%}
+    {{ return(adapter.refusal(sql, hw_with_columns(inputs), settings, graph, adapter.surroundings(sql).functions)) }}
+{% endmacro %}
+
+
+{#- The inputs with what Spark says of their columns. -#}
+{% macro hw_with_columns(inputs) %}
     {%- for spec in inputs -%}
         {%- do spec.update({'columns': adapter.get_column_schema_from_query('select * from ' ~ hw_input_sql(spec))}) -%}
     {%- endfor -%}
-    {{ return(adapter.refusal(sql, inputs, settings, graph, adapter.surroundings(sql).functions)) }}
+    {{ return(inputs) }}
 {% endmacro %}

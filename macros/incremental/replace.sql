@@ -39,7 +39,7 @@
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set rows = hw_full_refresh_sql(strategy, sql, settings, columns) -%}
-    {%- if strategy.repeated_keys == 'counted' -%}
+    {%- if strategy.repeated_keys == 'counted' and keys -%}
         {{ return(hw_one_row_a_key_sql(target, keys, rows)) }}
     {%- elif strategy.repeated_keys == 'queried' and hw_may_repeat_keys(keys, columns, sql) -%}
         {%- do hw_refuse_repeated_keys(target, none, keys, hw_repeated_keys_sql(keys, '(\n' ~ sql ~ '\n)')) -%}
@@ -52,7 +52,7 @@
 {% macro hw_stage_table(target, stage, rows, columns, settings) %}
     {%- set marked = "select *, 'insert' as _operation from (\n%s\n)" -%}
     {%- do hw_create_staging_table(stage, marked | replace('%s', rows)) -%}
-    {%- set unfiltered = hw_followed_sql(compiled_code, settings, kept=false) -%}
+    {%- set unfiltered = hw_followed_sql(model.compiled_code, settings, kept=false) -%}
     {%- set all_rows = hw_full_refresh_sql(adapter.strategy_of(settings), unfiltered, settings, columns) -%}
     {{ return(hw_audit_staged(target, stage, marked | replace('%s', all_rows), settings)) }}
 {% endmacro %}

@@ -5,13 +5,15 @@
     {%- set target = hw_target('rebuild', model) -%}
     {%- set node = target.node -%}
     {%- if not node or node.resource_type != 'model' or not adapter.strategy_of(node.config) -%}
-        {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with change_feed, '
-            ~ 'affected_keys, signed_sum or history. Nothing was changed.') }}
+        {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with one of the strategies '
+            ~ adapter.strategy_names() | join(', ') ~ '. Nothing was changed.') }}
     {%- endif -%}
-    {%- set sql = hw_followed_sql(render(node.raw_code), node.config) -%}
+    {%- set settled = hw_settled(node, render(node.raw_code), hw_applied_state(target.relation)) -%}
+    {%- set settings = settled.settings -%}
+    {%- set sql = hw_followed_sql(settled.sql, settings) -%}
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
-    {%- set rebuilt = hw_full_refresh_sql(adapter.strategy_of(node.config), sql, node.config, columns) -%}
+    {%- set rebuilt = hw_full_refresh_sql(adapter.strategy_of(settings), sql, settings, columns) -%}
     {%- set stage = hw_quoted_name(target.schema, hw_staging_name(target.identifier)) -%}
     {%- do hw_create_staging_table(stage, rebuilt) -%}
     {%- do hw_refuse_failing('rebuild', target, stage, stage) -%}
@@ -20,7 +22,7 @@
         {{ print(hw_target_line(target, found.rows) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
     {%- elif hw_proceed('rebuild', [hw_target_line(target, found.rows)] + found.lines + hw_followers_line(target), dry_run) -%}
         {%- set declared = adapter.declared_table(node) -%}
-        {%- set properties = dict(adapter.created_properties(node.config), **hw_state_properties(sql, inputs, node.config)) -%}
+        {%- set properties = dict(adapter.created_properties(settings), **hw_state_properties(sql, inputs, settings)) -%}
         {%- set rows_of = stage if found.other_columns else hw_under_columns_of_sql(target.relation, stage) -%}
         {%- set statement = hw_replace_table_sql(target.relation, declared, declared.comment or target.detail['description'],
             properties, rows_of, hw_constraints_kept(target.relation, target.detail)) -%}

@@ -192,8 +192,8 @@
 {% macro hw_full_refresh_sql_of_model(operation, target) %}
     {%- set state = hw_applied_state(target.relation) -%}
     {%- if not target.node or target.node.resource_type != 'model' or state.sql is none or state.inputs is none -%}
-        {{ hw_raise('NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with change_feed, '
-            ~ 'affected_keys, signed_sum or history built: its rows cannot be computed again. Nothing was changed.') }}
+        {{ hw_raise('NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with one of the strategies '
+            ~ adapter.strategy_names() | join(', ') ~ ' built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}
     {%- set sql = hw_full_refresh_sql(adapter.strategy_of(target.node.config), hw_at_versions(state.sql, state.inputs),

@@ -23,12 +23,7 @@ select distinct * from (
     {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 %}
         {%- set feed = hw_feed_of_range(spec.source, plan.ranges[spec.source]) %}
 {{ 'union all' if not loop.first }}
-        {%- if spec.via %}
-select {{ hw_key_columns(spec, '_via') }} from {{ hw_via_sql(spec, affected) }} as _via
-left semi join {{ feed }} as _feed on {{ hw_equals(spec.on, '_via', '_feed') }}
-        {%- else %}
-select {{ hw_key_columns(spec, '_feed') }} from {{ feed }} as _feed
-        {%- endif %}
+{{ hw_keys_of_rows_sql(spec, feed, affected) }}
     {%- endfor %}
 )
 {%- endmacro %}
@@ -114,9 +109,8 @@ from {{ relation }}
 {% macro hw_affected_keys__facts_before_staging(target, sql, plan, settings) %}
     {%- set affected = plan.inputs | selectattr('kind', 'equalto', 'affected') | list -%}
     {%- set others = [] -%}
-    {%- for spec in affected -%}
-        {%- set relation = hw_via_sql(spec, affected) if spec.via else hw_input_sql(spec) -%}
-        {%- do others.append('select ' ~ hw_key_columns(spec, '_keyed') ~ ' from ' ~ relation ~ ' as _keyed') -%}
+    {%- for spec in affected if not spec.via -%}
+        {%- do others.append('select ' ~ hw_key_columns(spec, '_keyed') ~ ' from ' ~ hw_input_sql(spec) ~ ' as _keyed') -%}
     {%- endfor -%}
     {{ return(hw_facts_of_affected_keys(
         target, sql, plan, hw_affected_keys__affected_keys_sql(sql, plan, settings),

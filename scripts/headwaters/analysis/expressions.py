@@ -40,7 +40,7 @@ from headwaters.analysis.scopes import (
 from headwaters.analysis.weights import is_filled, joined, weight_of
 
 # Expressions whose answer depends on what stands within them, and on nothing else.
-_PLAIN_NODES = (
+PLAIN_NODES = (
     *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
     *(exp.Is, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.DPipe),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd),
@@ -60,7 +60,7 @@ _NUMERIC = (
 # What tells apart all that its parts do; `struct()` is a function.
 _STRUCTS = (exp.Alias, exp.PropertyEQ, exp.Struct, exp.Tuple)
 # Spark's special dates and times.
-_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
+MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
 
 class Expressions(ABC):
@@ -107,7 +107,7 @@ class Expressions(ABC):
             return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _LEAVES):
             return Value(type=type_of(node, ()), is_filled=is_filled(node, ()))
-        if isinstance(node, (*_PLAIN_NODES, exp.In)):
+        if isinstance(node, (*PLAIN_NODES, exp.In)):
             return self._made_of(
                 node, [self._value(part, scope) for part in node.iter_expressions()], scope
             )
@@ -248,7 +248,14 @@ class Expressions(ABC):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
                 self._total(name, scope.relation.unique, ids, node)
-        return joined(*partition, *order, *arguments)
+        value = joined(*partition, *order, *arguments)
+        if name != "row_number" or len(columns) < len(partition):
+            return value
+        # it tells the rows of a partition apart
+        number = new_column("", "int")
+        unique = frozenset(column.id for column in (*columns, number))
+        scope.relation = replace(scope.relation, unique=(*scope.relation.unique, unique))
+        return replace(value_of(number), weight=value.weight)
 
     def _ties_are_copies(
         self, parts: Sequence[exp.Expr], ids: frozenset[int], scope: Scope
@@ -402,7 +409,7 @@ class Expressions(ABC):
         if isinstance(node.this, exp.Literal) and node.this.is_string:
             # also with a zone after it
             moment = (node.this.name.lower().split() or [""])[0]
-            if moment in _MOMENTS and moment not in self._allowed:
+            if moment in MOMENTS and moment not in self._allowed:
                 self._changing(node, moment)
         type = dialect.whole_text(node.args["to"]).lower()
         is_odd = isinstance(node, exp.Cast) and node.args["to"].this in _NUMERIC

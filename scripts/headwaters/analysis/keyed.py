@@ -66,10 +66,10 @@ class KeyedRules:
     def __init__(self, key: Sequence[str], inputs: Sequence[Input]) -> None:
         """`key`: the columns of the model that the affected keys are."""
         self.key = tuple(key)
-        # a via goes through the first input of its source that has the key
+        # a via goes through the first input of its source that has the key, or leads to it
         self._through_input: dict[str, str] = {}
-        for source in inputs:
-            if source.key is not None:
+        for source in sorted(inputs, key=lambda source: source.via is not None):
+            if source.is_followed:
                 self._through_input.setdefault(source.source, source.name)
 
     def base(self, source: Input, relation: Relation) -> Local | None:
@@ -78,7 +78,7 @@ class KeyedRules:
             return None
         ids = {column.name.lower(): frozenset([column.id]) for column in relation.columns}
         key = source.key or {}
-        names = source.on if source.via else [key.get(part, part) for part in self.key]
+        names = list(source.on) if source.via else [key.get(part, part) for part in self.key]
         for name in names:
             if name.lower() not in ids:
                 reason = f"affected({source.source}) has no column {name}"
@@ -87,7 +87,7 @@ class KeyedRules:
         if not source.via:
             return Local((), (carriers,))
         through = self._through_input.get(source.via, "")
-        return Local((through, *(name.lower() for name in names)), (carriers,))
+        return Local((through, *(name.lower() for name in source.on.values())), (carriers,))
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
         """Every condition; what it equates carries the key as well."""

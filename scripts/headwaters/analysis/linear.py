@@ -188,13 +188,6 @@ class LinearRules:
         return inner.fact
 
 
-class WholeRules(LinearRules):
-    """The rule book of a strategy that computes everything: any SQL that is deterministic."""
-
-    def base(self, source: Input, relation: Relation) -> None:
-        """Nothing is followed row by row."""
-
-
 def check_columns(relation: Relation, node: exp.Expr, keys: Sequence[str]) -> None:
     """At the top of a `signed_sum`: keys, and measures that add up. Raises Refused."""
     if not relation.fact or not relation.fact.is_summed:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.proof import prove
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
@@ -27,26 +28,7 @@ def refusal(
     """
     strategy = strategy_of(config)
     assert strategy is not None
-    unique = unique_columns(graph)
-    names: dict[str, str] = {}
-    found: list[Input] = []
-    for spec in inputs:
-        if spec["text"] in names:
-            continue
-        name = names[spec["text"]] = f"hw_input_{len(names)}"
-        sql = sql.replace(spec["text"], name)
-        found.append(
-            Input(
-                name,
-                spec["source"],
-                spec["kind"],
-                {column.name: column.dtype for column in spec["columns"]},
-                unique.get(spec["source"].replace("`", "").lower(), ()),
-                spec.get("key") if not spec.get("via") else None,
-                spec.get("via"),
-                spec.get("on") or (),
-            )
-        )
+    sql, found = _named(sql, inputs, graph)
     try:
         prove(
             sql,
@@ -66,6 +48,83 @@ def refusal(
     return None
 
 
+def derivation(
+    sql: str,
+    inputs: Sequence[Mapping[str, Any]],
+    config: Config,
+    graph: Mapping[str, Mapping[str, Node]],
+    functions: Mapping[str, str],
+) -> dict[str, Any] | Problem:
+    """How a model of plain SQL is maintained: `strategy`, `unique_key`, `inputs` and `reason`.
+
+    `inputs` of the result are what input macros write, by their source: `kind`, with `key`, `via`
+    and `on`. `reason` says why the table is replaced when some of its inputs changed, or None.
+    """
+    sql, found = _named(sql, inputs, graph)
+    seeds = {
+        table_name(node).lower()
+        for node in graph.get("nodes", {}).values()
+        if node["resource_type"] == "seed"
+    }
+    question = Question(
+        sql,
+        found,
+        frozenset(source.name for source in found if _plain(source.source) in seeds),
+        as_tuple(config.get("unique_key")),
+        as_tuple(config.get("allow_nondeterministic")),
+        bodies(functions),
+    )
+    try:
+        derived = derive(question)
+    except Refused as refused:
+        return Problem(refused.code, str(refused))
+    roles: dict[str, Any] = {}
+    for source in derived.inputs:
+        role: dict[str, Any] = {"kind": source.kind}
+        if source.key is not None:
+            role["key"] = dict(source.key)
+        if source.via is not None:
+            role |= {"via": source.via, "on": dict(source.on)}
+        roles[source.source] = role
+    return {
+        "strategy": derived.strategy,
+        "unique_key": list(derived.unique_key),
+        "inputs": roles,
+        "reason": derived.refused.cause if derived.refused else None,
+    }
+
+
+def _named(
+    sql: str, inputs: Sequence[Mapping[str, Any]], graph: Mapping[str, Mapping[str, Node]]
+) -> tuple[str, list[Input]]:
+    """The SQL with names in place of marked inputs, and the inputs."""
+    unique = unique_columns(graph)
+    names: dict[str, str] = {}
+    found: list[Input] = []
+    for spec in inputs:
+        if spec["text"] in names:
+            continue
+        name = names[spec["text"]] = f"hw_input_{len(names)}"
+        sql = sql.replace(spec["text"], name)
+        found.append(
+            Input(
+                name,
+                spec["source"],
+                spec["kind"],
+                {column.name: column.dtype for column in spec["columns"]},
+                unique.get(_plain(spec["source"]), ()),
+                spec.get("key") if not spec.get("via") else None,
+                spec.get("via"),
+                spec.get("on") or {},
+            )
+        )
+    return sql, found
+
+
+def _plain(source: str) -> str:
+    return source.replace("`", "").lower()
+
+
 def bodies(functions: Mapping[str, str]) -> dict[str, str]:
     """The expressions of SQL functions, by their names without schema, in lower case."""
     found = {}
@@ -82,47 +141,69 @@ def unique_columns(
     """Sets of columns that tell a table's rows apart, by the table's name in lower case.
 
     From `unique_key` of models that the engine maintains, `unique` and
-    `unique_combination_of_columns` tests that fail a build, and declared keys.
+    `unique_combination_of_columns` tests that fail a build, and declared keys. `unique` leaves NULL
+    out: it counts where a column is `not_null` as well.
     """
     tables = {**graph.get("nodes", {}), **graph.get("sources", {})}
-    found: dict[str, list[frozenset[str]]] = {}
+    unique: dict[str, list[frozenset[str]]] = {}
+    but_null: dict[str, list[frozenset[str]]] = {}
+    filled: dict[str, set[str]] = {}
     for identifier, node in tables.items():
         if node["resource_type"] == "test":
             on = [name for name in node["depends_on"]["nodes"] if name in tables]
-            columns = _tested(node)
-            if len(on) == 1 and columns:
-                found.setdefault(on[0], []).append(columns)
+            said = {on[0]: _tested(node)} if len(on) == 1 else {}
         elif node["resource_type"] in ("model", "source", "seed", "snapshot"):
-            found.setdefault(identifier, []).extend(_declared(node))
-    return {
-        table_name(tables[identifier]).lower(): keys for identifier, keys in found.items() if keys
-    }
+            said = {identifier: _declared(node)}
+        else:
+            continue
+        for table, promises in said.items():
+            for kind, columns in promises:
+                if kind == "not_null":
+                    filled.setdefault(table, set()).update(columns)
+                elif columns:
+                    into = unique if kind == "key" else but_null
+                    into.setdefault(table, []).append(columns)
+    for table, found in but_null.items():
+        filled_keys = [columns for columns in found if columns <= filled.get(table, set())]
+        unique.setdefault(table, []).extend(filled_keys)
+    return {table_name(tables[name]).lower(): keys for name, keys in unique.items() if keys}
 
 
-def _declared(node: Node) -> Iterator[frozenset[str]]:
+# What is promised of columns: a `key`, `unique` where they are not NULL, or `not_null`.
+Promise = tuple[Literal["key", "unique", "not_null"], frozenset[str]]
+_PROMISES: dict[str, tuple[Literal["key", "unique", "not_null"], ...]] = {
+    "primary_key": ("key",),
+    "unique": ("unique",),
+    "not_null": ("not_null",),
+}
+
+
+def _declared(node: Node) -> Iterator[Promise]:
     config = node["config"]
     strategy = strategy_of(config)
     if config.get("materialized") == "incremental" and strategy is not None:
-        yield frozenset(
-            name.lower() for name in (*as_tuple(config.get("unique_key")), *strategy.further_keys)
-        )
+        names = as_tuple(config.get("unique_key"))
+        if names:
+            yield "key", frozenset(name.lower() for name in (*names, *strategy.further_keys))
     for constraint in node.get("constraints") or ():
-        if constraint["type"] in ("primary_key", "unique") and constraint.get("columns"):
-            yield frozenset(name.lower() for name in constraint["columns"])
+        columns = frozenset(name.lower() for name in constraint.get("columns") or ())
+        for kind in _PROMISES.get(constraint["type"], ()):
+            yield kind, columns
     for name, column in (node.get("columns") or {}).items():
         for constraint in column.get("constraints") or ():
-            if constraint["type"] in ("primary_key", "unique"):
-                yield frozenset([name.lower()])
+            for kind in _PROMISES.get(constraint["type"], ()):
+                yield kind, frozenset([name.lower()])
 
 
-def _tested(node: Node) -> frozenset[str]:
-    """The columns that a test holds to be unique in all rows."""
+def _tested(node: Node) -> Iterator[Promise]:
+    """What a test holds of columns in all rows."""
     config, test = node["config"], node.get("test_metadata") or {}
     if config.get("where") or config.get("limit") or config.get("severity", "ERROR") != "ERROR":
-        return frozenset()
+        return
     arguments = test.get("kwargs", {})
-    if test.get("name") == "unique" and arguments.get("column_name"):
-        return frozenset([arguments["column_name"].strip("`").lower()])
+    if arguments.get("column_name"):
+        for kind in _PROMISES.get(test.get("name") or "", ()):
+            yield kind, frozenset([arguments["column_name"].strip("`").lower()])
     if test.get("name") == "unique_combination_of_columns":
-        return frozenset(name.lower() for name in arguments.get("combination_of_columns", ()))
-    return frozenset()
+        columns = arguments.get("combination_of_columns", ())
+        yield "key", frozenset(name.lower() for name in columns)

@@ -13,7 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
+from headwaters.analysis.exact import decimal_of
 from headwaters.analysis.expressions import Expressions
+from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
     Equal,
@@ -35,9 +37,12 @@ from headwaters.analysis.scopes import (
     conjuncts,
     is_grouped,
     nullable,
+    parts_of,
 )
 
 _readings = itertools.count(1)
+# Joins that are tried to find an order of what commas list.
+_MOST_JOINS = 100
 
 _SELECT = {
     *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
@@ -104,13 +109,16 @@ class Reader(Expressions):
     def _select(self, node: exp.Select, names: Names, outer: Scope | None) -> Relation:
         self._only(node, _SELECT)
         sources = [node.args["from_"].this] if node.args.get("from_") else []
-        scope = self._from([*sources, *node.args.get("joins", [])], names, outer)
+        where = node.args.get("where")
+        scope = self._from(
+            [*sources, *node.args.get("joins", [])], names, outer, where.this if where else None
+        )
         for lateral in node.args.get("laterals") or []:
             scope = self._lateral(scope, lateral, names, "inner")
         for window in node.args.get("windows") or []:
             scope.windows[window.name.lower()] = window
-        if node.args.get("where"):
-            self._filter(scope, node.args["where"].this)
+        if where:
+            self._filter(scope, where.this)
         columns = self._grouped(scope, node) if is_grouped(node) else None
         if columns is None:
             columns = self._projected(scope, node.expressions)
@@ -179,8 +187,16 @@ class Reader(Expressions):
 
     # from
 
-    def _from(self, items: Sequence[exp.Expr], names: Names, outer: Scope | None) -> Scope:
-        """The items of a from clause, each but the first a join."""
+    def _from(
+        self,
+        items: Sequence[exp.Expr],
+        names: Names,
+        outer: Scope | None,
+        where: exp.Expr | None = None,
+    ) -> Scope:
+        """The items of a from clause, each but the first a join; `where` is what follows it."""
+        if where is not None and len(items) > 1 and all(map(_is_product, items[1:])):
+            return self._product(items, names, outer, where)
         scope = Scope(Relation(()), [], (), outer, names=names)
         crossed = False
         for number, item in enumerate(items):
@@ -211,6 +227,56 @@ class Reader(Expressions):
             scope.names = names
         scope.outer = outer
         return scope
+
+    def _product(
+        self, items: Sequence[exp.Expr], names: Names, outer: Scope | None, where: exp.Expr
+    ) -> Scope:
+        """What commas or CROSS JOIN list: WHERE joins it, in any order.
+
+        Each is joined when an equality leads to it. A rule book may take one order and not another.
+        """
+        nodes = [item.this if isinstance(item, exp.Join) else item for item in items]
+        sources = [self._source(node, names, outer) for node in nodes]
+        visible = tuple(column for source in sources for column in source.visible)
+        tables = [table for source in sources for table in source.tables]
+        is_open = any(source.is_open for source in sources)
+        every = Scope(Relation(visible), tables, visible, outer, is_open, names=names)
+        equal = [pair for node in conjuncts(where) if (pair := self._equal(node, every))]
+        budget = iter(range(_MOST_JOINS))
+
+        def joined(scope: Scope | None, left: Sequence[int]) -> Scope:
+            """The scope with the rest; each that an equality leads to is tried as the next."""
+            if scope is not None and not left:
+                return scope
+            linked = [
+                n
+                for n in left
+                if scope is not None
+                and any(_links(pair, scope.relation, sources[n].relation) for pair in equal)
+            ]
+            refused: Refused | None = None
+            for chosen in linked or left:
+                rest = [n for n in left if n != chosen]
+                try:
+                    if scope is None:
+                        return joined(sources[chosen], rest)
+                    if next(budget, None) is None:
+                        break
+                    item = items[chosen] if isinstance(items[chosen], exp.Join) else items[1]
+                    assert isinstance(item, exp.Join)
+                    found = self._join(scope, sources[chosen], "inner", item, names, equal)
+                    return joined(found, rest)
+                except Refused as error:
+                    refused = refused or error
+            raise refused or dialect.refused(
+                where, "HW_NOT_UNDERSTOOD", "a product of too many relations"
+            )
+
+        scope = joined(None, range(len(sources)))
+        relation = replace(scope.relation, columns=visible)
+        return replace(
+            scope, relation=relation, tables=tables, visible=visible, outer=outer, names=names
+        )
 
     def _source(self, node: exp.Expr, names: Names, outer: Scope | None) -> Scope:
         """What a from clause or a join reads."""
@@ -314,8 +380,15 @@ class Reader(Expressions):
         return Scope(relation, [(name.lower(), relation.columns)], relation.columns)
 
     def _join(
-        self, left: Scope, right: Scope, side: Side, join: exp.Join | None, names: Names
+        self,
+        left: Scope,
+        right: Scope,
+        side: Side,
+        join: exp.Join | None,
+        names: Names,
+        known: Sequence[Equal] = (),
     ) -> Scope:
+        """`known`: equalities of WHERE, where it joins as ON does."""
         assert join is not None
         if side in ("left", "full"):
             right = nullable(right)
@@ -334,6 +407,11 @@ class Reader(Expressions):
         )
         shared = self._shared(left, right, join)
         equal = [Equal(one, other, False) for one, other in shared]
+        equal += [
+            _turned(pair, left.relation)
+            for pair in known
+            if _links(pair, left.relation, right.relation)
+        ]
         condition = join.args.get("on")
         if condition is not None:
             for conjunct in conjuncts(condition):
@@ -422,6 +500,9 @@ class Reader(Expressions):
             pair for conjunct in conjuncts(condition) if (pair := self._equal(conjunct, scope))
         ]
         scope.relation = ruled(scope.relation, self._rules.filtered, equal, condition)
+        fixed = frozenset(self._fixed(condition, scope))
+        unique = tuple(key - fixed for key in scope.relation.unique)
+        scope.relation = replace(scope.relation, unique=unique)
         if scope.outer is not None and scope.relation.fact is not None:
             to_outer = [
                 pair
@@ -431,6 +512,19 @@ class Reader(Expressions):
             fact = self._rules.correlated(scope.outer.relation, scope.relation, to_outer, condition)
             scope.relation = replace(scope.relation, fact=fact)
         self._plain(self._value(condition, scope), condition, "a condition on")
+
+    def _fixed(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
+        """Columns that have one value in every row: those that are equated with a literal."""
+        for conjunct in conjuncts(condition):
+            if not isinstance(conjunct, exp.EQ):
+                continue
+            for one, other in itertools.permutations((conjunct.this, conjunct.expression)):
+                if isinstance(one, exp.Column) and isinstance(other, exp.Literal):
+                    found = self._find_in(parts_of(one), scope, one)
+                    is_text = found is not None and found[0].type == "string"
+                    is_number = found is not None and decimal_of(found[0].type) is not None
+                    if found and found[1] and (is_text if other.is_string else is_number):
+                        yield found[0].id
 
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
         """Refuse `_weight` where it decides which rows there are."""
@@ -557,6 +651,22 @@ class Reader(Expressions):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "not all of its columns are known")
         left_out = {found.name.lower() for found in star.args.get("except_") or []}
         return [column for column in columns if column.name.lower() not in left_out]
+
+
+def _is_product(item: exp.Expr) -> bool:
+    """Whether it is joined by a comma or CROSS JOIN, and no LATERAL."""
+    return (
+        isinstance(item, exp.Join)
+        and not isinstance(item.this, exp.Lateral)
+        and not any(value for name, value in item.args.items() if name not in ("this", "kind"))
+        and (item.args.get("kind") or "") in ("", "CROSS")
+    )
+
+
+def _links(pair: Equal, left: Relation, right: Relation) -> bool:
+    """Whether the equality is between columns of these two."""
+    ids = {pair.left.id, pair.right.id}
+    return bool(ids & left.ids) and bool(ids & right.ids)
 
 
 def _side(join: exp.Join) -> Side:

@@ -24,9 +24,14 @@ class Refused(Exception):
     reason: str
     remedy: str = ""
 
-    def __str__(self) -> str:
-        """For a message: clause, place, reason, remedy."""
+    @property
+    def cause(self) -> str:
+        """Clause, place and reason."""
         place = f" (line {self.line} of the compiled SQL)" if self.line else ""
         clause = f"`{self.clause}`{place}: " if self.clause else ""
+        return clause + self.reason
+
+    def __str__(self) -> str:
+        """For a message: clause, place, reason, remedy."""
         remedy = self.remedy or (_WITHOUT_PROOF if self.code == "HW_NOT_UNDERSTOOD" else "")
-        return f"{clause}{self.reason}." + (f" {remedy}." if remedy else "")
+        return f"{self.cause}." + (f" {remedy}." if remedy else "")

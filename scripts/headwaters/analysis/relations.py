@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, Protocol
 
@@ -58,8 +58,8 @@ class Input:
 
     `kind` is the input macro: changes, signed, images, affected or lookup. `columns` are names and
     Spark types; `unique` are sets of columns of which each tells its rows apart. `key` maps the
-    model's key columns to the input's; with `via` the input has no key but shares `on` with
-    the relation of that name.
+    model's key columns to the input's; with `via` the input has no key but shares columns with the
+    relation of that name: `on` maps them to the other's.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Input:
     unique: Sequence[frozenset[str]] = ()
     key: Mapping[str, str] | None = None
     via: str | None = None
-    on: Sequence[str] = ()
+    on: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_followed(self) -> bool:

@@ -287,6 +287,17 @@ def _relations(sql: str) -> list[Name]:
     ]
 
 
+def parts_of(source: str) -> tuple[str, ...]:
+    """The last two parts of a relation's name, in lower case: schema and table."""
+    names = [token.name for token in tokens(source) if token.kind in ("word", "quoted")]
+    return tuple(names[-2:])
+
+
+def relations_in(sql: str) -> list[str]:
+    """What the SQL reads, each once, in the order of the text."""
+    return list(dict.fromkeys(_source(name) for name in _relations(sql)))
+
+
 def with_relations(sql: str, replacements: Mapping[str, str]) -> str:
     """The SQL with other text in place of the relations that it reads."""
     for name in reversed(_relations(sql)):

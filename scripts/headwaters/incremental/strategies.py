@@ -31,6 +31,8 @@ class Strategy:
     rules: RuleBook = "linear"
     many_inputs: bool = False
     on_gap: Literal["rebuild", "fail"] = "rebuild"
+    # The model names its unique_key.
+    needs_key: bool = True
     # Its rows are told apart by unique_key and these columns.
     further_keys: tuple[str, ...] = ()
     # Names that its statements give to columns of their own.
@@ -100,6 +102,18 @@ STRATEGIES = {
             may_drop_rows=False,
             adds_columns=True,
         ),
+        Strategy(
+            "replace",
+            "replace",
+            "lookup",
+            rules="whole",
+            many_inputs=True,
+            may_ignore_lookups=False,
+            repeated_keys="counted",
+            needs_key=False,
+        ),
+        # Stands for the one that is derived: headwaters.analysis.derive.
+        Strategy("auto", "auto", "ref", rules="whole", many_inputs=True, needs_key=False),
     )
 }
 

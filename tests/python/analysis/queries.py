@@ -2,7 +2,9 @@
 
 A query is drawn from a grammar that knows nothing of the rules. What is accepted is tried: a linear
 query over two halves of its input, sums over rows that were taken away, a keyed query over some
-keys. `make soak-analysis` draws many and says how many were accepted.
+keys. What is derived from plain SQL is maintained by hand: rows of every followed input change, and
+the rows of the affected keys are computed again. `make soak-analysis` draws many and says how many
+were accepted.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 import duckdb
 import sqlglot
 
+from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.proof import prove
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
@@ -36,7 +39,7 @@ SIGNED = [Input("t", "t", "signed", COLUMNS["t"] | {"_weight": "int"})]
 AFFECTED = [
     Input("t", "t", "affected", COLUMNS["t"], key={"id": "id"}),
     Input("u", "u", "affected", COLUMNS["u"], key={"id": "id"}),
-    Input("p", "p", "affected", COLUMNS["p"], via="t", on=["grp"]),
+    Input("p", "p", "affected", COLUMNS["p"], via="t", on={"grp": "grp"}),
 ]
 LOOKUPS = [Input(name, name, "lookup", COLUMNS[name]) for name in ("l", "m")]
 
@@ -459,9 +462,113 @@ def tried(kind: RuleBook, number: int, oracle: Oracle, rounds: int = 6) -> tuple
     return True, None
 
 
+# Inputs of plain SQL; `u` has one row for each id.
+PLAIN = [
+    Input(name, name, "", COLUMNS[name], [frozenset(["id"])] if name == "u" else [])
+    for name in COLUMNS
+]
+
+
+def drawn_plain(chance: random.Random) -> str:
+    """A query over everything; often its groups are by columns of several tables."""
+    sql, columns = Draw(chance, ["t", "t", "u", "u", "p", "l", "m"]).whole(chance.randint(1, 4))
+    named = ", ".join(f"q.{name} as d{place}" for place, (name, _) in enumerate(columns))
+    return f"select {named} from ({sql}) as q"
+
+
+def maintained(
+    oracle: Oracle, sql: str, derived: Derivation, before: Tables, after: Tables
+) -> Counter[Row]:
+    """What an incremental run leaves."""
+    followed = {source.name: source for source in derived.inputs if source.is_followed}
+    gone = {name: Counter(before[name]) - Counter(after[name]) for name in followed}
+    come = {name: Counter(after[name]) - Counter(before[name]) for name in followed}
+    if derived.strategy == "change_feed":
+        (name,) = followed
+        left = oracle.answer(sql, before)
+        left.subtract(oracle.answer(sql, before | {name: list(gone[name].elements())}))
+        left.update(oracle.answer(sql, before | {name: list(come[name].elements())}))
+        return Counter({row: count for row, count in left.items() if count})
+
+    def places(name: str, columns: Sequence[str]) -> list[int]:
+        return [list(COLUMNS[name]).index(column) for column in columns]
+
+    def keys_of(name: str, found: Sequence[Row]) -> set[Row]:
+        """The keys to which rows of an input lead."""
+        source = followed[name]
+        if not source.via:
+            assert source.key is not None
+            columns = places(name, [source.key[part] for part in sorted(source.key)])
+            return {tuple(row[place] for place in columns) for row in found}
+        mine, theirs = places(name, list(source.on)), places(source.via, list(source.on.values()))
+        shared = {tuple(row[place] for place in mine) for row in found}
+        led = [r for r in after[source.via] if tuple(r[place] for place in theirs) in shared]
+        return keys_of(source.via, led)
+
+    keys = {key for name in followed for key in keys_of(name, list(gone[name] | come[name]))}
+    restricted = dict(after)
+
+    def restrict(name: str) -> list[Row]:
+        source = followed[name]
+        if not source.via:
+            return [row for row in after[name] if keys_of(name, [row]) <= keys]
+        mine, theirs = places(name, list(source.on)), places(source.via, list(source.on.values()))
+        shared = {tuple(row[place] for place in theirs) for row in restrict(source.via)}
+        return [row for row in after[name] if tuple(row[place] for place in mine) in shared]
+
+    for name in followed:
+        restricted[name] = restrict(name)
+    key = next(source.key for source in followed.values() if source.key and not source.via)
+    in_result = [int(part[1:]) for part in sorted(key)]  # columns are d0, d1 and so on
+    kept = Counter(
+        {
+            row: count
+            for row, count in oracle.answer(sql, before).items()
+            if tuple(row[place] for place in in_result) not in keys
+        }
+    )
+    return kept + oracle.answer(sql, restricted)
+
+
+def one_each(found: list[Row]) -> list[Row]:
+    """The rows with one for each value of their first column."""
+    return list({row[0]: row for row in found}.values())
+
+
+def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str | None]:
+    """The strategy that is derived of a query, and what it then gets wrong."""
+    chance = random.Random(f"plain {number}")
+    sql = drawn_plain(chance)
+    used = [source for source in PLAIN if f"from {source.name} as" in sql]
+    derived = derive(Question(sql, used, unique_key=["d0"]))
+    followed = {source.name for source in derived.inputs if source.is_followed}
+    for _ in range(rounds if followed else 0):
+        before = {name: rows(chance, name, 6) for name in COLUMNS}
+        before["u"] = one_each(before["u"])
+        after = dict(before)
+        for name in followed:
+            stay = [row for row in before[name] if chance.random() < 0.7]
+            after[name] = stay + rows(chance, name, 2)
+        after["u"] = one_each(after["u"])
+        whole = oracle.answer(in_duckdb(sql), after)
+        found = maintained(oracle, in_duckdb(sql), derived, before, after)
+        if whole != found:
+            told = f"{derived}\n{before}\n{after}\nwhole {dict(whole)}\nfound {dict(found)}"
+            return derived.strategy, f"plain {number}: {sql}\n{told}"
+    return derived.strategy, None
+
+
 def main(count: int, first: int = 0) -> int:
     """Try queries of every kind; print what was accepted and what was wrong."""
     oracle, failed = Oracle(), 0
+    strategies: Counter[str] = Counter()
+    for number in range(first, first + count):
+        strategy, problem = tried_plain(number, oracle)
+        strategies[strategy] += 1
+        if problem:
+            failed += 1
+            print(problem, flush=True)
+    print(f"plain: {dict(strategies)} of {count}", flush=True)
     for kind in KINDS:
         accepted = 0
         for number in range(first, first + count):

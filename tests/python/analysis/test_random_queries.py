@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.queries import KINDS, Oracle, tried
+from analysis.queries import KINDS, Oracle, tried, tried_plain
 from headwaters.analysis import keyed, linear
 from headwaters.analysis.relations import Weight
 from headwaters.incremental.strategies import RuleBook
@@ -18,6 +18,13 @@ def test_what_is_accepted_is_right(kind: RuleBook) -> None:
     found = [tried(kind, number, oracle) for number in range(COUNT)]
     assert [problem for _, problem in found if problem] == []
     assert sum(was for was, _ in found) >= COUNT // 20
+
+
+def test_what_is_derived_is_right() -> None:
+    oracle = Oracle()
+    found = [tried_plain(number, oracle) for number in range(COUNT)]
+    assert [problem for _, problem in found if problem] == []
+    assert sum(strategy != "replace" for strategy, _ in found) >= COUNT // 2
 
 
 BROKEN = {

@@ -22,7 +22,7 @@ A = Input("a", "a", "affected", COLUMNS, key={"id": "id"})
 B = Input("b", "b", "affected", COLUMNS, key={"id": "id"}, unique=[frozenset(["id", "val"])])
 BIG = Input("big", "big", "affected", COLUMNS | {"id": "bigint"}, key={"id": "id"})
 HERE = Input("here", "a", "lookup", COLUMNS)
-P = Input("p", "p", "affected", NAMES, via="a", on=["grp"])
+P = Input("p", "p", "affected", NAMES, via="a", on={"grp": "grp"})
 
 # SQL of a change_feed over t and the lookup l, and what the refusal says of it
 LINEAR = {
@@ -325,10 +325,11 @@ def test_what_tells_rows_apart() -> None:
             "3": test_of("unique", "m", severity="WARN"),
             "4": test_of("unique", "m", where="id > 3"),
             "5": test_of("not_null", "t"),
+            "6": test_of("unique", "u"),  # NULL may repeat
         },
-        "sources": {"t": source},
+        "sources": {"t": source, "u": source | {"identifier": "u"}},
     }
     assert unique_columns(graph) == {
         "s.m": [frozenset(["k", "valid_from"]), frozenset(["x"]), frozenset(["y"])],
-        "s.t": [frozenset(["id"]), frozenset(["a", "b"])],
+        "s.t": [frozenset(["a", "b"]), frozenset(["id"])],
     }

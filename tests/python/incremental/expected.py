@@ -80,6 +80,28 @@ EXPECTED = {
     "chained_copy": """
         select grp, val > 20, sum(val) from items group by 1, 2 having count(*) > 1
     """,
+    "auto_rows": "select id, upper(grp), val * 2 from items where val < 50",
+    "auto_totals": "select grp, count(*), sum(val), max(val) from items group by grp",
+    "auto_named": """
+        select id, val, (select name from people where people.grp = items.grp) from items
+    """,
+    "auto_people": "select name, count(*), sum(val) from items join people using (grp) group by 1",
+    "auto_far": """
+        select name, count(*), sum(events.val) from events join items using (id)
+        join people using (grp) group by 1
+    """,
+    "auto_first": """
+        select id, val from events qualify row_number() over (
+            partition by id order by moment nulls first, val nulls first, note nulls first
+        ) = 1
+    """,
+    "auto_groups": "select grp from items union select grp from people",
+    "auto_most": "select max(val), count(*) from items",
+    "auto_shares": "select grp, count(*), sum(count(*)) over () from items group by grp",
+    "auto_through_view": """
+        select grp, val > 20, count(*) from items where val is not null group by 1, 2
+    """,
+    "high_or_low": "select grp, val from items where val is not null",
     # what was true when is in the feed, not in the rows: the same model, fully refreshed each time
     "tracked": "select * from model.tracked_anew",
     "tracked_anew": "select * from model.tracked",

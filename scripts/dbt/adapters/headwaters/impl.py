@@ -142,6 +142,12 @@ def _refusal(*arguments: Any) -> Problem | None:
     return refusal(*arguments)
 
 
+def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
+    from headwaters.analysis.model import derivation
+
+    return derivation(*arguments)
+
+
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
@@ -171,7 +177,10 @@ PURE: dict[str, Callable[..., Any]] = {
     "weight_column": sql_text.weight_column,
     "noted_proof": noted.noted_proof,
     "refusal": _refusal,
+    "derivation": _derivation,
     "view": sql_text.view,
+    "parts_of": sql_text.parts_of,
+    "relations_in": sql_text.relations_in,
     "with_relations": sql_text.with_relations,
     "stream_tables": _stream_tables,
     "table_location": streams.table_location,

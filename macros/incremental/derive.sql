@@ -1,0 +1,101 @@
+{#- Models with incremental_strategy auto: plain SQL, of which scripts/headwaters/analysis/derive.py tells the strategy, the role of
+    each input and the keys. A run is then that of the strategy, over the SQL with its inputs marked. -#}
+
+{#- Puts what is derived in place of the model's own settings and SQL. Returns what the table says of itself, if it was read. -#}
+{% macro hw_settle_strategy(target, exists) %}
+    {%- if model.config.get('incremental_strategy') == 'auto' -%}
+        {%- set state = hw_applied_state(target) if exists else none -%}
+        {%- set settled = hw_settled(model, compiled_code, none if should_full_refresh() else state) -%}
+        {%- do model.update({'compiled_code': settled.sql, 'config': settled.settings}) -%}
+        {{ return(state) }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- The SQL of a model with its inputs marked, and its settings: `sql`, `settings`. `state`: what its table says of itself, none
+    if the derivation is not to be taken from there. -#}
+{% macro hw_settled(node, code, state=none) %}
+    {%- if node.config.get('incremental_strategy') != 'auto' -%}
+        {{ return({'sql': code, 'settings': node.config}) }}
+    {%- endif -%}
+    {%- set where = node.name ~ ' (' ~ node.original_file_path ~ ', incremental_strategy: auto)' -%}
+    {%- do hw_check_auto(where, code, node.config) -%}
+    {%- set versions = {} -%}
+    {%- set neutral = hw_neutral_sql(where, node, code, versions) -%}
+    {%- if flags.EMPTY or flags.SAMPLE -%}
+        {{ return({'sql': neutral, 'settings': dict(node.config, incremental_strategy='replace')}) }}
+    {%- endif -%}
+    {%- set derivation = hw_derivation(where, neutral, node.config, state) -%}
+    {%- set marked = {} -%}
+    {%- for spec in hw_inputs_of(neutral) -%}
+        {%- do marked.update({spec.text: hw_marked(dict(derivation.inputs[spec.source], source=spec.source, **versions[spec.source]))}) -%}
+    {%- endfor -%}
+    {{ return({
+        'sql': hw_with_inputs(neutral, marked),
+        'settings': dict(node.config, incremental_strategy=derivation.strategy, unique_key=derivation.unique_key, derivation=derivation)
+    }) }}
+{% endmacro %}
+
+
+{% macro hw_check_auto(where, code, settings) %}
+    {%- if hw_inputs_of(code) -%}
+        {{ hw_raise('OTHER_INPUT_MACRO', where ~ ' reads ' ~ hw_inputs_of(code)[0].source ~ ' with ' ~ hw_inputs_of(code)[0].kind
+            ~ '(). auto derives what its inputs are: write ref() and source() alone, or name the strategy.') }}
+    {%- endif -%}
+    {%- for setting in ['latest_by', 'derived', 'incremental_proof'] if settings.get(setting) -%}
+        {{ hw_raise('SETTING', where ~ ' has ' ~ setting
+            ~ ', which belongs to a strategy that is named: remove it, or name the strategy.') }}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- The SQL with every table that it reads marked, as a lookup of no version; views are read through. Fills in the newest version of
+    each. -#}
+{% macro hw_neutral_sql(where, node, code, versions) %}
+    {%- set nodes = hw_declared_tables() -%}
+    {%- set replacements = {} -%}
+    {%- for source in adapter.relations_in(code) -%}
+        {%- set declared = nodes.get(adapter.parts_of(source)) -%}
+        {%- if not declared -%}
+            {%- do hw_raise_undeclared(where, source, 'source(…) in its place') -%}
+        {%- elif declared.unique_id == node.unique_id -%}
+            {%- do hw_raise_reads_itself(where) -%}
+        {%- endif -%}
+        {%- do replacements.update({source: hw_neutral_input(source, versions)}) -%}
+    {%- endfor -%}
+    {{ return(adapter.with_relations(code, replacements)) }}
+{% endmacro %}
+
+
+{% macro hw_neutral_input(source, versions) %}
+    {%- set newest = versions.get(source) or hw_newest_version('auto', source) -%}
+    {%- if newest -%}
+        {%- do versions.update({source: newest}) -%}
+        {{ return(hw_marked({'kind': 'lookup', 'source': source, 'version': none, 'at': none})) }}
+    {%- endif -%}
+    {%- set view = hw_view('auto', source) -%}
+    {%- set replacements = {} -%}
+    {%- for name in view.relations if name not in replacements -%}
+        {%- do replacements.update({name: hw_neutral_input(name, versions)}) -%}
+    {%- endfor -%}
+    {{ return(hw_text_of_view(source, view, replacements)) }}
+{% endmacro %}
+
+
+{#- `strategy`, `unique_key`, `inputs` (what input macros write, by source), `reason` (why no more is followed) and `of`, what it was
+    derived from. A table keeps it. To derive it runs a statement for each input, which tells its columns. -#}
+{% macro hw_derivation(where, neutral, settings, state) %}
+    {%- set of = local_md5(tojson([neutral, hw_as_list(settings.get('unique_key')), settings.get('allow_nondeterministic'),
+        adapter.noted_proof({})])) -%}
+    {%- set noted = fromjson(state.properties.get('headwaters.proof', 'null'), none) if state else none -%}
+    {%- if noted is mapping and noted.of == of -%}
+        {{ return(noted) }}
+    {%- endif -%}
+    {%- set sql = adapter.prepared_sql(neutral) -%}
+    {%- set inputs = hw_with_columns(hw_inputs_of(sql)) -%}
+    {%- set derivation = adapter.derivation(sql, inputs, settings, graph, adapter.surroundings(sql).functions) -%}
+    {%- if derivation is not mapping -%}
+        {%- do hw_raise_problems([derivation.at(where)]) -%}
+    {%- endif -%}
+    {{ return(dict(derivation, of=of)) }}
+{% endmacro %}

@@ -1,0 +1,416 @@
+"""How a model of plain SQL can be maintained: its strategy, the role of each input, its keys.
+
+The query is read once by a rule book that allows everything and notes which columns are equated,
+and by which ones rows are grouped. They suggest keys. What is suggested counts only once it is
+proven (proof.py); where nothing is proven, the table is replaced when an input changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect
+from headwaters.analysis.changing import refuse_changing
+from headwaters.analysis.proof import prove
+from headwaters.analysis.reader import Reader
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import (
+    Column,
+    Equal,
+    How,
+    Input,
+    Operator,
+    Relation,
+    Side,
+    Weight,
+    new_column,
+)
+
+# A column of an input: the input's name, and the column's in lower case.
+Place = tuple[str, str]
+# Keys, and roles of inputs for a key, that are tried before the search ends.
+MOST_KEYS = 32
+MOST_ROLES = 32
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a model is maintained.
+
+    `inputs` have their roles. `refused` is why nothing better was proven, where the table is
+    replaced or a lookup that is no seed makes it so when it changes.
+    """
+
+    strategy: str
+    unique_key: tuple[str, ...]
+    inputs: tuple[Input, ...]
+    refused: Refused | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: the query over inputs of no role yet, and what the project says of it.
+
+    `constant` are names of inputs that seldom change: seeds.
+    """
+
+    sql: str
+    inputs: Sequence[Input]
+    constant: frozenset[str] = frozenset()
+    unique_key: Sequence[str] = ()
+    allowed: Sequence[str] = ()
+    functions: Mapping[str, str] = field(default_factory=dict)
+
+
+def derive(question: Question) -> Derivation:
+    """The way that follows most inputs, and of these the cheapest. Raises Refused.
+
+    Refused is only what another run over the same inputs would answer otherwise.
+    """
+    tree = dialect.parsed(question.sql)
+    refuse_changing(tree, question.allowed, question.functions)
+    inputs = tuple(replace(source, kind="lookup") for source in question.inputs)
+    unproven: list[Refused] = []
+    best: tuple[int, Derivation] | None = None
+    for strategy, rules, candidate in _candidates(question, tree, unproven):
+        unfollowed = _unfollowed(candidate, question)
+        if best is not None and unfollowed >= best[0]:
+            continue
+        try:
+            relation = prove(
+                question.sql,
+                candidate,
+                rules,  # type: ignore[arg-type]  # one of the literals in _candidates
+                question.unique_key,
+                question.allowed,
+                question.functions,
+            )
+            unique_key = tuple(question.unique_key) or _unique_key(relation)
+        except Refused as refused:
+            unproven.append(refused)
+            continue
+        best = unfollowed, Derivation(strategy, unique_key, tuple(candidate))
+        if not unfollowed:
+            break
+    if best is not None:
+        if not best[0]:
+            return best[1]
+        apart = Refused(
+            "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
+        )
+        return replace(best[1], refused=_reason(unproven) or apart)
+    return Derivation("replace", tuple(question.unique_key), inputs, _reason(unproven))
+
+
+def _reason(unproven: Sequence[Refused]) -> Refused | None:
+    """What to tell of all that was not proven: what is missing, or what the best key failed at."""
+    order = ("HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
+    for code in order:
+        for refused in unproven:
+            if refused.code == code:
+                return refused
+    return unproven[0] if unproven else None
+
+
+def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
+    """How many inputs replace the table when they change, seeds left out."""
+    return sum(
+        not source.is_followed and source.name not in question.constant for source in candidate
+    )
+
+
+def _unique_key(relation: Relation) -> tuple[str, ...]:
+    """The fewest columns that are known to tell the rows apart. Raises Refused."""
+    places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}
+    known = [sorted(places[part] for part in key) for key in relation.unique]
+    if not known:
+        raise Refused(
+            "HW_NO_UNIQUE_KEY",
+            "",
+            None,
+            "nothing tells which columns tell its rows apart",
+            "Say unique_key, or test the key of its inputs with unique",
+        )
+    shortest = min(known, key=lambda key: (len(key), key))
+    # no column at all: there is one row at most
+    return tuple(relation.columns[n].name for n in shortest or [0])
+
+
+def _candidates(
+    question: Question, tree: exp.Query, unproven: list[Refused]
+) -> Iterator[tuple[str, str, Sequence[Input]]]:
+    """Strategies, their rule books and inputs with roles, the cheapest first."""
+    ordered = sorted(question.inputs, key=lambda source: source.name in question.constant)
+    for followed in ordered:
+        yield (
+            "change_feed",
+            "linear",
+            [
+                replace(source, kind="changes" if source.name == followed.name else "lookup")
+                for source in question.inputs
+            ],
+        )
+    try:
+        traced = _Traced(question, tree)
+    except Refused as refused:
+        unproven.append(refused)
+        return
+    for key in itertools.islice(traced.keys(), MOST_KEYS):
+        for inputs in itertools.islice(traced.roles(key), MOST_ROLES):
+            yield "affected_keys", "keyed", inputs
+
+
+class _Traced:
+    """The columns that a query equates, groups by and selects, by the inputs that they are of."""
+
+    def __init__(self, question: Question, tree: exp.Query) -> None:
+        """Reads the query. Raises Refused where it is not understood."""
+        self._question = question
+        self._rules = _Tracing()
+        inputs = [replace(source, kind="affected") for source in question.inputs]
+        reader = Reader(inputs, self._rules, question.allowed, question.functions)
+        relation = reader.read(tree)
+        self._same: dict[Place, frozenset[Place]] = {}
+        for one, other in self._rules.equal:
+            both = self._class(one) | self._class(other)
+            self._same.update(dict.fromkeys(both, both))
+        # what is selected as it is, and its name
+        self._selected: dict[frozenset[Place], str] = {}
+        for column in relation.columns:
+            place = _place(column, relation.fact)
+            if place is not None:
+                self._selected.setdefault(self._class(place), column.name)
+
+    def _class(self, place: Place) -> frozenset[Place]:
+        return self._same.get(place, frozenset([place]))
+
+    def keys(self) -> Iterator[tuple[frozenset[Place], ...]]:
+        """What may be the key: selected columns by which rows are grouped, joined or told apart.
+
+        Those that most inputs have come first, of these the longest.
+        """
+        found: dict[frozenset[frozenset[Place]], None] = {}
+        selected = frozenset(self._selected)
+        for group in self._rules.groups:
+            found[selected.intersection(map(self._class, group))] = None
+        for source in self._question.inputs:
+            for unique in source.unique:
+                key = frozenset(self._class((source.name, name)) for name in unique)
+                if key <= selected:
+                    found[key] = None
+        for same in self._selected:
+            if len({name for name, _ in same}) > 1:
+                found[frozenset([same])] = None
+        for pair in itertools.combinations(list(found), 2):
+            found[pair[0] & pair[1]] = None
+        by_input = [
+            frozenset(same for same in self._selected if any(name == n for n, _ in same))
+            for name in (source.name for source in self._question.inputs)
+        ]
+        for key, own in itertools.product(list(found), by_input):
+            found[key & own] = None
+        ranked = sorted(
+            (key for key in found if key and any(key <= own for own in by_input)),
+            key=lambda key: (-sum(key <= own for own in by_input), -len(key)),
+        )
+        for key in ranked:
+            yield tuple(sorted(key, key=lambda same: self._selected[same].lower()))
+
+    def roles(self, key: Sequence[frozenset[Place]]) -> Iterator[list[Input]]:
+        """The inputs with roles for a key, those that follow most of them first.
+
+        An input has the key, or shares columns with one that has it or is itself led to it.
+        """
+        direct = {
+            source.name: replace(source, kind="affected", key=columns)
+            for source in self._question.inputs
+            if (columns := self._key_of(source, key)) is not None
+        }
+        reached = {name: [source] for name, source in direct.items()}
+        while further := {
+            source.name: led
+            for source in self._question.inputs
+            if source.name not in reached and (led := list(self._led(source, key, reached)))
+        }:
+            reached |= further
+        choices: list[list[Input]] = []
+        for source in self._question.inputs:
+            own = reached.get(source.name, [])
+            lookup = replace(source, kind="lookup")
+            is_constant = source.name in self._question.constant
+            choices.append([lookup, *own] if is_constant else [*own, lookup])
+        every = [
+            list(chosen)
+            for chosen in itertools.islice(itertools.product(*choices), MOST_ROLES * 4)
+            if any(source.key is not None and not source.via for source in chosen)
+        ]
+        yield from sorted(every, key=lambda chosen: _unfollowed(chosen, self._question))
+
+    def _key_of(self, source: Input, key: Sequence[frozenset[Place]]) -> Mapping[str, str] | None:
+        columns = {}
+        for same in key:
+            own = sorted(column for name, column in same if name == source.name)
+            if not own:
+                return None
+            columns[self._selected[same]] = _spelled(source, own[0])
+        return columns
+
+    def _led(
+        self, source: Input, key: Sequence[frozenset[Place]], reached: Iterable[str]
+    ) -> Iterator[Input]:
+        """The input as one that others lead to the key, through columns that it shares."""
+        names = {self._selected[same]: self._selected[same] for same in key}
+        for other in self._question.inputs:
+            shared = self._shared(source, other) if other.name in reached else None
+            if shared:
+                yield replace(source, kind="affected", key=names, via=other.source, on=shared)
+
+    def _shared(self, source: Input, other: Input) -> dict[str, str]:
+        """The columns of an input that are equated with columns of another."""
+        shared = {}
+        for column in source.columns:
+            same = self._class((source.name, column.lower()))
+            theirs = sorted(name for of, name in same if of == other.name)
+            if theirs:
+                shared[column] = _spelled(other, theirs[0])
+        return shared
+
+
+def _spelled(source: Input, name: str) -> str:
+    return next(column for column in source.columns if column.lower() == name)
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """The fact: where columns come from that a set operation or a full join has made."""
+
+    places: Mapping[int, Place] = field(default_factory=dict)
+    merged: Mapping[frozenset[int], int] = field(default_factory=dict)
+
+
+def _place(column: Column, fact: _Trace | None) -> Place | None:
+    if column.origin is not None:
+        return column.origin[1].lower(), column.origin[2]
+    return fact.places.get(column.id) if fact is not None else None
+
+
+class _Tracing:
+    """The rule book that allows everything."""
+
+    def __init__(self) -> None:
+        self.equal: list[tuple[Place, Place]] = []
+        self.groups: list[frozenset[Place]] = []
+
+    def base(self, source: Input, relation: Relation) -> _Trace:
+        return _Trace()
+
+    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+        self._equate(equal, relation.fact, relation.fact)
+        return relation.fact
+
+    def joined(
+        self,
+        side: Side,
+        left: Relation,
+        right: Relation,
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> _Trace:
+        facts = [fact for fact in (left.fact, right.fact) if fact is not None]
+        places = {k: v for fact in facts for k, v in fact.places.items()}
+        merged = {k: v for fact in facts for k, v in fact.merged.items()}
+        self._equate(equal, left.fact, right.fact)
+        if side == "full":
+            for pair in equal:
+                place = _place(pair.left, left.fact) or _place(pair.right, right.fact)
+                if place is not None:
+                    either = new_column("").id
+                    places[either] = place
+                    merged[frozenset([pair.left.id, pair.right.id])] = either
+        return _Trace(places, merged)
+
+    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+        self._group(relation, keys or ())
+        return relation.fact
+
+    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
+        return Weight.PLAIN
+
+    def having(self, relation: Relation, node: exp.Expr) -> Any:
+        return relation.fact
+
+    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+        self._group(relation, partition)
+        return relation.fact
+
+    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+        self._group(relation, relation.columns)
+        return relation.fact
+
+    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+        return relation.fact
+
+    def limited(self, relation: Relation, node: exp.Expr) -> Any:
+        return relation.fact
+
+    def united(
+        self,
+        operator: Operator,
+        left: Relation,
+        right: Relation,
+        columns: Sequence[Column],
+        node: exp.Expr,
+    ) -> _Trace:
+        places = {}
+        for column, one, other in zip(columns, left.columns, right.columns, strict=True):
+            mine, theirs = _place(one, left.fact), _place(other, right.fact)
+            if mine and theirs:
+                self.equal.append((mine, theirs))
+            if mine or theirs:
+                places[column.id] = mine or theirs
+        if operator != "union all":
+            self.groups.append(frozenset(place for place in places.values() if place))
+        return _Trace({k: v for k, v in places.items() if v})
+
+    def nested(
+        self,
+        outer: Relation,
+        inner: Relation,
+        how: How,
+        tested: Column | None,
+        node: exp.Expr,
+    ) -> None:
+        if tested is not None and inner.columns:
+            self._equate([Equal(tested, inner.columns[0], False)], outer.fact, inner.fact)
+
+    def renumbered(self, fact: _Trace, number: Callable[[int], int]) -> _Trace:
+        return _Trace(
+            {number(k): v for k, v in fact.places.items()},
+            {frozenset(map(number, k)): number(v) for k, v in fact.merged.items()},
+        )
+
+    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+        fact = relation.fact
+        return fact.merged.get(frozenset(ids)) if fact is not None else None
+
+    def correlated(
+        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
+    ) -> Any:
+        self._equate(equal, outer.fact, inner.fact)
+        return inner.fact
+
+    def _equate(self, equal: Iterable[Equal], left: _Trace | None, right: _Trace | None) -> None:
+        for pair in equal:
+            one = _place(pair.left, left) or _place(pair.left, right)
+            other = _place(pair.right, right) or _place(pair.right, left)
+            if one is not None and other is not None and pair.left.type == pair.right.type:
+                self.equal.append((one, other))
+
+    def _group(self, relation: Relation, columns: Sequence[Column]) -> None:
+        places = (_place(column, relation.fact) for column in columns)
+        self.groups.append(frozenset(place for place in places if place is not None))

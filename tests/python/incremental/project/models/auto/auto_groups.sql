@@ -1,0 +1,3 @@
+select grp from {{ source('inputs', 'items') }}
+union
+select grp from {{ source('inputs', 'people') }}

@@ -1,0 +1,4 @@
+select
+    max(val) as largest,
+    count(*) as n
+from {{ source('inputs', 'items') }}

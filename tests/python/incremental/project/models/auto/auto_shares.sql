@@ -1,0 +1,5 @@
+select
+    grp,
+    n,
+    sum(n) over () as all_rows
+from {{ ref('auto_totals') }}
