@@ -22,7 +22,7 @@
         {%- set waiting = (range.commits ~ ' commits, ' ~ range.rows ~ ' rows waiting') if range else 'not read yet' if not held
             else 'nothing waiting' if held.version == spec.version
             else (spec.version - held.version) ~ ' versions waiting' -%}
-        {%- do lines.append('  ' ~ spec.kind ~ ' ' ~ spec.source ~ ': holds ' ~ (held.version if held else '-') ~ ', newest '
+        {%- do lines.append('  ' ~ spec.kind ~ ' ' ~ spec.source ~ ': applied ' ~ (held.version if held else '-') ~ ', newest '
             ~ spec.version ~ ', ' ~ waiting) -%}
     {%- endfor -%}
     {%- if node.config.get('incremental_proof') == 'sample' -%}
