@@ -40,7 +40,7 @@
     {%- set waiting = (range.commits ~ ' commits, ' ~ range.rows ~ ' rows waiting') if range else 'not read yet' if not held
         else 'nothing waiting' if held.version == spec.version
         else (spec.version - held.version) ~ ' versions waiting' -%}
-    {{ return('  ' ~ spec.kind ~ ' ' ~ spec.source ~ hw_explained_key(spec) ~ ': holds ' ~ (held.version if held else '-') ~ ', newest '
+    {{ return('  ' ~ spec.kind ~ ' ' ~ spec.source ~ hw_explained_key(spec) ~ ': applied ' ~ (held.version if held else '-') ~ ', newest '
         ~ spec.version ~ ', ' ~ waiting) }}
 {% endmacro %}
 

@@ -187,20 +187,20 @@
 
 
 {% macro hw_insert_table_state_sql(name, state, small) -%}
-    insert into {{ name }} select
-        current_timestamp(),
-        {{ hw_literal(state.name) }},
-        {{ state.version }},
-        {{ state.files }},
-        {{ small.files }},
-        {{ state.bytes }},
-        {{ state.rows }},
-        {{ state.deleted_rows }},
-        {{ state.versions }},
-        {{ state.added }},
-        {{ hw_moment_sql(state.optimized_at) }},
-        {{ hw_moment_sql(state.vacuumed_before) }},
-        {{ hw_literal(invocation_id) }}
+    insert into {{ name }} by name select
+        current_timestamp() as at,
+        {{ hw_literal(state.name) }} as table_name,
+        {{ state.version }} as version,
+        {{ state.files }} as files,
+        {{ small.files }} as small_files,
+        {{ state.bytes }} as bytes,
+        {{ state.rows }} as row_count,
+        {{ state.deleted_rows }} as deleted_rows,
+        {{ state.versions }} as versions,
+        {{ state.added }} as files_added,
+        {{ hw_moment_sql(state.optimized_at) }} as optimized_at,
+        {{ hw_moment_sql(state.vacuumed_before) }} as vacuumed_before,
+        {{ hw_literal(invocation_id) }} as invocation_id
 {%- endmacro %}
 
 

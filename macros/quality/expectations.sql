@@ -110,7 +110,7 @@
 
 
 {% macro hw_insert_expectations_sql(name, target, results) -%}
-    insert into {{ name }} select current_timestamp(), * from values
+    insert into {{ name }} by name select current_timestamp() as at, * from values
     {%- for result in results %} (
         {{ hw_literal(target.schema ~ '.' ~ target.identifier) }},
         {{ hw_literal(result.rule.name) }},
@@ -120,7 +120,7 @@
         {{ result.broken }},
         {{ hw_literal(invocation_id) }}
     ){{ ',' if not loop.last }}
-    {%- endfor -%}
+    {%- endfor %} as results (table_name, expectation, expression, on_failure, rows_asked, rows_broken, invocation_id)
 {%- endmacro %}
 
 
@@ -149,16 +149,15 @@
 
 
 {% macro hw_insert_quarantine_sql(target, unfiltered, rules) -%}
-    insert into {{ hw_quarantine_name(target) }}
-    select
-        current_timestamp(),
+    insert into {{ hw_quarantine_name(target) }} by name select
+        current_timestamp() as at,
         array_compact(array(
             {%- for rule in rules %}
             if({{ hw_is_met(rule) }}, null, {{ hw_literal(rule.name) }}){{ ',' if not loop.last }}
             {%- endfor %}
-        )),
-        to_json(struct(* except (_operation))),
-        {{ hw_literal(invocation_id) }}
+        )) as expectations,
+        to_json(struct(* except (_operation))) as record,
+        {{ hw_literal(invocation_id) }} as invocation_id
     from (
 {{ unfiltered }}
     ) where _operation <> 'delete' and not ({{ hw_expectations_met(rules) }})

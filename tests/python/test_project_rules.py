@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from headwaters.lint import STAND_INS
+
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ["bronze", "silver", "gold", "ops"]
 
@@ -310,10 +312,10 @@ def test_the_project(parsed: tuple[Manifest, list[str]], rule: Any) -> None:
 
 
 def test_the_lint_calls_macros_as_they_are(parsed: tuple[Manifest, list[str]]) -> None:
-    """conf/lint_macros has stand-ins with the same arguments, or the lint would pass what fails."""
+    """headwaters.lint has stand-ins with the same arguments, or the lint would pass what fails."""
     functions = [
         node
-        for node in ast.parse((ROOT / "conf/lint_macros/__init__.py").read_text()).body
+        for node in ast.parse((STAND_INS / "__init__.py").read_text()).body
         if isinstance(node, ast.FunctionDef)
     ]
     macros = {macro["name"]: macro for macro in parsed[0].public_macros}

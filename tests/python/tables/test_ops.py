@@ -58,6 +58,51 @@ def test_ops_tables_are_made_as_they_are_declared(orders: Orders) -> None:
     assert wrong == ["ops_operations_were_started"]
 
 
+RULES = """
+models:
+  - name: silver_orders
+    config: {meta: {expectations: [{name: known, expression: customer <> 'cyd', on_failure: drop}]}}
+"""
+
+
+@pytest.mark.slow
+def test_ops_tables_of_a_later_release_are_written_by_name(unbuilt: Orders) -> None:
+    """A column that this release does not know stays NULL, wherever it stands."""
+    orders = unbuilt
+    orders.write("models/silver/silver_orders.yml", RULES)
+    orders.sql("create schema {schema}_ops")
+    orders.sql("create schema {schema}_silver")
+    later = {
+        f"{{schema}}_ops.{table}": [(name, type_) for name, type_, _ in declared(table)]
+        for table in DECLARED
+    }
+    kept_out = [("at", "timestamp"), ("expectations", "array<string>")]
+    kept_out += [("record", "string"), ("invocation_id", "string")]
+    for table, columns_ in {**later, "{silver}_quarantine": kept_out}.items():
+        text = ", ".join(f"{name} {type_}" for name, type_ in reversed(columns_))
+        orders.sql(f"create table {table} (later string, {text}) using delta")
+
+    orders.dbt("run")
+    orders.sql("delete from {silver} where id > 1")
+    done = orders.operation("maintain", select="silver_orders", dry_run=False, reason="nightly")
+    assert "purge" in done
+    assert orders.sql(
+        "select later, table_name, expectation, rows_asked, rows_broken, at < now()"
+        " from {schema}_ops.expectations"
+    ) == [(None, f"{orders.schema}_silver.silver_orders", "known", 5, 1, True)]
+    assert orders.sql("select later, expectations, record from {silver}_quarantine") == [
+        (None, ["known"], '{"id":4,"customer":"cyd","day":"2026-01-02","amount":40}')
+    ]
+    assert orders.sql(
+        "select later, table_name, row_count, deleted_rows > 0 from {schema}_ops.table_state"
+        " order by version"
+    ) == [(None, orders.silver, 1, True), (None, orders.silver, 1, False)]
+    assert orders.sql("select later, operation, state from {ops} order by at") == [
+        (None, "maintain", "started"),
+        (None, "maintain", "done"),
+    ]
+
+
 @pytest.mark.slow
 def test_ops_tables_are_planned_where_they_are_named(orders: Orders) -> None:
     orders.operation("backup", table="gold.customer_totals", reason="x", dry_run=False)

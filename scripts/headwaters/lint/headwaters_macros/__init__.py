@@ -1,7 +1,7 @@
-"""What the macros that models and tests call stand for while SQL is linted: no Spark, no dbt.
+"""What the macros that models and tests call stand for while SQL is linted.
 
-sqlfluff puts every public name of this package into the templates (`library_path` in .sqlfluff). A
-macro that is not here is an undefined name for the lint: add it when a model calls a new one.
+sqlfluff puts every public name of this package into its templates. A macro that is not here is an
+undefined name for the lint: add it when a model calls a new one.
 """
 
 from __future__ import annotations
