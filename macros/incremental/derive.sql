@@ -54,7 +54,7 @@
 {% macro hw_neutral_sql(where, node, code, versions) %}
     {%- set nodes = hw_declared_tables() -%}
     {%- set replacements = {} -%}
-    {%- for source in adapter.relations_in(code) -%}
+    {%- for source in adapter.relations_in(code) if adapter.parts_of(source) | length > 1 -%}
         {%- set declared = nodes.get(adapter.parts_of(source)) -%}
         {%- if not declared -%}
             {%- do hw_raise_undeclared(where, source, 'source(…) in its place') -%}
@@ -86,7 +86,7 @@
     derived from. A table keeps it. To derive it runs a statement for each input, which tells its columns. -#}
 {% macro hw_derivation(where, neutral, settings, state) %}
     {%- set of = local_md5(tojson([neutral, hw_as_list(settings.get('unique_key')), settings.get('allow_nondeterministic'),
-        adapter.noted_proof({})])) -%}
+        adapter.noted_proof({}), adapter.surroundings(neutral).functions])) -%}
     {%- set noted = fromjson(state.properties.get('headwaters.proof', 'null'), none) if state else none -%}
     {%- if noted is mapping and noted.of == of -%}
         {{ return(noted) }}

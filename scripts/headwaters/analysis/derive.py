@@ -74,6 +74,7 @@ def derive(question: Question) -> Derivation:
     """
     tree = dialect.parsed(question.sql)
     refuse_changing(tree, question.allowed, question.functions)
+    _refuse_unmarked(tree, question)
     inputs = tuple(replace(source, kind="lookup") for source in question.inputs)
     unproven: list[Refused] = []
     best: tuple[int, Derivation] | None = None
@@ -115,6 +116,15 @@ def _reason(unproven: Sequence[Refused]) -> Refused | None:
             if refused.code == code:
                 return refused
     return unproven[0] if unproven else None
+
+
+def _refuse_unmarked(tree: exp.Query, question: Question) -> None:
+    """Refuse tables that are no input: a table that is replaced would miss their changes."""
+    known = {source.name.lower() for source in question.inputs}
+    known |= {query.alias.lower() for query in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Anonymous) and table.name.lower() not in known:
+            raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
 
 
 def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
