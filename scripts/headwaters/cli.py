@@ -233,5 +233,40 @@ def relocate(
         typer.echo(line)
 
 
+@app.command()
+def lineage(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="MODEL[.COLUMN]", help="A model, seed or source, or its column."),
+    ],
+    up: Annotated[bool, typer.Option("--up", help="Only what it comes from.")] = False,
+    down: Annotated[bool, typer.Option("--down", help="Only what comes from it.")] = False,
+    form: Annotated[
+        Literal["text", "mermaid"], typer.Option("--format", help="A tree, or a flowchart.")
+    ] = "text",
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Show where a column comes from and where it goes, from sources to exposures. Starts no Spark.
+
+    `value`: it is handed on, or computed from. `rows`: it only decides which rows there are, how
+    they are grouped, joined or ordered. A model alone: the direct origins of each of its columns.
+    """
+    from headwaters.lineage import show
+    from headwaters.lineage.graph import Direction, Graph
+    from headwaters.lineage.tables import tables_of
+    from headwaters.manifest import load_compiled
+
+    project = find_project(profiles_dir, target)
+    compiled = load_compiled(project)
+    graph = Graph(tables_of(compiled.nodes, compiled.exposures, compiled.refused, project.root))
+    table, column = graph.find(name)
+    both: list[Direction] = ["up", "down"] if column else ["up"]
+    chosen: list[Direction] = ["up"] if up else []
+    chosen += ["down"] if down else []
+    print_as = show.mermaid if form == "mermaid" else show.text
+    typer.echo(print_as(graph, table, column, chosen or both))
+
+
 if __name__ == "__main__":
     main()

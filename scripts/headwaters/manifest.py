@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -59,13 +61,84 @@ def load_contracts(
     return contracts
 
 
-def _invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:
-    # dbt takes two seconds to import, and most commands do without the manifest
-    from dbt.cli.main import dbtRunner
+@dataclass(frozen=True)
+class Compiled:
+    """The project's nodes and sources, models with their SQL; `refused` says why one has none."""
 
-    options = ["--log-level", "none", *project.dbt_options]
-    result = dbtRunner(manifest=manifest).invoke([*arguments, *options])
+    nodes: Mapping[str, Mapping[str, Any]]
+    exposures: Mapping[str, Mapping[str, Any]]
+    refused: Mapping[str, str]
+
+
+def load_compiled(project: Project) -> Compiled:
+    """The project with the SQL of its models, as a full refresh has it. Starts no Spark.
+
+    A model that asks Spark while it is compiled has no SQL here.
+    Raises UserError for a project that dbt cannot parse.
+    """
+    manifest = _invoke(project, ["parse"])
+    selectable = {
+        key
+        for key, node in manifest.nodes.items()
+        if node.resource_type in ("model", "snapshot") and node.language == "sql"
+    }
+    refused: dict[str, str] = {}
+    while left := [
+        key for key in sorted(selectable - refused.keys()) if not manifest.nodes[key].compiled
+    ]:
+        before = len(refused)
+        refused |= _compile(project, manifest, left)
+        if len(refused) == before:
+            refused |= dict.fromkeys(
+                (key for key in left if not manifest.nodes[key].compiled), "dbt did not compile it"
+            )
+    tables = {**manifest.nodes, **manifest.sources}
+    return Compiled(
+        {key: node.to_dict() for key, node in tables.items() if node.config.enabled},
+        {key: exposure.to_dict() for key, exposure in manifest.exposures.items()},
+        refused,
+    )
+
+
+def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, str]:
+    """Compile nodes into the manifest, up to the first that fails; the reason of each that did."""
+    failed: dict[str, str] = {}
+
+    def listen(event: Any) -> None:
+        if event.info.name == "NodeFinished" and event.data.run_result.status == "error":
+            failed[event.data.node_info.unique_id] = event.data.run_result.message
+
+    names = {key: ".".join(manifest.nodes[key].fqn) for key in keys}
+    # what it writes is not what somebody compiled
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--no-introspect", "--no-populate-cache", "--full-refresh"]
+        options += ["--indirect-selection", "empty", "--target-path", folder]
+        selected = ["--select", *(f"fqn:{name}" for name in names.values())]
+        _run(project, ["compile", *options, *selected], manifest, listen)
+    return {
+        key: "dbt cannot compile it without Spark: " + " ".join(text.split())
+        for key, text in failed.items()
+        if key in names
+    }
+
+
+def _invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:
+    result = _run(project, arguments, manifest)
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
         raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")
     return result.result
+
+
+def _run(
+    project: Project,
+    arguments: Sequence[str],
+    manifest: Any = None,
+    listen: Callable[[Any], None] | None = None,
+) -> Any:
+    # dbt takes two seconds to import, and most commands do without the manifest
+    from dbt.cli.main import dbtRunner
+
+    options = ["--log-level", "none", *project.dbt_options]
+    runner = dbtRunner(manifest=manifest, callbacks=[listen] if listen else [])
+    return runner.invoke([*arguments, *options])

@@ -1,0 +1,438 @@
+"""The origins of a query's columns, in the tables that it reads.
+
+sqlglot qualifies the query: names, `*`, `using`, aliases and positions become columns of their
+tables. What is not named here is not understood, and nothing is said of such a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp, parse
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.helper import ensure_list
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.schema import MappingSchema
+
+from headwaters.analysis import functions
+from headwaters.lineage.origins import (
+    ROWS,
+    Column,
+    Kind,
+    NotAnalysed,
+    Origins,
+    Relation,
+    as_rows,
+    joined,
+)
+
+_SELECT = {
+    *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
+    *("having", "qualify", "windows", "order", "sort", "cluster", "distribute", "limit", "offset"),
+    "hint",
+}
+_SET_OPERATION = {"with_", "this", "expression", "distinct", "by_name", "order", "limit", "offset"}
+# Functions of Spark; of others nothing is known.
+_FUNCTIONS = frozenset().union(
+    *(functions.ROW, functions.GENERATORS, functions.ANY_AGGREGATES, functions.PEERS),
+    *(functions.ORDERED_WINDOW, functions.CHANGING),
+)
+_Names = Mapping[str, Relation]
+
+
+@dataclass
+class _Scope:
+    """The tables of a from clause, and those around the subquery.
+
+    `rows` decide which rows there are; `names` are the common table expressions that are seen;
+    `outputs` are columns by the names of the select list, for `order by`.
+    """
+
+    names: _Names
+    outer: _Scope | None
+    tables: dict[str, Relation] = field(default_factory=dict)
+    rows: set[Column] = field(default_factory=set)
+    windows: dict[str, Origins] = field(default_factory=dict)
+    outputs: dict[str, Origins] = field(default_factory=dict)
+
+
+def parsed(sql: str) -> exp.Query:
+    """The one query that the SQL is. Raises NotAnalysed."""
+    try:
+        trees = [tree for tree in parse(sql, dialect=Spark) if tree is not None]
+    except SqlglotError as error:
+        raise NotAnalysed(f"its SQL cannot be parsed: {_first_line(error)}") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise NotAnalysed("its SQL is not one query")
+    return trees[0]
+
+
+def read(tree: exp.Query, columns: Callable[[str], Sequence[str] | None]) -> Relation:
+    """The origins of the query's columns.
+
+    `columns` gives the columns of a table by its name, with its schema and in lower case; None
+    where they are not known. Raises NotAnalysed.
+    """
+    tree = tree.copy()
+    tables = _numbered(tree)
+    known = {number: columns(name) or () for number, name in tables.items()}
+    unknown = sorted({tables[number] for number, found in known.items() if not found})
+    schema: dict[str, object] = {
+        number: dict.fromkeys(found, "string") for number, found in known.items() if found
+    }
+    try:
+        qualified = qualify(
+            tree,
+            dialect=Spark,
+            schema=MappingSchema(schema, dialect=Spark, normalize=False),
+            quote_identifiers=False,
+        )
+    except SqlglotError as error:
+        raise NotAnalysed(_of(unknown) if unknown else _first_line(error)) from None
+    return _Reader(tables, known, unknown).read(qualified)
+
+
+def tables_of(tree: exp.Query) -> set[str]:
+    """The tables that a query reads, as `read` asks for them."""
+    return set(_numbered(tree.copy()).values())
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".")
+
+
+def _of(unknown: Sequence[str]) -> str:
+    return f"the columns of {', '.join(unknown)} are not known"
+
+
+def _numbered(tree: exp.Query) -> dict[str, str]:
+    """Give each table one word as its name; its own by that word.
+
+    sqlglot's schemas have tables in as many levels as the first one, and columns no schema.
+    """
+    found: dict[str, str] = {}
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier) or _is_query(table):
+            continue
+        parts = [part.name.lower() for part in table.parts]
+        name = ".".join(parts[1:] if parts[0] == "spark_catalog" else parts)
+        number = next((one for one, other in found.items() if other == name), None)
+        number = number or f"hw_table_{len(found)}"
+        found[number] = name
+        if not table.alias:
+            for column in tree.find_all(exp.Column):
+                if column.db and [part.name.lower() for part in column.parts[:-1]] == parts:
+                    column.set("db", None)
+                    column.set("catalog", None)
+            alias = exp.TableAlias(this=exp.to_identifier(table.name))
+            table.set("alias", alias)
+        for part, value in (("this", exp.to_identifier(number)), ("db", None), ("catalog", None)):
+            table.set(part, value)
+    return found
+
+
+def _is_query(table: exp.Table) -> bool:
+    """Whether the name is a common table expression's, seen from where it stands."""
+    if table.db:
+        return False
+    node: exp.Expr = table
+    while node.parent is not None:
+        child, node = node, node.parent
+        clause = node if isinstance(node, exp.With) else node.args.get("with_")
+        if clause is None or clause is child:
+            continue
+        for query in clause.expressions:
+            if query is child and not clause.args.get("recursive"):
+                break
+            if query.alias.lower() == table.name.lower():
+                return True
+    return False
+
+
+class _Reader:
+    """Reads a qualified query from its tables up."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, str],
+        known: Mapping[str, Sequence[str]],
+        unknown: Sequence[str],
+    ) -> None:
+        self._tables = tables
+        self._known = known
+        self._unknown = unknown
+        self._functions: set[str] = set()
+
+    def read(self, tree: exp.Expr) -> Relation:
+        relation = self._query(tree, {}, None)
+        return replace(relation, functions=frozenset(self._functions))
+
+    # queries
+
+    def _query(self, node: exp.Expr, names: _Names, outer: _Scope | None) -> Relation:
+        names = self._with(node, names)
+        if isinstance(node, exp.Select):
+            return self._select(node, names, outer)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, names, outer)
+        if isinstance(node, exp.Subquery):
+            return self._subquery(node, names, outer)
+        if isinstance(node, exp.Values):
+            return self._values(node, _Scope(names, outer))
+        raise NotAnalysed(f"`{_name_of(node)}` is not analysed")
+
+    def _with(self, node: exp.Expr, names: _Names) -> _Names:
+        clause = node.args.get("with_")
+        if clause is None:
+            return names
+        if clause.args.get("recursive"):
+            raise NotAnalysed("a recursive query is not analysed")
+        known = dict(names)
+        for query in clause.expressions:
+            known[query.alias] = _renamed(self._query(query.this, known, None), query)
+        return known
+
+    def _subquery(self, node: exp.Subquery, names: _Names, outer: _Scope | None) -> Relation:
+        _only(node, {"with_", "this", "alias", "order", "limit", "offset"})
+        relation = _renamed(self._query(node.this, names, outer), node)
+        scope = _Scope(names, outer, outputs=dict(relation.columns))
+        return replace(relation, rows=relation.rows | self._ordered(node, scope))
+
+    def _select(self, node: exp.Select, names: _Names, outer: _Scope | None) -> Relation:
+        _only(node, _SELECT)
+        scope = _Scope(names, outer)
+        items = [node.args["from_"].this] if node.args.get("from_") else []
+        items += [*(node.args.get("joins") or []), *(node.args.get("laterals") or [])]
+        self._from(items, scope)
+        for window in node.args.get("windows") or []:
+            scope.windows[window.name] = self._order(window, scope)
+        columns: dict[str, Origins] = {}
+        for expression in node.expressions:
+            if expression.is_star and isinstance(expression, (exp.Star, exp.Column, exp.Dot)):
+                unknown = _of(self._unknown) if self._unknown else "it is not analysed"
+                raise NotAnalysed(f"`{expression.sql(dialect=Spark)}`: {unknown}")
+            origins = self._origins(expression, scope)
+            names_of = expression.args.get("aliases") or expression.args.get("expressions")
+            several = names_of if isinstance(expression, exp.Aliases) else None
+            for name in several or [expression]:
+                name_of = name.name if several else name.alias_or_name
+                columns[name_of] = joined(columns.get(name_of, {}), origins)
+            scope.rows |= self._generated(expression, scope)
+        for clause in ("where", "group", "having", "qualify"):
+            scope.rows |= set(self._origins(node.args.get(clause), scope))
+        group = node.args.get("group")
+        if group is not None and group.args.get("all"):
+            keys = [found for found in node.expressions if not found.find(exp.AggFunc)]
+            scope.rows |= {column for key in keys for column in self._origins(key, scope)}
+        if node.args.get("distinct"):
+            scope.rows |= set(joined(*columns.values()))
+        scope.outputs = columns
+        return Relation(columns, frozenset(scope.rows | self._ordered(node, scope)))
+
+    def _ordered(self, node: exp.Expr, scope: _Scope) -> set[Column]:
+        """What orders the rows, and decides which of them a limit leaves, here or further out."""
+        clauses = [node.args.get(name) for name in ("order", "sort", "cluster", "limit", "offset")]
+        return {column for clause in clauses for column in self._origins(clause, scope)}
+
+    def _set_operation(
+        self, node: exp.SetOperation, names: _Names, outer: _Scope | None
+    ) -> Relation:
+        _only(node, _SET_OPERATION)
+        left = self._query(node.this, names, outer)
+        right = self._query(node.expression, names, outer)
+        others = dict(right.columns)
+        if not node.args.get("by_name"):
+            if len(left.columns) != len(others):
+                raise NotAnalysed("the branches of a set operation differ in their columns")
+            others = dict(zip(left.columns, others.values(), strict=True))
+        columns: dict[str, Origins] = {
+            name: joined(left.columns.get(name, {}), others.get(name, {}))
+            for name in (*left.columns, *others)
+        }
+        rows = left.rows | right.rows
+        if node.args.get("distinct") or not isinstance(node, exp.Union):
+            rows |= set(joined(*columns.values()))
+        scope = _Scope(names, outer, outputs=columns)
+        return Relation(columns, rows | self._ordered(node, scope))
+
+    def _values(self, node: exp.Values, scope: _Scope) -> Relation:
+        columns: dict[str, Origins] = {}
+        for row in node.expressions:
+            for number, cell in enumerate(row.expressions or [row]):
+                name = f"col{number + 1}"
+                columns[name] = joined(columns.get(name, {}), self._origins(cell, scope))
+        return _renamed(Relation(columns), node)
+
+    # from
+
+    def _from(self, items: Sequence[exp.Expr], scope: _Scope) -> None:
+        """Add the items of a from clause to the scope."""
+        hidden: list[str] = []
+        for item in items:
+            if not isinstance(item, exp.Join):
+                self._add(item, scope)
+                continue
+            _only(item, {"this", "side", "kind", "on", "hint"})
+            added = self._add(item.this, scope)
+            if item.args.get("kind") in ("SEMI", "ANTI"):
+                hidden += added
+            scope.rows |= set(self._origins(item.args.get("on"), scope))
+        for name in hidden:
+            del scope.tables[name]
+
+    def _add(self, node: exp.Expr, scope: _Scope) -> list[str]:
+        """Add what a from clause or a join reads; the names that it has there."""
+        if node.args.get("pivots"):
+            raise NotAnalysed("pivot and unpivot are not analysed")
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+            _only(node, {"this", "joins"})
+            return [*self._add(node.this, scope), *self._joined(node, scope)]
+        relation = self._source(node, scope)
+        scope.tables[node.alias_or_name] = relation
+        scope.rows |= relation.rows
+        return [node.alias_or_name, *self._joined(node, scope)]
+
+    def _joined(self, node: exp.Expr, scope: _Scope) -> list[str]:
+        """Add the joins that stand in brackets with a table."""
+        before = set(scope.tables)
+        self._from(node.args.get("joins") or [], scope)
+        return [name for name in scope.tables if name not in before]
+
+    def _source(self, node: exp.Expr, scope: _Scope) -> Relation:
+        if isinstance(node, exp.Table):
+            return self._table(node, scope)
+        if isinstance(node, exp.Subquery):
+            inner = node.copy()
+            inner.set("joins", None)
+            return self._query(inner, scope.names, scope.outer)
+        if isinstance(node, exp.Values):
+            return self._values(node, scope)
+        if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
+            return _renamed(self._query(node.this, scope.names, scope), node)
+        if isinstance(node, exp.Lateral):
+            return self._generator(node.this, node, scope)
+        raise NotAnalysed(f"`{_name_of(node)}` in a from clause is not analysed")
+
+    def _table(self, node: exp.Table, scope: _Scope) -> Relation:
+        if not isinstance(node.this, exp.Identifier):
+            return self._generator(node.this, node, scope)
+        if node.name in self._tables:
+            table = self._tables[node.name]
+            columns: dict[str, Origins] = {
+                name: {Column(table, name): "value"} for name in self._known[node.name]
+            }
+            rows = frozenset([Column(table, ROWS)])
+            return _renamed(Relation(columns, rows, unknown=None if columns else table), node)
+        return _renamed(scope.names[node.name], node)
+
+    def _generator(self, node: exp.Expr, source: exp.Expr, scope: _Scope) -> Relation:
+        name = _name_of(node)
+        if name not in functions.GENERATORS and name != "range":
+            raise NotAnalysed(f"the table function {name} is not analysed")
+        origins = self._origins(node, scope)
+        alias = source.args.get("alias")
+        columns = {column.name: origins for column in (alias.columns if alias else ())}
+        return Relation(columns, frozenset(origins), origins)
+
+    # expressions
+
+    def _generated(self, node: exp.Expr, scope: _Scope) -> set[Column]:
+        """What decides how many rows a generator of a select list gives."""
+        return {
+            column
+            for found in node.find_all(exp.Func)
+            if _name_of(found) in functions.GENERATORS
+            for column in self._origins(found, scope)
+        }
+
+    def _origins(self, node: exp.Expr | None, scope: _Scope) -> dict[Column, Kind]:
+        """Of an expression, or of a clause with expressions."""
+        if node is None:
+            return {}
+        if isinstance(node, exp.Column):
+            return self._column(node, scope)
+        if isinstance(node, exp.Star):
+            return {} if isinstance(node.parent, exp.Count) else self._all(node, scope, None)
+        if isinstance(node, exp.Query):
+            relation = self._query(node, scope.names, scope)
+            return joined(*relation.columns.values(), as_rows(relation.rows))
+        if isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
+            return as_rows(self._origins(node.this, scope))
+        if isinstance(node, exp.Window):
+            return joined(self._origins(node.this, scope), self._order(node, scope))
+        if isinstance(node, (exp.ArgMax, exp.ArgMin, exp.Filter)):
+            chosen = as_rows(self._origins(node.expression, scope))
+            return joined(self._origins(node.this, scope), chosen)
+        if isinstance(node, exp.Anonymous) and node.name.lower() not in _FUNCTIONS:
+            self._functions.add(node.name.lower())
+        return joined(*(self._origins(child, scope) for child in node.iter_expressions()))
+
+    def _order(self, node: exp.Expr, scope: _Scope) -> dict[Column, Kind]:
+        """Of everything in a window but its function."""
+        clauses = [
+            clause
+            for name in ("partition_by", "order", "spec")
+            for clause in ensure_list(node.args.get(name) or [])
+        ]
+        origins = joined(*(self._origins(clause, scope) for clause in clauses))
+        return joined(as_rows(origins), scope.windows.get(node.alias, {}))
+
+    def _column(self, node: exp.Column, scope: _Scope) -> dict[Column, Kind]:
+        if isinstance(node.this, exp.Star):
+            return self._all(node.this, scope, node.table)
+        if not node.table and node.name in scope.outputs:
+            return dict(scope.outputs[node.name])
+        around: _Scope | None = scope
+        while around is not None and node.table not in around.tables:
+            around = around.outer
+        relation = around.tables[node.table] if around else Relation({})
+        if node.name in relation.columns:
+            return dict(relation.columns[node.name])
+        if relation.unknown is not None:
+            return {Column(relation.unknown, node.name): "value"}
+        if relation.other is not None:
+            return dict(relation.other)
+        raise NotAnalysed(f"`{node.sql(dialect=Spark)}` is no column of its inputs")
+
+    def _all(self, star: exp.Star, scope: _Scope, table: str | None) -> dict[Column, Kind]:
+        """Of `struct(*)` and the like: every column of the tables, or of one."""
+        if self._unknown:
+            raise NotAnalysed(f"`*`: {_of(self._unknown)}")
+        left_out = {name.name for name in star.args.get("except_") or ()}
+        return joined(
+            *(
+                origins
+                for alias, relation in scope.tables.items()
+                if table in (None, alias)
+                for name, origins in relation.columns.items()
+                if name not in left_out
+            )
+        )
+
+
+def _only(node: exp.Expr, allowed: set[str]) -> None:
+    """Refuse clauses that are not among these."""
+    for name, value in node.args.items():
+        if value and name not in allowed:
+            raise NotAnalysed(f"`{name.rstrip('_').replace('_', ' ')}` is not analysed")
+
+
+def _name_of(node: exp.Expr) -> str:
+    """The name of a function, or of another kind of expression."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    return str(node.sql_name() if isinstance(node, exp.Func) else node.key).lower()
+
+
+def _renamed(relation: Relation, node: exp.Expr) -> Relation:
+    """With the names of a column list, if the alias has one."""
+    alias = node.args.get("alias")
+    names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
+    if not names:
+        return relation
+    if len(names) != len(relation.columns):
+        raise NotAnalysed(f"the alias {node.alias} names other columns")
+    columns = dict(zip(names, relation.columns.values(), strict=True))
+    return replace(relation, columns=columns)
