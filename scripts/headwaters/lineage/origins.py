@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,16 +32,23 @@ class NotAnalysed(Exception):
 class Relation:
     """A query's columns with their origins; `rows` decide about all of them.
 
-    `other` are the origins of a column that is not among them: those of a generator. `unknown`
-    is the table whose columns are not known, and therefore not among them.
+    `listed` are its columns in order, where several may have one name; `columns` has what all of
+    that name come from. `other` are the origins of a column that is not among them: those of a
+    generator. `unknown` is the table whose columns are not known, and so not among them.
     """
 
     columns: Mapping[str, Origins]
     rows: frozenset[Column] = frozenset()
+    listed: tuple[tuple[str, Origins], ...] = ()
     other: Origins | None = None
     unknown: str | None = None
     # functions that nothing is known of: what one reads itself is in no origins
     functions: frozenset[str] = frozenset()
+
+    @property
+    def in_order(self) -> tuple[tuple[str, Origins], ...]:
+        """Its columns by their places."""
+        return self.listed or tuple(self.columns.items())
 
     @property
     def everything(self) -> Origins:
@@ -57,6 +64,16 @@ def joined(*parts: Origins) -> dict[Column, Kind]:
             if kind == "value" or column not in found:
                 found[column] = kind
     return found
+
+
+def listed(
+    columns: Sequence[tuple[str, Origins]], rows: frozenset[Column] = frozenset()
+) -> Relation:
+    """A relation with these columns, of which several may have one name."""
+    found: dict[str, Origins] = {}
+    for name, origins in columns:
+        found[name] = joined(found.get(name, {}), origins)
+    return Relation(found, rows, tuple(columns))
 
 
 def as_rows(columns: Iterable[Column]) -> dict[Column, Kind]:

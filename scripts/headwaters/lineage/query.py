@@ -26,6 +26,7 @@ from headwaters.lineage.origins import (
     Relation,
     as_rows,
     joined,
+    listed,
 )
 
 _SELECT = {
@@ -92,11 +93,6 @@ def read(tree: exp.Query, columns: Callable[[str], Sequence[str] | None]) -> Rel
     except SqlglotError as error:
         raise NotAnalysed(_of(unknown) if unknown else _first_line(error)) from None
     return _Reader(tables, known, unknown).read(qualified)
-
-
-def tables_of(tree: exp.Query) -> set[str]:
-    """The tables that a query reads, as `read` asks for them."""
-    return set(_numbered(tree.copy()).values())
 
 
 def _first_line(error: Exception) -> str:
@@ -208,17 +204,16 @@ class _Reader:
         self._from(items, scope)
         for window in node.args.get("windows") or []:
             scope.windows[window.name] = self._order(window, scope)
-        columns: dict[str, Origins] = {}
+        columns: list[tuple[str, Origins]] = []
         for expression in node.expressions:
             if expression.is_star and isinstance(expression, (exp.Star, exp.Column, exp.Dot)):
                 unknown = _of(self._unknown) if self._unknown else "it is not analysed"
                 raise NotAnalysed(f"`{expression.sql(dialect=Spark)}`: {unknown}")
             origins = self._origins(expression, scope)
-            names_of = expression.args.get("aliases") or expression.args.get("expressions")
-            several = names_of if isinstance(expression, exp.Aliases) else None
-            for name in several or [expression]:
-                name_of = name.name if several else name.alias_or_name
-                columns[name_of] = joined(columns.get(name_of, {}), origins)
+            if isinstance(expression, exp.Aliases):
+                columns += [(name.name, origins) for name in expression.args["expressions"]]
+            else:
+                columns.append((expression.alias_or_name, origins))
             scope.rows |= self._generated(expression, scope)
         for clause in ("where", "group", "having", "qualify"):
             scope.rows |= set(self._origins(node.args.get(clause), scope))
@@ -227,9 +222,9 @@ class _Reader:
             keys = [found for found in node.expressions if not found.find(exp.AggFunc)]
             scope.rows |= {column for key in keys for column in self._origins(key, scope)}
         if node.args.get("distinct"):
-            scope.rows |= set(joined(*columns.values()))
-        scope.outputs = columns
-        return Relation(columns, frozenset(scope.rows | self._ordered(node, scope)))
+            scope.rows |= {column for _, origins in columns for column in origins}
+        scope.outputs = dict(listed(columns).columns)
+        return listed(columns, frozenset(scope.rows | self._ordered(node, scope)))
 
     def _ordered(self, node: exp.Expr, scope: _Scope) -> set[Column]:
         """What orders the rows, and decides which of them a limit leaves, here or further out."""
@@ -242,20 +237,19 @@ class _Reader:
         _only(node, _SET_OPERATION)
         left = self._query(node.this, names, outer)
         right = self._query(node.expression, names, outer)
-        others = dict(right.columns)
-        if not node.args.get("by_name"):
-            if len(left.columns) != len(others):
-                raise NotAnalysed("the branches of a set operation differ in their columns")
-            others = dict(zip(left.columns, others.values(), strict=True))
-        columns: dict[str, Origins] = {
-            name: joined(left.columns.get(name, {}), others.get(name, {}))
-            for name in (*left.columns, *others)
-        }
+        if node.args.get("by_name"):
+            both = listed([*left.in_order, *right.in_order]).columns
+            columns = list(both.items())
+        elif len(left.in_order) != len(right.in_order):
+            raise NotAnalysed("the branches of a set operation differ in their columns")
+        else:
+            pairs = zip(left.in_order, right.in_order, strict=True)
+            columns = [(name, joined(one, other)) for (name, one), (_, other) in pairs]
         rows = left.rows | right.rows
         if node.args.get("distinct") or not isinstance(node, exp.Union):
-            rows |= set(joined(*columns.values()))
-        scope = _Scope(names, outer, outputs=columns)
-        return Relation(columns, rows | self._ordered(node, scope))
+            rows |= {column for _, origins in columns for column in origins}
+        scope = _Scope(names, outer, outputs=dict(listed(columns).columns))
+        return listed(columns, rows | self._ordered(node, scope))
 
     def _values(self, node: exp.Values, scope: _Scope) -> Relation:
         columns: dict[str, Origins] = {}
@@ -432,7 +426,8 @@ def _renamed(relation: Relation, node: exp.Expr) -> Relation:
     names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if not names:
         return relation
-    if len(names) != len(relation.columns):
+    if len(names) != len(relation.in_order):
         raise NotAnalysed(f"the alias {node.alias} names other columns")
-    columns = dict(zip(names, relation.columns.values(), strict=True))
-    return replace(relation, columns=columns)
+    columns = [(name, origins) for name, (_, origins) in zip(names, relation.in_order, strict=True)]
+    renamed = listed(columns, relation.rows)
+    return replace(renamed, other=relation.other)
