@@ -109,17 +109,21 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
             failed[event.data.node_info.unique_id] = event.data.run_result.message
 
     names = {key: ".".join(manifest.nodes[key].fqn) for key in keys}
-    # what it writes is not what somebody compiled
+    # without --fail-fast dbt ends at the first failure as well, but not its threads; what it writes
+    # is not what somebody compiled
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--no-introspect", "--no-populate-cache", "--full-refresh"]
+        options = ["--no-introspect", "--no-populate-cache", "--full-refresh", "--fail-fast"]
         options += ["--indirect-selection", "empty", "--target-path", folder]
         selected = ["--select", *(f"fqn:{name}" for name in names.values())]
         _run(project, ["compile", *options, *selected], manifest, listen)
-    return {
-        key: "dbt cannot compile it without Spark: " + " ".join(text.split())
-        for key, text in failed.items()
-        if key in names
-    }
+    return {key: _why(text) for key, text in failed.items() if key in names}
+
+
+def _why(text: str) -> str:
+    """Why dbt did not compile a model, in one line."""
+    if "connection never acquired" in text:
+        return "it asks Spark while dbt compiles it"
+    return f"dbt cannot compile it: {' '.join(text.split())}"
 
 
 def _invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:

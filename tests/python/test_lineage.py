@@ -492,11 +492,56 @@ up
 
 
 def test_a_flowchart_has_dotted_arrows_for_rows(graph: Graph) -> None:
-    table, column = graph.find("brand_daily_revenue.revenue")
+    table, column = graph.find("state_weekly_summary.region")
+    drawn = show.mermaid(graph, table, column, ["up", "down"])
     assert (
-        show.mermaid(graph, table, column, ["up", "down"])
+        drawn
         == """\
-"""
+flowchart LR
+    subgraph t0["bronze.county_cases"]
+        c0["_ingested_at"]
+        c1["county"]
+        c2["date"]
+        c3["state"]
+    end
+    subgraph t1["county_daily_cases"]
+        c4([rows])
+        c5["state"]
+        c6["week_start"]
+    end
+    subgraph t2["state_weekly_summary"]
+        c7([rows])
+        c8["region"]
+    end
+    subgraph t3["states"]
+        c9["region"]
+        c10["state"]
+    end
+    subgraph t4["silver_county_cases"]
+        c11([rows])
+        c12["report_date"]
+        c13["state"]
+    end
+    c0 -.-> c11
+    c1 -.-> c11
+    c2 -.-> c11
+    c2 --> c12
+    c3 -.-> c11
+    c3 --> c13
+    c4 -.-> c5
+    c4 -.-> c6
+    c5 -.-> c7
+    c6 -.-> c7
+    c7 -.-> c8
+    c9 --> c8
+    c10 -.-> c7
+    c11 -.-> c4
+    c11 -.-> c12
+    c11 -.-> c13
+    c12 --> c6
+    c13 --> c5
+    e0[/"case_map (dashboard)"/]
+    t2 --> e0"""
     )
 
 
@@ -558,13 +603,13 @@ exposures:
     "models/appended.sql": "{{ config(materialized='incremental', incremental_strategy='append') }}"
     " select * from {{ ref('seen') }} {% if is_incremental() %} where key > 7 {% endif %}",
     "models/asked.sql": "{% set found = run_query('select 1') %} select 1 as one",
+    "models/asked_again.sql": "{% set found = run_query('select 1') %} select 1 as one",
     "models/last.sql": "select a.key, a.amount, score(a.next) as score "
     "from {{ ref('appended') }} as a cross join {{ ref('asked') }}",
     "models/starred.sql": "select * from {{ source('raw', 'undeclared') }}",
     "models/named.sql": "select u.x as y from {{ source('raw', 'undeclared') }} as u",
     "models/after.sql": "select * from {{ ref('starred') }}",
-    "models/other/same.sql": "{{ config(alias='same', schema='one') }} select 1 as a",
-    "models/other/same_2.sql": "{{ config(alias='seen', schema='two') }} select 1 as a",
+    "models/counted.sql": "select count(*) as n from {{ ref('seen') }}",
 }
 
 
@@ -583,23 +628,87 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 
 
 def test_views_and_ephemeral_models_are_tables_of_their_own(hostile: Graph) -> None:
+    shown = text(hostile, "last.score", "up", "down")
     assert (
-        text(hostile, "last.score", "up", "down")
+        shown
         == """\
-"""
+last.score (models/last.sql)
+
+up
+  value  appended: next
+    value  seen: next
+      value  between (ephemeral): key
+        value  raw.declared (source): Id
+        rows   raw.declared (source): amount
+  rows   asked: its rows
+    not analysed: asked (models/asked.sql): it asks Spark while dbt compiles it
+  not analysed: what the function score reads itself
+
+down
+  exposure page (dashboard)"""
+    )
+
+
+def test_a_filter_reaches_what_only_counts_rows(hostile: Graph) -> None:
+    shown = text(hostile, "raw.declared.amount", "down")
+    assert (
+        shown
+        == """\
+raw.declared.amount (models/sources.yml)
+
+down
+  value  between (ephemeral): amount
+    value  seen: amount
+      value  appended: amount
+        value  last: amount
+          exposure page (dashboard)
+  rows   between (ephemeral): key
+    value  seen: key, next
+      value  appended: key, next
+        value  last: key, score
+    rows   seen: amount
+      value  appended: amount (above)
+      rows   appended: every other column
+        value  last: key, score
+        rows   last: amount
+      rows   counted: n"""
     )
 
 
 def test_a_model_that_is_not_analysed_is_named_wherever_it_is_met(hostile: Graph) -> None:
+    shown = text(hostile, "raw.undeclared.x", "up", "down")
     assert (
-        text(hostile, "raw.undeclared.x", "up", "down")
+        shown
         == """\
-"""
+raw.undeclared.x (models/sources.yml)
+
+up
+  not analysed: raw.undeclared (models/sources.yml): no columns are declared
+
+down
+  value  named: y
+  not analysed: starred (models/starred.sql): `*`: the columns of raw.undeclared are not known"""
     )
-    for name in ("after.x", "starred", "asked.one"):
-        with pytest.raises(UserError) as raised:
-            hostile.find(name)
-        print(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("after.x", "after (models/after.sql): `*`: the columns of main.starred are not known"),
+        ("asked.one", "asked (models/asked.sql): it asks Spark while dbt compiles it"),
+        (
+            "asked_again.one",
+            "asked_again (models/asked_again.sql): it asks Spark while dbt compiles it",
+        ),
+        ("raw.undeclared.y", "raw.undeclared (models/sources.yml): no columns are declared"),
+    ],
+)
+def test_a_column_of_which_nothing_is_said_is_an_error(
+    hostile: Graph, name: str, reason: str
+) -> None:
+    with pytest.raises(UserError) as raised:
+        hostile.find(name)
+    assert str(raised.value) == f"[HW_NO_LINEAGE] lineage: {reason}"
 
 
 def test_the_command_prints_and_exits_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -328,7 +328,7 @@ class _Reader:
         origins = self._origins(node, scope)
         alias = source.args.get("alias")
         columns = {column.name: origins for column in (alias.columns if alias else ())}
-        return Relation(columns, frozenset(origins), origins)
+        return Relation(columns, frozenset(origins), other=origins)
 
     # expressions
 

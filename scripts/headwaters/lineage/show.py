@@ -129,9 +129,21 @@ def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence
     What decides which rows a table has points to its node `rows`, and that to the columns.
     """
     starts = [Column(table.key, name) for name in ([column] if column else table.columns)]
-    edges: dict[Edge, None] = {}
+    edges: set[Edge] = set()
+    below = {table.key}
     for direction in directions:
-        edges |= dict.fromkeys(_reached(graph, starts, direction, follow=column is not None))
+        reached = set(_reached(graph, starts, direction, follow=column is not None))
+        edges |= reached
+        below |= {edge[1].table for edge in reached if direction == "down"}
+    # a column that decides about the rows stands for the rows of its table
+    by_columns = {(one.table, other) for one, other, _ in edges if one.name != ROWS}
+    edges = {
+        edge
+        for edge in edges
+        if edge[0].name != ROWS
+        or edge[1].name != ROWS
+        or (edge[0].table, edge[1]) not in by_columns
+    }
     nodes = sorted({*starts, *(one for edge in edges for one in edge[:2])})
     names = {node: f"c{number}" for number, node in enumerate(nodes)}
     lines = ["flowchart LR"]
@@ -143,19 +155,20 @@ def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence
                 label = "([rows])" if is_rows else f'["{_escaped(graph.spelled(node))}"]'
                 lines.append(f"        {names[node]}{label}")
         lines.append("    end")
-    for origin, reached, kind in sorted(edges):
+    for origin, other, kind in sorted(edges):
         arrow = "-->" if kind == "value" else "-.->"
-        lines.append(f"    {names[origin]} {arrow} {names[reached]}")
-    reached_tables = dict.fromkeys(node.table for node in nodes)
+        lines.append(f"    {names[origin]} {arrow} {names[other]}")
     if "down" in directions:
-        lines += _exposures(graph, list(reached_tables))
+        tables = list(dict.fromkeys(node.table for node in nodes))
+        lines += _exposures(graph, {key: n for n, key in enumerate(tables) if key in below})
     return "\n".join(lines)
 
 
-def _exposures(graph: Graph, keys: Sequence[str]) -> Iterator[str]:
+def _exposures(graph: Graph, tables: Mapping[str, int]) -> Iterator[str]:
+    """The exposures of these tables, of which each has its number."""
     shown = sorted(
         (name, number)
-        for number, key in enumerate(keys)
+        for key, number in tables.items()
         if key in graph.tables
         for name in graph.tables[key].exposures
     )
