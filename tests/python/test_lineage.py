@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -14,9 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 from analysis.queries import COLUMNS, Draw, Oracle, Tables, in_duckdb, rows
-from typer.testing import CliRunner
 
-from headwaters.cli import app
 from headwaters.errors import UserError
 from headwaters.lineage import show
 from headwaters.lineage.graph import Graph
@@ -397,9 +396,15 @@ def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+def parsed_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where dbt writes, so that it parses this project once."""
+    return tmp_path_factory.mktemp("dbt")
+
+
+@pytest.fixture(scope="module")
+def graph(parsed_project: Path) -> Graph:
     """This project's lineage."""
-    return graph_of(ROOT, tmp_path_factory.mktemp("dbt"))
+    return graph_of(ROOT, parsed_project)
 
 
 def graph_of(root: Path, folder: Path) -> Graph:
@@ -580,6 +585,34 @@ def test_the_command_starts_without_the_parser() -> None:
     assert ran.stdout == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "begins"),
+    [
+        (["merchant_activity", "--format", "mermaid"], 0, "flowchart LR"),
+        (["states.regio"], 2, "headwaters: [HW_NO_SUCH_COLUMN] lineage: states (seeds/states.csv)"),
+    ],
+)
+def test_the_command_starts_no_spark(
+    graph: Graph, parsed_project: Path, tmp_path: Path, arguments: list[str], code: int, begins: str
+) -> None:
+    places = {"DBT_TARGET_PATH": parsed_project / "target", "DBT_LOG_PATH": tmp_path}
+    run = "import sys; from headwaters.cli import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", run, "lineage", *arguments, "--target", "local"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "scripts"),
+            "JAVA_HOME": str(tmp_path / "no java"),
+            **{name: str(place) for name, place in places.items()},
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.stdout + ran.stderr).startswith(begins), ran.stderr
+    assert ran.returncode == code
+
+
 # --- other projects -------------------------------------------------------------------------------
 
 HOSTILE = {
@@ -709,8 +742,3 @@ def test_a_column_of_which_nothing_is_said_is_an_error(
     with pytest.raises(UserError) as raised:
         hostile.find(name)
     assert str(raised.value) == f"[HW_NO_LINEAGE] lineage: {reason}"
-
-
-def test_the_command_prints_and_exits_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    help_ = CliRunner().invoke(app, ["lineage", "--help"])
-    assert help_.exit_code == 0 and "mermaid" in help_.stdout
