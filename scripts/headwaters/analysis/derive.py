@@ -195,6 +195,14 @@ class _Traced:
             place = _place(column, relation.fact)
             if place is not None:
                 self._selected.setdefault(self._class(place), column.name)
+        # what tells the result's rows apart
+        self._of_rows: list[frozenset[frozenset[Place]]] = []
+        by_id = {column.id: _place(column, relation.fact) for column in relation.columns}
+        by_name = {column.name.lower(): by_id[column.id] for column in relation.columns}
+        named = [by_name.get(name.lower()) for name in question.unique_key]
+        for places in (named, *([by_id[part] for part in key] for key in relation.unique)):
+            if places and all(places):
+                self._of_rows.append(frozenset(self._class(place) for place in places if place))
 
     def _class(self, place: Place) -> frozenset[Place]:
         return self._same.get(place, frozenset([place]))
@@ -202,7 +210,7 @@ class _Traced:
     def keys(self) -> Iterator[tuple[frozenset[Place], ...]]:
         """What may be the key: selected columns by which rows are grouped, joined or told apart.
 
-        Those that most inputs have come first, of these the longest.
+        Those that tell rows apart come first, then those that most inputs have, then the longest.
         """
         found: dict[frozenset[frozenset[Place]], None] = {}
         selected = frozenset(self._selected)
@@ -213,6 +221,7 @@ class _Traced:
                 key = frozenset(self._class((source.name, name)) for name in unique)
                 if key <= selected:
                     found[key] = None
+        found |= dict.fromkeys(self._of_rows)
         for same in self._selected:
             if len({name for name, _ in same}) > 1:
                 found[frozenset([same])] = None
@@ -226,7 +235,11 @@ class _Traced:
             found[key & own] = None
         ranked = sorted(
             (key for key in found if key and any(key <= own for own in by_input)),
-            key=lambda key: (-sum(key <= own for own in by_input), -len(key)),
+            key=lambda key: (
+                not any(unique <= key for unique in self._of_rows),
+                -sum(key <= own for own in by_input),
+                -len(key),
+            ),
         )
         for key in ranked:
             yield tuple(sorted(key, key=lambda same: self._selected[same].lower()))

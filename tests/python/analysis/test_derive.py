@@ -90,6 +90,13 @@ def test_a_seed_is_a_lookup_and_a_named_key_is_used() -> None:
     assert told(found) == "change_feed (grp, id) changes a"
 
 
+def test_a_named_key_is_followed() -> None:
+    a = Input("a", "a", "", COLUMNS)
+    sql = "select a.id, a.grp, l.name from a left join l on a.grp = l.label"
+    found = derive(Question(sql, [a, L], unique_key=["id"]))
+    assert told(found) == "affected_keys (id) a by id, l by label = grp of a"
+
+
 def told(found: Derivation) -> str:
     """`affected_keys (id) a by id, b by grp = grp of a; why not more`."""
     roles = []

@@ -82,8 +82,9 @@ def test_what_changes_is_followed(world: World) -> None:
     assert said(world) == nothing
 
 
+@pytest.mark.slow
 def test_runs_leave_what_the_sql_says(world: World) -> None:
-    follow(world, drawn(number=7, rounds=1))
+    follow(world, drawn(number=7, rounds=2))
 
 
 def said(world: World) -> dict[str, str]:

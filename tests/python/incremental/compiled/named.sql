@@ -20,8 +20,6 @@ size(array_distinct(array(typeof((select struct(*) from (
 select `id` from world.named
 ) limit 1)), typeof((select struct(*) from (
 select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
-) limit 1)), typeof((select struct(*) from (
-select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
 ) limit 1)), typeof(any_value(struct(`id`)))))) as types,
 typeof((select struct(*) from (
 select * from world.named
@@ -32,7 +30,7 @@ with items as (
 ),
 people as (
     select *
-    from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "on": ["grp"], "source": "world_inputs.people", "version": 2, "via": "world_inputs.items"} */ world_inputs.people version as of 2 as `people`
+    from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "on": {"grp": "grp"}, "source": "world_inputs.people", "version": 2, "via": "world_inputs.items"} */ world_inputs.people version as of 2 as `people`
 ),
 final as (
     select
@@ -47,10 +45,9 @@ select * from final
 ) limit 1)) as given
 from (
 select distinct * from (
-select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
+select _rows.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _rows
 union all
-select _via.`id` as `id` from world_inputs.items version as of 4 as _via
-left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`
+select _rows.`id` as `id` from (select _via.* from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows on _rows.`grp` <=> _via.`grp`) as _rows
 )
 );
 
@@ -59,10 +56,9 @@ alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>
 create table world.named__stage using parquet as
 with _touched as (
 select distinct * from (
-select _feed.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _feed
+select _rows.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _rows
 union all
-select _via.`id` as `id` from world_inputs.items version as of 4 as _via
-left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed on _via.`grp` <=> _feed.`grp`
+select _rows.`id` as `id` from (select _via.* from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows on _rows.`grp` <=> _via.`grp`) as _rows
 )
 ),
 _recomputed as (select struct(*) as _row, `id` from (
@@ -73,8 +69,9 @@ left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` betw
 ),
 people as (
     select *
-    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _via.* from world_inputs.items version as of 4 as _via
-left semi join _touched on _via.`id` <=> _touched.`id` where (_via.`id` between 1 and 9 and _via.`id` in (1, 3, 9) or _via.`id` is null)) as _via on _input.`grp` <=> _via.`grp`) as `people`
+    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _input.* from world_inputs.items version as of 4 as _input
+left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as _via
+on _input.`grp` <=> _via.`grp`) as `people`
 ),
 final as (
     select
@@ -119,6 +116,6 @@ insert into world.named with ('userMetadata' = 'headwaters run <run>')
 replace where (`id` between 1 and 9 and `id` in (1, 3, 9) or `id` is null)
 select * except (_operation) from world.named__stage where _operation <> 'delete';
 
-alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '1');
+alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '2');
 
 drop table if exists world.named__stage;

@@ -38,7 +38,7 @@ select * from final
 ) limit 1)) as given
 from (
 select distinct * from (
-select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed
+select _rows.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows
 )
 );
 
@@ -47,7 +47,7 @@ alter table world.totals set tblproperties ('headwaters.pending' = '{"id": "<run
 create table world.totals__stage using parquet as
 with _touched as (
 select distinct * from (
-select _feed.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _feed
+select _rows.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows
 )
 ),
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
@@ -106,6 +106,6 @@ when matched and s._operation = 'delete' then delete
 when matched then update set *
 when not matched and s._operation = 'insert' then insert *;
 
-alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '1');
+alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '2');
 
 drop table if exists world.totals__stage;
