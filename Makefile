@@ -97,7 +97,7 @@ soak-incremental: setup-dev  ## random histories, stops and kills of incremental
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: soak-analysis
-soak-analysis: setup-dev  ## 30,000 random queries against the rules of the SQL analysis (COUNT=100 of each kind for fewer)
+soak-analysis: setup-dev  ## 40,000 random queries against the rules of the SQL analysis (COUNT=100 of each kind for fewer)
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.queries $(or $(COUNT),10000)
 
 .PHONY: clean
