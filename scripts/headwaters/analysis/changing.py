@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.expressions import MOMENTS, PLAIN_NODES
-from headwaters.analysis.scopes import parts_of
+from headwaters.analysis.expressions import PLAIN_NODES
+from headwaters.analysis.scopes import CURRENT, current_name, moment_of, parts_of
 
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Exists, exp.Any, exp.All)
 
@@ -25,7 +25,7 @@ def refuse_changing(
     """
     for node in tree.walk():
         name = _name(node)
-        if name is None or name in allowed or name in functions.DETERMINISTIC:
+        if name is None or name in allowed or name in functions.STABLE | functions.IN_FROM:
             continue
         if bodies and name in bodies:
             refuse_changing(dialect.parsed(f"select {bodies[name]}"), allowed, bodies)
@@ -42,17 +42,16 @@ def refuse_changing(
 
 def _name(node: exp.Expr) -> str | None:
     """What may be different in another run; None where nothing is."""
-    if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)):
-        return node.key.replace("current", "current_")
+    if isinstance(node, CURRENT):
+        return current_name(node)
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     if isinstance(node, exp.TableSample):
         return "tablesample"
     if isinstance(node, exp.Column) and parts_of(node)[0] in functions.BARE:
         return parts_of(node)[0] if len(node.parts) == 1 else None
-    if isinstance(node, (exp.Cast, exp.TryCast)) and isinstance(node.this, exp.Literal):
-        words = node.this.name.lower().split()
-        return words[0] if node.this.is_string and words and words[0] in MOMENTS else None
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return moment_of(node)
     if isinstance(node, exp.Func) and not isinstance(node, _PLAIN):
         return node.key
     return None

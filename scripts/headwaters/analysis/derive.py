@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
-from headwaters.analysis.proof import prove
+from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -30,6 +30,7 @@ from headwaters.analysis.relations import (
     Weight,
     new_column,
 )
+from headwaters.incremental.strategies import STRATEGIES
 
 # A column of an input: the input's name, and the column's in lower case.
 Place = tuple[str, str]
@@ -75,18 +76,17 @@ def derive(question: Question) -> Derivation:
     tree = dialect.parsed(question.sql)
     refuse_changing(tree, question.allowed, question.functions)
     _refuse_unmarked(tree, question)
-    inputs = tuple(replace(source, kind="lookup") for source in question.inputs)
     unproven: list[Refused] = []
     best: tuple[int, Derivation] | None = None
-    for strategy, rules, candidate in _candidates(question, tree, unproven):
+    for strategy, candidate in _candidates(question, tree, unproven):
         unfollowed = _unfollowed(candidate, question)
         if best is not None and unfollowed >= best[0]:
             continue
         try:
-            relation = prove(
-                question.sql,
+            relation = proven(
+                tree,
                 candidate,
-                rules,  # type: ignore[arg-type]  # one of the literals in _candidates
+                STRATEGIES[strategy].rules,
                 question.unique_key,
                 question.allowed,
                 question.functions,
@@ -98,24 +98,26 @@ def derive(question: Question) -> Derivation:
         best = unfollowed, Derivation(strategy, unique_key, tuple(candidate))
         if not unfollowed:
             break
-    if best is not None:
-        if not best[0]:
-            return best[1]
-        apart = Refused(
-            "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
-        )
-        return replace(best[1], refused=_reason(unproven) or apart)
-    return Derivation("replace", tuple(question.unique_key), inputs, _reason(unproven))
+    if best is None:
+        lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
+        return Derivation("replace", tuple(question.unique_key), lookups, _reason(unproven))
+    unfollowed, derived = best
+    if not unfollowed:
+        return derived
+    apart = Refused(
+        "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
+    )
+    return replace(derived, refused=_reason(unproven) or apart)
 
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
     """What to tell of all that was not proven: what is missing, or what the best key failed at."""
     order = ("HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
-    for code in order:
-        for refused in unproven:
-            if refused.code == code:
-                return refused
-    return unproven[0] if unproven else None
+
+    def rank(refused: Refused) -> int:
+        return order.index(refused.code) if refused.code in order else len(order)
+
+    return min(unproven, key=rank, default=None)
 
 
 def _refuse_unmarked(tree: exp.Query, question: Question) -> None:
@@ -153,13 +155,12 @@ def _unique_key(relation: Relation) -> tuple[str, ...]:
 
 def _candidates(
     question: Question, tree: exp.Query, unproven: list[Refused]
-) -> Iterator[tuple[str, str, Sequence[Input]]]:
-    """Strategies, their rule books and inputs with roles, the cheapest first."""
+) -> Iterator[tuple[str, Sequence[Input]]]:
+    """Strategies and inputs with roles, the cheapest first."""
     ordered = sorted(question.inputs, key=lambda source: source.name in question.constant)
     for followed in ordered:
         yield (
             "change_feed",
-            "linear",
             [
                 replace(source, kind="changes" if source.name == followed.name else "lookup")
                 for source in question.inputs
@@ -172,7 +173,7 @@ def _candidates(
         return
     for key in itertools.islice(traced.keys(), MOST_KEYS):
         for inputs in itertools.islice(traced.roles(key), MOST_ROLES):
-            yield "affected_keys", "keyed", inputs
+            yield "affected_keys", inputs
 
 
 class _Traced:
@@ -228,8 +229,8 @@ class _Traced:
         for pair in itertools.combinations(list(found), 2):
             found[pair[0] & pair[1]] = None
         by_input = [
-            frozenset(same for same in self._selected if any(name == n for n, _ in same))
-            for name in (source.name for source in self._question.inputs)
+            frozenset(same for same in selected if any(source.name == name for name, _ in same))
+            for source in self._question.inputs
         ]
         for key, own in itertools.product(list(found), by_input):
             found[key & own] = None
@@ -394,11 +395,11 @@ class _Tracing:
             mine, theirs = _place(one, left.fact), _place(other, right.fact)
             if mine and theirs:
                 self.equal.append((mine, theirs))
-            if mine or theirs:
-                places[column.id] = mine or theirs
+            if place := mine or theirs:
+                places[column.id] = place
         if operator != "union all":
-            self.groups.append(frozenset(place for place in places.values() if place))
-        return _Trace({k: v for k, v in places.items() if v})
+            self.groups.append(frozenset(places.values()))
+        return _Trace(places)
 
     def nested(
         self,

@@ -26,12 +26,15 @@ from headwaters.analysis.relations import (
     ruled,
 )
 from headwaters.analysis.scopes import (
+    CURRENT,
     Names,
     Scope,
     Value,
     around,
+    current_name,
     inner_function,
     is_negated,
+    moment_of,
     parts_of,
     unwrapped,
     value_of,
@@ -59,8 +62,6 @@ _NUMERIC = (
 )
 # What tells apart all that its parts do; `struct()` is a function.
 _STRUCTS = (exp.Alias, exp.PropertyEQ, exp.Struct, exp.Tuple)
-# Spark's special dates and times.
-MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
 
 class Expressions(ABC):
@@ -101,8 +102,8 @@ class Expressions(ABC):
             return self._cast(node, scope)
         if isinstance(node, exp.Lambda):
             return joined(self._value(node.this, scope))
-        if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)):
-            return self._changing(node, node.key.replace("current", "current_"))
+        if isinstance(node, CURRENT):
+            return self._changing(node, current_name(node))
         if isinstance(node, exp.Star):
             return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _LEAVES):
@@ -406,11 +407,9 @@ class Expressions(ABC):
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
         value = self._value(node.this, scope)
-        if isinstance(node.this, exp.Literal) and node.this.is_string:
-            # also with a zone after it
-            moment = (node.this.name.lower().split() or [""])[0]
-            if moment in MOMENTS and moment not in self._allowed:
-                self._changing(node, moment)
+        moment = moment_of(node)
+        if moment is not None:
+            self._changing(node, moment)
         type = dialect.whole_text(node.args["to"]).lower()
         is_odd = isinstance(node, exp.Cast) and node.args["to"].this in _NUMERIC
         if value.weight is not Weight.PLAIN and not (

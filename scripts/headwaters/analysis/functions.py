@@ -86,7 +86,9 @@ ORDERING = _names("array_sort sort_array array_max array_min array_size size car
 PEERS = _names("cume_dist dense_rank percent_rank rank")
 ORDERED_WINDOW = _names("lag lead nth_value ntile row_number")
 # The same for the same rows, whatever the day, but for the order of rows that tie.
-DETERMINISTIC = ROW | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW | {"range"}
+STABLE = ROW | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW
+# What a from clause may call.
+IN_FROM = GENERATORS | {"range"}
 # Another answer on another day, in another run, or for the same row in another place.
 CHANGING = _names(
     "aes_encrypt try_aes_encrypt curdate current_catalog current_database current_date",

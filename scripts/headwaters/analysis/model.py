@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from headwaters.analysis.derive import Question, derive
@@ -145,37 +145,35 @@ def unique_columns(
     out: it counts where a column is `not_null` as well.
     """
     tables = {**graph.get("nodes", {}), **graph.get("sources", {})}
-    unique: dict[str, list[frozenset[str]]] = {}
-    but_null: dict[str, list[frozenset[str]]] = {}
-    filled: dict[str, set[str]] = {}
+    promised: dict[str, list[Promise]] = {}
     for identifier, node in tables.items():
         if node["resource_type"] == "test":
             on = [name for name in node["depends_on"]["nodes"] if name in tables]
-            said = {on[0]: _tested(node)} if len(on) == 1 else {}
+            if len(on) == 1:
+                promised.setdefault(on[0], []).extend(_tested(node))
         elif node["resource_type"] in ("model", "source", "seed", "snapshot"):
-            said = {identifier: _declared(node)}
-        else:
-            continue
-        for table, promises in said.items():
-            for kind, columns in promises:
-                if kind == "not_null":
-                    filled.setdefault(table, set()).update(columns)
-                elif columns:
-                    into = unique if kind == "key" else but_null
-                    into.setdefault(table, []).append(columns)
-    for table, found in but_null.items():
-        filled_keys = [columns for columns in found if columns <= filled.get(table, set())]
-        unique.setdefault(table, []).extend(filled_keys)
-    return {table_name(tables[name]).lower(): keys for name, keys in unique.items() if keys}
+            promised.setdefault(identifier, []).extend(_declared(node))
+    return {
+        table_name(tables[identifier]).lower(): keys
+        for identifier, promises in promised.items()
+        if (keys := _keys(promises))
+    }
 
 
 # What is promised of columns: a `key`, `unique` where they are not NULL, or `not_null`.
-Promise = tuple[Literal["key", "unique", "not_null"], frozenset[str]]
-_PROMISES: dict[str, tuple[Literal["key", "unique", "not_null"], ...]] = {
-    "primary_key": ("key",),
-    "unique": ("unique",),
-    "not_null": ("not_null",),
-}
+Kind = Literal["key", "unique", "not_null"]
+Promise = tuple[Kind, frozenset[str]]
+_PROMISES: dict[str, Kind] = {"primary_key": "key", "unique": "unique", "not_null": "not_null"}
+
+
+def _keys(promises: Sequence[Promise]) -> list[frozenset[str]]:
+    """The sets of columns that tell rows apart, NULL or not."""
+    filled = frozenset[str]().union(*(names for kind, names in promises if kind == "not_null"))
+    return [
+        names
+        for kind, names in promises
+        if names and (kind == "key" or (kind == "unique" and names <= filled))
+    ]
 
 
 def _declared(node: Node) -> Iterator[Promise]:
@@ -186,13 +184,10 @@ def _declared(node: Node) -> Iterator[Promise]:
         if names:
             yield "key", frozenset(name.lower() for name in (*names, *strategy.further_keys))
     for constraint in node.get("constraints") or ():
-        columns = frozenset(name.lower() for name in constraint.get("columns") or ())
-        for kind in _PROMISES.get(constraint["type"], ()):
-            yield kind, columns
+        yield from _promise(constraint["type"], constraint.get("columns") or ())
     for name, column in (node.get("columns") or {}).items():
         for constraint in column.get("constraints") or ():
-            for kind in _PROMISES.get(constraint["type"], ()):
-                yield kind, frozenset([name.lower()])
+            yield from _promise(constraint["type"], [name])
 
 
 def _tested(node: Node) -> Iterator[Promise]:
@@ -202,8 +197,13 @@ def _tested(node: Node) -> Iterator[Promise]:
         return
     arguments = test.get("kwargs", {})
     if arguments.get("column_name"):
-        for kind in _PROMISES.get(test.get("name") or "", ()):
-            yield kind, frozenset([arguments["column_name"].strip("`").lower()])
+        yield from _promise(test.get("name") or "", [arguments["column_name"].strip("`")])
     if test.get("name") == "unique_combination_of_columns":
         columns = arguments.get("combination_of_columns", ())
         yield "key", frozenset(name.lower() for name in columns)
+
+
+def _promise(name: str, columns: Iterable[str]) -> Iterator[Promise]:
+    """What a test or a constraint of this name promises."""
+    if name in _PROMISES:
+        yield _PROMISES[name], frozenset(column.lower() for column in columns)

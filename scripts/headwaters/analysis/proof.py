@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sqlglot import exp
+
 from headwaters.analysis import dialect, linear
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.keyed import KeyedRules
@@ -27,7 +29,18 @@ def prove(
     `sql` names the inputs by their `name`; `allowed` are functions of `allow_nondeterministic`,
     `functions` SQL functions of a person's own, as expressions over their parameters.
     """
-    tree = dialect.parsed(sql)
+    return proven(dialect.parsed(sql), inputs, rules, unique_key, allowed, functions)
+
+
+def proven(
+    tree: exp.Query,
+    inputs: Sequence[Input],
+    rules: RuleBook,
+    unique_key: Sequence[str],
+    allowed: Sequence[str] = (),
+    functions: Mapping[str, str] | None = None,
+) -> Relation:
+    """The same of a query that is parsed, and stays as it is."""
     if rules == "keyed":
         keyed = next(source for source in inputs if source.key is not None)
         assert keyed.key is not None

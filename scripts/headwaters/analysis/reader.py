@@ -308,7 +308,7 @@ class Reader(Expressions):
             empty = Scope(Relation(()), [], ())
             for argument in node.this.expressions:
                 self._value(argument, empty)
-            if name not in functions.GENERATORS and name != "range":
+            if name not in functions.IN_FROM:
                 raise self._unknown(node)
             scope = self._named(Relation(()), node)
             scope.is_open = not scope.visible

@@ -11,6 +11,11 @@ from sqlglot.helper import ensure_list
 from headwaters.analysis import functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
 
+# The moment, or the person, that runs the query.
+CURRENT = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)
+# Spark's special dates and times.
+_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
+
 
 @dataclass(frozen=True)
 class Value:
@@ -73,6 +78,20 @@ def column_of(value: Value) -> Column:
 def parts_of(node: exp.Column) -> list[str]:
     """A dotted name."""
     return [part.name.lower() for part in node.parts]
+
+
+def current_name(node: exp.Expr) -> str:
+    """The name of one of `CURRENT`: `current_date`."""
+    return str(node.key).replace("current", "current_")
+
+
+def moment_of(cast: exp.Expr) -> str | None:
+    """The moment that a literal names, also with a zone after it: `now` of `timestamp'now'`."""
+    literal = cast.this
+    if not isinstance(literal, exp.Literal) or not literal.is_string:
+        return None
+    words = literal.name.lower().split()
+    return words[0] if words and words[0] in _MOMENTS else None
 
 
 def nullable(scope: Scope) -> Scope:

@@ -36,10 +36,7 @@ _SELECT = {
 }
 _SET_OPERATION = {"with_", "this", "expression", "distinct", "by_name", "order", "limit", "offset"}
 # Functions of Spark; of others nothing is known.
-_FUNCTIONS = frozenset().union(
-    *(functions.ROW, functions.GENERATORS, functions.ANY_AGGREGATES, functions.PEERS),
-    *(functions.ORDERED_WINDOW, functions.CHANGING),
-)
+_FUNCTIONS = functions.STABLE | functions.CHANGING
 _Names = Mapping[str, Relation]
 
 
@@ -323,7 +320,7 @@ class _Reader:
 
     def _generator(self, node: exp.Expr, source: exp.Expr, scope: _Scope) -> Relation:
         name = _name_of(node)
-        if name not in functions.GENERATORS and name != "range":
+        if name not in functions.IN_FROM:
             raise NotAnalysed(f"the table function {name} is not analysed")
         origins = self._origins(node, scope)
         alias = source.args.get("alias")

@@ -331,5 +331,5 @@ def test_what_tells_rows_apart() -> None:
     }
     assert unique_columns(graph) == {
         "s.m": [frozenset(["k", "valid_from"]), frozenset(["x"]), frozenset(["y"])],
-        "s.t": [frozenset(["a", "b"]), frozenset(["id"])],
+        "s.t": [frozenset(["id"]), frozenset(["a", "b"])],
     }
