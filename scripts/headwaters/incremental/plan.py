@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from headwaters.incremental.sql_text import without_format
+
 # A small change needs no question: only what may be a large share of the work is compared with all
 # of it.
 FEW_ROWS = 10_000
@@ -50,11 +52,11 @@ def of_state(
     """Whether the table is one that this model's SQL and settings built.
 
     `inputs` are the applied versions that the table names; `partitions` and `clustering` its
-    columns; `partition_by` the model's.
+    columns; `partition_by` the model's. A text that is only formatted in another way is the same.
     """
     if inputs is None:
         return Decision("replace", "the table does not say which versions of its inputs it holds")
-    if built_by != would_be_built_by:
+    if built_by is None or without_format(built_by) != without_format(would_be_built_by):
         return Decision("replace", "the SQL and settings of the model are not what built the table")
     same = [name.lower() for name in partitions] == [name.lower() for name in partition_by]
     # a table that is clustered where the model says partitioned keeps what apply_tables gave it

@@ -40,6 +40,17 @@ _FOLLOWED_BY = {  # as do these, where such a token follows
 _ENDS_FROM = {*_SET_OPERATIONS, *_BY, "having", "limit", "offset", "qualify", "select", "where"}
 _ENDS_FROM |= {"window"}
 
+# Words that name nothing but a clause, an operator or a literal: their case says nothing.
+_KEYWORDS = {
+    *("all", "and", "as", "asc", "between", "by", "case", "cross", "desc", "distinct", "else"),
+    *("end", "except", "exists", "false", "from", "full", "group", "having", "in", "inner"),
+    *("intersect", "is", "join", "left", "like", "limit", "not", "null", "on", "or", "order"),
+    *("outer", "over", "partition", "right", "select", "then", "true", "union", "using", "when"),
+    *("where", "with"),
+}
+# Whether there is a blank beside one of these says nothing. It does beside `-` (`1e-3`) and `.`.
+_APART = {*"(),=<>*/%"}
+
 _COUNT = "\0"  # stands for `sum(_weight)`
 _TYPE = r"\w+(?: \( \d+(?: , \d+)? \))?"
 _CAST_COUNT = re.compile(
@@ -101,6 +112,20 @@ def _end_of_comment(sql: str, start: int) -> int:
         if depth == 0:
             return found.end()
     return len(sql)
+
+
+def without_format(sql: str) -> str:
+    """The SQL, equal to that of another text which differs in blanks and case of keywords only."""
+    kept: list[str] = []
+    for token in tokens(sql):
+        if token.kind == "blank":
+            if kept and kept[-1] not in _APART:
+                kept.append(" ")
+            continue
+        if token.text in _APART and kept and kept[-1] == " ":
+            kept.pop()
+        kept.append(token.word if token.word in _KEYWORDS else token.text)
+    return "".join(kept).strip()
 
 
 def prepared(sql: str) -> str:

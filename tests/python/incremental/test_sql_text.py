@@ -14,6 +14,7 @@ from headwaters.incremental.sql_text import (
     view,
     weight_column,
     with_relations,
+    without_format,
 )
 
 FED = '/* changes {"kind": "changes", "source": "silver.fed", "version": 7} */ silver.fed'
@@ -177,3 +178,33 @@ def test_a_view_is_its_query_over_tables() -> None:
 )
 def test_what_stands_between_a_view_and_its_tables(query: str, names_: str, obstacle: str) -> None:
     assert view(described(query, "id", names_)).obstacle == obstacle
+
+
+WRITTEN = (
+    "with a as (select id, count(*) as n from t where x >= 1 and y = 'A  b' group by id)"
+    " select id, case when n > 1 then 'many' end as how from a"
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_same"),
+    [
+        (WRITTEN.replace(", ", "\n  ,").replace("=", " = ").replace(" (", "("), True),
+        (
+            WRITTEN.replace("select", "SELECT").replace("case", "Case").replace("from", "\tFROM"),
+            True,
+        ),
+        (WRITTEN.replace("count(*)", "count( * )"), True),
+        (WRITTEN.replace("A  b", "A b"), False),
+        (WRITTEN.replace("'many'", "'MANY'"), False),
+        (WRITTEN.replace("as how", "as How"), False),
+        (WRITTEN.replace("as how", "as `how `"), False),
+        (WRITTEN.replace(">=", ">"), False),
+        (WRITTEN.replace("n > 1", "n > 1e-3").replace("e-3", "e -3"), False),
+        (WRITTEN.replace("id, count", "idcount"), False),
+    ],
+)
+def test_another_format_is_the_same_sql(sql: str, is_same: bool) -> None:
+    written = WRITTEN.replace("n > 1", "n > 1e-3") if "1e -3" in sql else WRITTEN
+    assert sql != written
+    assert (without_format(sql) == without_format(written)) == is_same
