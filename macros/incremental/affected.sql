@@ -1,5 +1,4 @@
 {% macro affected(relation, key, via=none, on=none) %}
-    {%- set key = hw_as_list(key) if key is not mapping else key -%}
     {%- if not key -%}
         {{ hw_raise('ARGUMENT', "affected() needs key=: the columns of " ~ relation ~ " that say which rows of the "
             ~ "model a change touches") }}
@@ -8,10 +7,15 @@
         {{ hw_raise('ARGUMENT', "affected(" ~ relation ~ ") got one of via= and on=: an input that lacks the key "
             ~ "needs both, the relation that has it and the columns they share") }}
     {%- endif -%}
-    {%- set options = {'key': key if key is mapping else dict(zip(key, key))} -%}
+    {%- set options = {'key': hw_column_pairs(key)} -%}
     {%- if via is not none -%}
-        {%- set on = hw_as_list(on) if on is not mapping else on -%}
-        {%- do options.update({'via': via | string, 'on': on if on is mapping else dict(zip(on, on))}) -%}
+        {%- do options.update({'via': via | string, 'on': hw_column_pairs(on)}) -%}
     {%- endif -%}
     {{ return(hw_input('affected', relation, options)) }}
+{% endmacro %}
+
+
+{#- Columns by the columns that they are called by elsewhere: of a list, by themselves. -#}
+{% macro hw_column_pairs(columns) %}
+    {{ return(columns if columns is mapping else dict(zip(hw_as_list(columns), hw_as_list(columns)))) }}
 {% endmacro %}

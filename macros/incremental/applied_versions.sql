@@ -25,7 +25,9 @@
 {#- What a table that is replaced says of itself: what built it, the applied versions of its inputs, and what its strategy
     adds. A sample has applied no version. -#}
 {% macro hw_state_properties(sql, inputs, settings) %}
-    {%- set properties = {'headwaters.sql': hw_built_by(sql, settings), 'headwaters.proof': adapter.noted_proof(settings)} -%}
+    {%- set properties = {
+        'headwaters.sql': hw_built_by(sql, settings), 'headwaters.proof': adapter.noted_proof(settings, inputs, graph)
+    } -%}
     {%- if not inputs | selectattr('version', 'none') | list -%}
         {%- do properties.update({'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id()})}) -%}
         {%- do properties.update(hw_hook(adapter.strategy_of(settings), 'state_properties')(inputs)) -%}
@@ -44,12 +46,13 @@
 {% endmacro %}
 
 
-{#- Records in the target that its inputs are applied at these versions, by this run, which planned from the commit `seen`. -#}
-{% macro hw_set_applied_versions(target, inputs, seen) %}
-    {%- do run_query(hw_set_properties_sql(target, {
+{#- Records in the target that its inputs are applied at these versions, by this run, which planned from the commit `seen`. `proof`:
+    what was proven, none where nothing had to be. -#}
+{% macro hw_set_applied_versions(target, inputs, seen, proof=none) %}
+    {%- do run_query(hw_set_properties_sql(target, dict({
         'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': seen}),
-        'headwaters.pending': 'null', 'headwaters.proof': adapter.noted_proof(model.config),
-    })) -%}
+        'headwaters.pending': 'null',
+    }, **({'headwaters.proof': proof} if proof else {})))) -%}
 {% endmacro %}
 
 

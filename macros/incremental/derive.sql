@@ -5,16 +5,16 @@
 {% macro hw_settle_strategy(target, exists) %}
     {%- if model.config.get('incremental_strategy') == 'auto' -%}
         {%- set state = hw_applied_state(target) if exists else none -%}
-        {%- set settled = hw_settled(model, compiled_code, none if should_full_refresh() else state) -%}
+        {%- set settled = hw_settled(model, compiled_code, state.properties if state and not should_full_refresh() else {}) -%}
         {%- do model.update({'compiled_code': settled.sql, 'config': settled.settings}) -%}
         {{ return(state) }}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- The SQL of a model with its inputs marked, and its settings: `sql`, `settings`. `state`: what its table says of itself, none
-    if the derivation is not to be taken from there. -#}
-{% macro hw_settled(node, code, state=none) %}
+{#- The SQL of a model with its inputs marked, and its settings: `sql`, `settings`. `properties`: those of its table, whose derivation
+    counts if it is of the same SQL. -#}
+{% macro hw_settled(node, code, properties={}) %}
     {%- if node.config.get('incremental_strategy') != 'auto' -%}
         {{ return({'sql': code, 'settings': node.config}) }}
     {%- endif -%}
@@ -25,7 +25,7 @@
     {%- if flags.EMPTY or flags.SAMPLE -%}
         {{ return({'sql': neutral, 'settings': dict(node.config, incremental_strategy='replace')}) }}
     {%- endif -%}
-    {%- set derivation = hw_derivation(where, neutral, node.config, state) -%}
+    {%- set derivation = hw_derivation(where, neutral, node.config, properties) -%}
     {%- set marked = {} -%}
     {%- for spec in hw_inputs_of(neutral) -%}
         {%- do marked.update({spec.text: hw_marked(dict(derivation.inputs[spec.source], source=spec.source, **versions[spec.source]))}) -%}
@@ -38,10 +38,10 @@
 
 
 {% macro hw_check_auto(where, code, settings) %}
-    {%- if hw_inputs_of(code) -%}
-        {{ hw_raise('OTHER_INPUT_MACRO', where ~ ' reads ' ~ hw_inputs_of(code)[0].source ~ ' with ' ~ hw_inputs_of(code)[0].kind
+    {%- for spec in hw_inputs_of(code) -%}
+        {{ hw_raise('OTHER_INPUT_MACRO', where ~ ' reads ' ~ spec.source ~ ' with ' ~ spec.kind
             ~ '(). auto derives what its inputs are: write ref() and source() alone, or name the strategy.') }}
-    {%- endif -%}
+    {%- endfor -%}
     {%- for setting in ['latest_by', 'derived', 'incremental_proof'] if settings.get(setting) -%}
         {{ hw_raise('SETTING', where ~ ' has ' ~ setting
             ~ ', which belongs to a strategy that is named: remove it, or name the strategy.') }}
@@ -84,16 +84,17 @@
 
 {#- `strategy`, `unique_key`, `inputs` (what input macros write, by source), `reason` (why no more is followed) and `of`, what it was
     derived from. A table keeps it. To derive it runs a statement for each input, which tells its columns. -#}
-{% macro hw_derivation(where, neutral, settings, state) %}
+{% macro hw_derivation(where, neutral, settings, properties) %}
+    {%- set sql = adapter.prepared_sql(neutral) -%}
+    {%- set inputs = hw_inputs_of(sql) -%}
+    {%- set functions = adapter.surroundings(sql).functions -%}
     {%- set of = local_md5(tojson([neutral, hw_as_list(settings.get('unique_key')), settings.get('allow_nondeterministic'),
-        adapter.noted_proof({}), adapter.surroundings(neutral).functions])) -%}
-    {%- set noted = fromjson(state.properties.get('headwaters.proof', 'null'), none) if state else none -%}
+        adapter.noted_proof({}, inputs, graph), functions])) -%}
+    {%- set noted = fromjson(properties.get('headwaters.proof', 'null'), none) -%}
     {%- if noted is mapping and noted.of == of -%}
         {{ return(noted) }}
     {%- endif -%}
-    {%- set sql = adapter.prepared_sql(neutral) -%}
-    {%- set inputs = hw_with_columns(hw_inputs_of(sql)) -%}
-    {%- set derivation = adapter.derivation(sql, inputs, settings, graph, adapter.surroundings(sql).functions) -%}
+    {%- set derivation = adapter.derivation(sql, hw_with_columns(inputs), settings, graph, functions) -%}
     {%- if derivation is not mapping -%}
         {%- do hw_raise_problems([derivation.at(where)]) -%}
     {%- endif -%}

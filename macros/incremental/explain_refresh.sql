@@ -13,7 +13,7 @@
     {%- set relation = adapter.get_relation(node.database, node.schema, node.alias) -%}
     {%- set exists = relation is not none and relation.is_delta -%}
     {%- set state = hw_applied_state(relation) if exists else none -%}
-    {%- set settled = hw_settled(node, render(node.raw_code), state) -%}
+    {%- set settled = hw_settled(node, render(node.raw_code), state.properties if state else {}) -%}
     {%- set settings = settled.settings -%}
     {%- set sql = hw_followed_sql(settled.sql, settings) -%}
     {%- set plan = hw_plan_run(relation or node.relation_name, exists, sql, settings, false, state) -%}

@@ -53,7 +53,7 @@
         {%- do hw_drop_staging_table(staged.stage) -%}
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=applied.refused))) }}
     {%- endif -%}
-    {%- do hw_set_applied_versions(target, plan.inputs, plan.seen) -%}
+    {%- do hw_set_applied_versions(target, plan.inputs, plan.seen, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
     {%- do hw_drop_staging_table(staged.stage) -%}
     {{ return(hw_result_of(applied, plan)) }}
 {% endmacro %}

@@ -1,8 +1,8 @@
 {#- What the next run of a model does and why; changes nothing. Facts are gathered here, decisions are in
     scripts/headwaters/incremental/plan.py. Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
-    holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table), interrupted (the name
-    of a run that did not finish), and seen (the newest commit of the target, which the plan is made from).
+    holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table, over the same columns),
+    interrupted (the name of a run that did not finish), and seen (the newest commit of the target, which the plan is made from).
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -50,7 +50,7 @@
     {%- do plan.update({'rows': plan.ranges.values() | map(attribute='rows') | sum}) -%}
     {%- if (plan.ranges.values() | list + plan.lookups.values() | list) | selectattr('columns_added') | list
         and hw_column_names(hw_columns_of_full_refresh(sql, settings)) != hw_column_names(adapter.get_columns_in_relation(relation)) -%}
-        {{ return(dict(plan, reason='an input has a new column')) }}
+        {{ return(dict(plan, reason='an input has a new column', same_sql=false)) }}
     {%- endif -%}
     {%- set decision = adapter.plan_of_changes(plan.rows) -%}
     {%- if not decision -%}
@@ -78,6 +78,7 @@
         {%- elif spec.source not in known and (held.version != spec.version or held.at != spec.at) -%}
             {%- set range = hw_range(spec, held) -%}
             {%- do known.update({spec.source: range}) -%}
+            {%- if range.gap -%}{%- do plan.update({'same_sql': false}) -%}{%- endif -%}
             {%- if spec.kind == 'lookup' and follows_lookups and (range.rows > 0 or range.gap) -%}
                 {%- set why = (settings.get('derivation') or {}).get('reason') -%}
                 {{ return('lookup ' ~ spec.source ~ ' changed' ~ (', which is not followed: ' ~ why if why else '')) }}

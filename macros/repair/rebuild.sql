@@ -8,8 +8,11 @@
         {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with one of the strategies '
             ~ adapter.strategy_names() | join(', ') ~ '. Nothing was changed.') }}
     {%- endif -%}
-    {%- set settled = hw_settled(node, render(node.raw_code), hw_applied_state(target.relation)) -%}
+    {%- set settled = hw_settled(node, render(node.raw_code)) -%}
     {%- set settings = settled.settings -%}
+    {%- if not settings.get('derivation') and settings.get('incremental_proof') != 'sample' -%}
+        {%- do hw_prove(target.relation, node, adapter.prepared_sql(settled.sql), settings) -%}
+    {%- endif -%}
     {%- set sql = hw_followed_sql(settled.sql, settings) -%}
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- set columns = adapter.get_columns_in_relation(target.found) -%}

@@ -18,7 +18,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
-from headwaters.analysis.refusal import Refused
+from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import (
     Column,
     Equal,
@@ -94,6 +94,9 @@ def derive(question: Question) -> Derivation:
             unique_key = tuple(question.unique_key) or _unique_key(relation)
         except Refused as refused:
             unproven.append(refused)
+            continue
+        except Exception as error:
+            unproven.append(unforeseen(error))
             continue
         best = unfollowed, Derivation(strategy, unique_key, tuple(candidate))
         if not unfollowed:

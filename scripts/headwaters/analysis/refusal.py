@@ -35,3 +35,9 @@ class Refused(Exception):
         """For a message: clause, place, reason, remedy."""
         remedy = self.remedy or (_WITHOUT_PROOF if self.code == "HW_NOT_UNDERSTOOD" else "")
         return f"{self.cause}." + (f" {remedy}." if remedy else "")
+
+
+def unforeseen(error: Exception) -> Refused:
+    """What the analysis did not foresee proves nothing."""
+    reason = f"its analysis failed, {type(error).__name__}: {error}"
+    return Refused("HW_NOT_UNDERSTOOD", "", None, reason)

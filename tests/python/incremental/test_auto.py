@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,3 +92,77 @@ def test_runs_leave_what_the_sql_says(world: World) -> None:
 def said(world: World) -> dict[str, str]:
     answers = world.answers(world.run())
     return {name: answers[name].split(":")[0] for name in MODELS}
+
+
+PROJECT = """
+name: promised
+version: 0.1.0
+profile: headwaters
+models:
+  promised:
+    +materialized: incremental
+    +file_format: delta
+    +incremental_strategy: auto
+"""
+SOURCE = "sources: [{name: inputs, schema: '{{ target.schema }}_inputs', tables: [{name: rows%s}]}]"
+TESTED = ", columns: [{name: id, data_tests: [unique, not_null]}]"
+NAMED = """
+{{ config(incremental_strategy='affected_keys', unique_key='id') }}
+select id, val, row_number() over (partition by grp order by id) as place
+from {{ affected(source('inputs', 'rows'), key='grp') }}
+"""
+
+
+def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    rows = f"{schema}_inputs.rows"
+    feed = "using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    folder = new_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/inputs.yml": SOURCE % TESTED,
+            "models/plain.sql": "select id, val from {{ source('inputs', 'rows') }}",
+            "models/named.sql": NAMED,
+        }
+    )
+
+    def run(*, expect: bool = True) -> tuple[list[str], str, str, bool]:
+        """dbt's lines; the strategy that `plain` notes, and whether it says of what SQL."""
+        ran = dbt("run", project_dir=folder, schema=schema, expect=expect)
+        lines = sorted(f"{it.node.name}: {it.message}" for it in ran.result.results)
+        said = [re.match(r"\w+: [\w ]+", line)[0] for line in lines]  # type: ignore[index]
+        found = spark.sql(f"describe detail {schema}.plain").collect()[0]["properties"]
+        noted = json.loads(found["headwaters.proof"])
+        return said, noted["strategy"], "\n".join(lines), noted["of"] is not None
+
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(f"create table {rows} (id int, grp string, val int) {feed}")
+    spark.sql(f"insert into {rows} values (1, 'a', 10), (2, 'b', 20)")
+    said, strategy, _, is_of_sql = run()
+    assert (said, strategy, is_of_sql) == (
+        ["named: replace", "plain: replace"],
+        "change_feed",
+        True,
+    )
+
+    (folder / "models/inputs.yml").write_text(SOURCE % "")
+    spark.sql(f"insert into {rows} values (3, 'c', 30)")
+    said, strategy, lines, is_of_sql = run(expect=False)
+    assert (said[1], strategy, is_of_sql) == ("plain: replace", "replace", True)
+    assert "[HW_NONDETERMINISTIC]" in lines
+    left = spark.sql(f"select id from {schema}.named order by id").collect()
+    assert [row.id for row in left] == [1, 2]
+
+    (folder / "models/inputs.yml").write_text(SOURCE % TESTED)
+    said, strategy, _, is_of_sql = run()
+    assert (said, strategy, is_of_sql) == (["named: append", "plain: replace"], "change_feed", True)
+
+    spark.sql(
+        f"create or replace table {rows} {feed} as select string(id) as id, grp, val from {rows}"
+    )
+    for is_noted in (False, True):
+        said, strategy, _, is_of_sql = run()
+        spark.sql(f"insert into {rows} values ('0{is_noted}', 'a', 1)")
+        assert (strategy, is_of_sql) == ("change_feed", is_noted)
+        assert said[1] == ("plain: append" if is_noted else "plain: replace")
