@@ -5,6 +5,7 @@ What is not named here is not understood, and refused: a kind of expression, a f
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -107,7 +108,8 @@ class Expressions(ABC):
         if isinstance(node, exp.Star):
             return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _LEAVES):
-            return Value(type=type_of(node, ()), is_filled=is_filled(node, ()))
+            type = type_of(node, ())
+            return Value(type=type, is_filled=is_filled(node, ()), texts=_texts(node))
         if isinstance(node, (*PLAIN_NODES, exp.In)):
             return self._made_of(
                 node, [self._value(part, scope) for part in node.iter_expressions()], scope
@@ -514,3 +516,10 @@ def _without_unit(function: exp.Anonymous) -> Sequence[exp.Expr]:
 def _is_summed(scope: Scope) -> bool:
     """Whether the expression stands above the aggregate of a `signed_sum`."""
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
+
+
+def _texts(node: exp.Expr) -> frozenset[str]:
+    """The text that a literal is, told from others in every collation; none where it is escaped."""
+    is_text = isinstance(node, exp.Literal) and node.is_string
+    is_plain = is_text and re.fullmatch(r"[\w .:/-]*", node.name, re.ASCII)
+    return frozenset([node.name.strip().lower()] if is_plain else [])

@@ -158,20 +158,17 @@ class Reader(Expressions):
         right = self._query(node.expression, names, outer)
         if len(left.columns) != len(right.columns):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the branches differ in their columns")
-        columns = tuple(
-            new_column(
-                one.name,
-                one.type if one.type == other.type else None,
-                one.weight if one.weight is other.weight else Weight.OTHER,
-            )
-            for one, other in zip(left.columns, right.columns, strict=True)
-        )
+        pairs = list(zip(left.columns, right.columns, strict=True))
+        columns = tuple(itertools.starmap(_of_either, pairs))
         fact = None
         if left.fact is not None or right.fact is not None:
             if operator in ("intersect all", "except all"):
                 raise dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{operator} is not analysed")
             fact = self._rules.united(operator, left, right, columns, node)
-        unique = (frozenset(c.id for c in columns),) if operator != "union all" else ()
+        if operator == "union all":
+            unique = tuple(_unique_of_all(left, right, columns))
+        else:
+            unique = (frozenset(column.id for column in columns),)
         relation = Relation(columns, fact, unique)
         return self._limited(relation, Scope(relation, [], columns), node)
 
@@ -711,3 +708,36 @@ def _unique_of_join(
     if side == "inner":
         found += [one | other for one in left.unique for other in right.unique]
     return tuple(found)
+
+
+def _of_either(one: Column, other: Column) -> Column:
+    """A column of a set operation."""
+    made = new_column(
+        one.name,
+        one.type if one.type == other.type else None,
+        one.weight if one.weight is other.weight else Weight.OTHER,
+    )
+    texts = one.texts | other.texts if one.texts and other.texts else frozenset[str]()
+    return replace(made, is_filled=one.is_filled and other.is_filled, texts=texts)
+
+
+def _unique_of_all(
+    left: Relation, right: Relation, columns: Sequence[Column]
+) -> Iterator[frozenset[int]]:
+    """What tells the rows of UNION ALL apart: a literal the branches, and keys the rows of each."""
+    pairs = list(zip(left.columns, right.columns, strict=True))
+    branches = [
+        place
+        for place, (one, other) in enumerate(pairs)
+        if one.texts and other.texts and one.is_filled and other.is_filled
+        if not one.texts & other.texts
+    ]
+    places = [
+        {column.id: place for place, column in enumerate(side.columns)} for side in (left, right)
+    ]
+    for branch in branches:
+        for mine, theirs in itertools.product(left.unique, right.unique):
+            if mine <= places[0].keys() and theirs <= places[1].keys():
+                key = {places[0][part] for part in mine} | {places[1][part] for part in theirs}
+                if all(columns[place].type is not None for place in key - {branch}):
+                    yield frozenset(columns[place].id for place in key | {branch})

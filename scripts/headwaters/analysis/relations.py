@@ -31,7 +31,8 @@ class Column:
 
     `origin` is the number of the reading, the followed input and its column, where the value is
     one of its row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL;
-    `whole` has the ids of columns that it tells apart, as a struct does.
+    `whole` has the ids of columns that it tells apart, as a struct does; `texts` are the only ones
+    that it has, where it is made of literals.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Column:
     origin: tuple[int, str, str] | None = None
     is_filled: bool = False
     whole: frozenset[int] = frozenset()
+    texts: frozenset[str] = frozenset()
 
     def named(self, name: str) -> Column:
         """The same value under another name."""

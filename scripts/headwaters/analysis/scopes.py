@@ -21,7 +21,8 @@ _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 class Value:
     """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL.
 
-    `whole` has the ids of columns that it tells apart: its own, or those in a struct.
+    `whole` has the ids of columns that it tells apart: its own, or those in a struct. `texts` has
+    the text that a literal is.
     """
 
     weight: Weight = Weight.PLAIN
@@ -29,6 +30,7 @@ class Value:
     type: str | None = None
     is_filled: bool = False
     whole: frozenset[int] = frozenset()
+    texts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def column_of(value: Value) -> Column:
     if value.column is not None:
         return value.column
     made = new_column("", value.type, value.weight)
-    return replace(made, is_filled=value.is_filled, whole=value.whole)
+    return replace(made, is_filled=value.is_filled, whole=value.whole, texts=value.texts)
 
 
 def parts_of(node: exp.Column) -> list[str]:

@@ -18,8 +18,10 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from headwaters.analysis.derive import Derivation, Question, derive
+from headwaters.analysis import dialect
+from headwaters.analysis.derive import Derivation, Question, _Tracing, derive
 from headwaters.analysis.proof import prove
+from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.incremental.strategies import RuleBook
@@ -257,6 +259,11 @@ class Draw:
         first = ", ".join(f"{one}.{a} as {n}" for (a, _), (n, _) in zip(chosen, names, strict=True))
         second = ", ".join(f"{other}.{b}" for b in pairs)
         kind = self.chance.choice(["union all"] * 3 + ["union", "intersect", "except"])
+        if kind == "union all" and self.chance.random() < 0.4:
+            # which branch a row is of
+            names = [*names, (f"c{len(names) + 1}", "string")]
+            first += f", 'a' as {names[-1][0]}"
+            second += f", '{self.chance.choice('bbba')}'"
         return (
             f"(select {first} from ({left}) as {one}) {kind} "
             f"(select {second} from ({right}) as {other})",
@@ -556,6 +563,36 @@ def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str 
             told = f"{derived}\n{before}\n{after}\nwhole {dict(whole)}\nfound {dict(found)}"
             return derived.strategy, f"plain {number}: {sql}\n{told}"
     return derived.strategy, None
+
+
+# What tells the rows of tables apart.
+KEYS = {"u": ["id"], "m": ["id"], "p": ["grp", "val"]}
+UNIQUE = [
+    Input(name, name, "", columns, [frozenset(KEYS[name])] if name in KEYS else [])
+    for name, columns in COLUMNS.items()
+]
+
+
+def tried_keys(number: int, oracle: Oracle, rounds: int = 6) -> tuple[int, str | None]:
+    """How many sets of columns are said to tell a query's rows apart, and one that does not."""
+    chance = random.Random(f"keys {number}")
+    sql, _ = Draw(chance, ["t", "u", "u", "p", "m"]).whole(chance.randint(1, 4))
+    try:
+        relation = Reader(UNIQUE, _Tracing()).read(dialect.parsed(sql))
+    except Refused:
+        return 0, None
+    places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}
+    for _ in range(rounds if relation.unique else 0):
+        tables = {name: rows(chance, name, 6) for name in COLUMNS}
+        for name, columns in KEYS.items():
+            tables[name] = list({row[: len(columns)]: row for row in tables[name]}.values())
+        answer = oracle.answer(in_duckdb(sql), tables)
+        for key in relation.unique:
+            of_key = Counter(tuple(row[places[part]] for part in key) for row in answer.elements())
+            if any(many > 1 for many in of_key.values()):
+                names = [relation.columns[places[part]].name for part in key]
+                return 1, f"keys {number}: {sql}\n{names} in {tables}\n{dict(answer)}"
+    return len(relation.unique), None
 
 
 def main(count: int, first: int = 0) -> int:

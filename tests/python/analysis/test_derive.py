@@ -57,6 +57,16 @@ EXAMPLES = {
         "replace (); `SELECT SUM(val) AS v FROM a` (line 1 of the compiled SQL): a row of the "
         "result depends on several rows of the input"
     ),
+    "select 'a' as src, id, val from a union all select 'c', id, 1 from c union all"
+    " select 'b', id, val from b": "replace (); nothing tells which columns tell its rows apart",
+    "select 'a' as src, id, val from a union all select 'b', b.id, b.val from b": (
+        "affected_keys (src, id, val) a by id, val, b by id, val"
+    ),
+    "select 'a' as src, id, grp from a union all select 'A ', id, grp from b": (
+        "replace (); nothing tells which columns tell its rows apart"
+    ),
+    "select src, id, count(*) as n from (select 'x' as src, id from a union all select 'y', id from"
+    " b) group by src, id": "affected_keys (src, id) a by id, b by id",
     "select name from c": "replace (); nothing tells which columns tell its rows apart",
     "select grp, val, sum(price) as p from a group by rollup (grp, val)": (
         "replace (); `ROLLUP (grp, val)` (line 1 of the compiled SQL): rollup is not analysed"

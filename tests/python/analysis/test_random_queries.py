@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.queries import KINDS, Oracle, tried, tried_plain
+from analysis.queries import KINDS, Oracle, tried, tried_keys, tried_plain
 from headwaters.analysis import keyed, linear
 from headwaters.analysis.relations import Weight
 from headwaters.incremental.strategies import RuleBook
@@ -40,3 +40,10 @@ def test_a_wrong_rule_is_found(kind: RuleBook, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rules, name, accepts)
     oracle = Oracle()
     assert any(tried(kind, number, oracle)[1] for number in range(COUNT * 4))
+
+
+def test_what_is_said_to_tell_rows_apart_does() -> None:
+    oracle = Oracle()
+    found = [tried_keys(number, oracle) for number in range(COUNT)]
+    assert [problem for _, problem in found if problem] == []
+    assert sum(keys > 0 for keys, _ in found) > COUNT / 4
