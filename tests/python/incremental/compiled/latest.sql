@@ -100,6 +100,6 @@ insert into world.latest with ('userMetadata' = 'headwaters run <run>')
 replace where `id` between 1 and 7 and `id` in (1, 7)
 select * except (_operation) from world.latest__stage where _operation <> 'delete';
 
-alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '2');
+alter table world.latest set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "3"}');
 
 drop table if exists world.latest__stage;
