@@ -59,7 +59,7 @@
 
 
 {#- What an input's table went through after the commit `applied` up to its pinned version, and whether its change feed
-    can tell it: a `Range`. -#}
+    can tell it: a `Range`. Without a gap, `columns` of the input are those of its pinned version. -#}
 {% macro hw_range(spec, applied) %}
     {#- commits may have come since the version was pinned: ask for some more than the range -#}
     {%- set commits = hw_describe_history(spec.source, spec.version - applied.version + 20) if applied.version <= spec.version else [] -%}
@@ -67,9 +67,10 @@
     {%- if range.needs_columns and (spec.kind != 'lookup' or range.doubt) -%}
         {%- set range = range.with_columns(hw_columns_around(spec.source, range.replaced, [range.after, range.to])) -%}
     {%- endif -%}
-    {%- if spec.kind == 'lookup' or range.gap -%}
-        {{ return(range) }}
-    {%- endif -%}
+    {%- if range.gap -%}{{ return(range) }}{%- endif -%}
+    {%- set pinned = 'select * from ' ~ spec.source ~ ' version as of ' ~ spec.version -%}
+    {%- do spec.update({'columns': adapter.get_column_schema_from_query(pinned)}) -%}
+    {%- if spec.kind == 'lookup' -%}{{ return(range) }}{%- endif -%}
     {%- if range.uncounted -%}
         {%- set feed = hw_feed_sql(spec.source, range.after, range.to) -%}
         {%- set reading = adapter.read_changes('select count(*) from ' ~ feed, {spec.source: feed}) -%}
@@ -78,10 +79,11 @@
     {%- if range.gap or range.rows == 0 -%}
         {{ return(range) }}
     {%- endif -%}
-    {%- set columns = adapter.get_column_schema_from_query('select * from ' ~ spec.source ~ ' version as of ' ~ spec.version) -%}
     {%- set texts = [] -%}
-    {%- for name in adapter.texts_of(columns) if not spec.read or name | lower in spec.read -%}{%- do texts.append(name) -%}{%- endfor -%}
+    {%- for name in adapter.texts_of(spec.columns) if not spec.read or name | lower in spec.read -%}
+        {%- do texts.append(name) -%}
+    {%- endfor -%}
     {%- set range = range.with_texts(texts) -%}
     {%- set sums = spec.kind == 'images' or (spec.kind == 'changes' and range.needs_grouping) -%}
-    {{ return(range.with_grouping(adapter.grouping_of(columns)) if sums else range) }}
+    {{ return(range.with_grouping(adapter.grouping_of(spec.columns)) if sums else range) }}
 {% endmacro %}

@@ -46,12 +46,12 @@
 {% endmacro %}
 
 
-{#- Records in the target that its inputs are applied at these versions, by this run, which planned from the commit `seen`. `proof`:
-    what was proven, none where nothing had to be. -#}
-{% macro hw_set_applied_versions(target, inputs, seen, proof=none) %}
+{#- Records in the target that the plan's inputs are applied at their versions, by this run. `proof`: what was proven, none where
+    nothing had to be. -#}
+{% macro hw_set_applied_versions(target, plan, proof=none) %}
     {%- do run_query(hw_set_properties_sql(target, dict({
-        'headwaters.inputs': tojson(hw_versions_json(inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': seen}),
-        'headwaters.pending': 'null',
+        'headwaters.inputs': tojson(hw_versions_json(plan.inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen}),
+        'headwaters.columns': tojson(plan.columns), 'headwaters.pending': 'null',
     }, **({'headwaters.proof': proof} if proof else {})))) -%}
 {% endmacro %}
 

@@ -53,7 +53,7 @@
         {%- do hw_drop_staging_table(staged.stage) -%}
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=applied.refused))) }}
     {%- endif -%}
-    {%- do hw_set_applied_versions(target, plan.inputs, plan.seen, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
+    {%- do hw_set_applied_versions(target, plan, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
     {%- do hw_drop_staging_table(staged.stage) -%}
     {{ return(hw_result_of(applied, plan)) }}
 {% endmacro %}
@@ -64,7 +64,7 @@
     {%- set versions = (plan.ranges.values() | list + plan.lookups.values() | list) | map(attribute='versions') | sum -%}
     {%- if plan.interrupted or versions > 10 or plan.commits | default(0) > 20 -%}
         {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
-        {%- do hw_set_applied_versions(target, plan.inputs, plan.seen) -%}
+        {%- do hw_set_applied_versions(target, plan) -%}
     {%- endif -%}
     {{ return({'choice': 'skip', 'message': 'no changes', 'counts': {'rows_affected': 0}}) }}
 {% endmacro %}

@@ -2,7 +2,8 @@
     scripts/headwaters/incremental/plan.py. Returns choice (`skip`, `replace`, `incremental`), reason, inputs (the pinned
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
     holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table, over the same columns),
-    interrupted (the name of a run that did not finish), and seen (the newest commit of the target, which the plan is made from).
+    columns (digests of those of the inputs), interrupted (the name of a run that did not finish), and seen (the newest commit of the
+    target, which the plan is made from).
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -48,9 +49,10 @@
         {{ return(dict(plan, reason=obstacle)) }}
     {%- endif -%}
     {%- do plan.update({'rows': plan.ranges.values() | map(attribute='rows') | sum}) -%}
-    {%- if (plan.ranges.values() | list + plan.lookups.values() | list) | selectattr('columns_added') | list
-        and hw_column_names(hw_columns_of_full_refresh(sql, settings)) != hw_column_names(adapter.get_columns_in_relation(relation)) -%}
-        {{ return(dict(plan, reason='an input has a new column', same_sql=false)) }}
+    {%- set added = hw_added_columns(state, plan) -%}
+    {%- if added and (not adapter.keeps_meaning(sql, plan.inputs, added)
+        or hw_column_names(hw_columns_of_full_refresh(sql, settings)) != hw_column_names(adapter.get_columns_in_relation(relation))) -%}
+        {{ return(dict(plan, reason='an input has a new column, ' ~ added[0], same_sql=false)) }}
     {%- endif -%}
     {%- set decision = adapter.plan_of_changes(plan.rows) -%}
     {%- if not decision -%}
@@ -89,6 +91,24 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#- The columns that inputs have now and had not at their applied versions, and those whose type has grown. Fills in `columns`: for
+    each input a digest of those that it has. A write may add columns as well, which a commit does not tell. -#}
+{% macro hw_added_columns(state, plan) %}
+    {%- set noted = fromjson(state.properties.get('headwaters.columns', '{}')) -%}
+    {%- set added = [] -%}
+    {%- for spec in plan.inputs if spec.columns -%}
+        {%- set digest = adapter.columns_digest(spec.columns) -%}
+        {%- if noted.get(spec.source) != digest -%}
+            {%- set applied = spec.source ~ ' version as of ' ~ plan.holds[spec.source].version -%}
+            {%- do added.extend(adapter.added_columns(adapter.get_column_schema_from_query('select * from ' ~ applied), spec.columns)) -%}
+            {%- do noted.update({spec.source: digest}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do plan.update({'columns': noted}) -%}
+    {{ return(added) }}
 {% endmacro %}
 
 

@@ -11,24 +11,52 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.expressions import PLAIN_NODES
-from headwaters.analysis.scopes import CURRENT, current_name, moment_of, parts_of
+from headwaters.analysis.meaning import is_column, refuse_unknown, refuse_unmarked
+from headwaters.analysis.relations import Input
+from headwaters.analysis.scopes import moment_of, parts_of
 
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Exists, exp.Any, exp.All)
 
 
 def refuse_changing(
-    tree: exp.Expr, allowed: Sequence[str], bodies: Mapping[str, str] | None = None
+    tree: exp.Expr,
+    inputs: Sequence[Input],
+    allowed: Sequence[str],
+    bodies: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse what is different on another day, and functions that nothing is known of.
+    """Refuse what is different on another day, or reads what is no input or not known.
 
     `allowed`: of `allow_nondeterministic`; `bodies`: of SQL functions. Raises Refused.
     """
-    for node in tree.walk():
-        name = _name(node)
-        if name is None or name in allowed or name in functions.STABLE | functions.IN_FROM:
+    tables = {
+        source.name.lower(): frozenset(name.lower() for name in source.columns) for source in inputs
+    }
+    refuse_unmarked(tree, tables)
+    refuse_unknown(tree, tables)
+    _refuse_functions(tree, tables, allowed, bodies or {})
+
+
+def _refuse_functions(
+    tree: exp.Expr,
+    tables: Mapping[str, frozenset[str]],
+    allowed: Sequence[str],
+    bodies: Mapping[str, str],
+) -> None:
+    for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
+        if isinstance(node, exp.Column) and is_column(node, tables):
             continue
-        if bodies and name in bodies:
-            refuse_changing(dialect.parsed(f"select {bodies[name]}"), allowed, bodies)
+        name = _name(node)
+        if name is None or name in allowed:
+            continue
+        if name in bodies:
+            body = dialect.parsed(f"select {bodies[name]}")
+            refuse_unmarked(body, ())
+            rest = {other: text for other, text in bodies.items() if other != name}
+            _refuse_functions(body, {}, allowed, rest)
+            continue
+        if name in functions.STABLE | functions.IN_FROM and not functions.is_moment(
+            name, node.expressions
+        ):
             continue
         raise dialect.refused(
             node,
@@ -42,8 +70,6 @@ def refuse_changing(
 
 def _name(node: exp.Expr) -> str | None:
     """What may be different in another run; None where nothing is."""
-    if isinstance(node, CURRENT):
-        return current_name(node)
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     if isinstance(node, exp.TableSample):
@@ -52,6 +78,6 @@ def _name(node: exp.Expr) -> str | None:
         return parts_of(node)[0] if len(node.parts) == 1 else None
     if isinstance(node, (exp.Cast, exp.TryCast)):
         return moment_of(node)
-    if isinstance(node, exp.Func) and not isinstance(node, _PLAIN):
+    if isinstance(node, exp.Func) and not isinstance(node, (*_PLAIN, exp.Hint)):
         return node.key
     return None

@@ -74,8 +74,7 @@ def derive(question: Question) -> Derivation:
     Refused is only what another run over the same inputs would answer otherwise.
     """
     tree = dialect.parsed(question.sql)
-    refuse_changing(tree, question.allowed, question.functions)
-    _refuse_unmarked(tree, question)
+    refuse_changing(tree, question.inputs, question.allowed, question.functions)
     unproven: list[Refused] = []
     best: tuple[int, Derivation] | None = None
     for strategy, candidate in _candidates(question, tree, unproven):
@@ -121,15 +120,6 @@ def _reason(unproven: Sequence[Refused]) -> Refused | None:
         return order.index(refused.code) if refused.code in order else len(order)
 
     return min(unproven, key=rank, default=None)
-
-
-def _refuse_unmarked(tree: exp.Query, question: Question) -> None:
-    """Refuse tables that are no input: a table that is replaced would miss their changes."""
-    known = {source.name.lower() for source in question.inputs}
-    known |= {query.alias.lower() for query in tree.find_all(exp.CTE)}
-    for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Anonymous) and table.name.lower() not in known:
-            raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
 
 
 def _unfollowed(candidate: Iterable[Input], question: Question) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
@@ -15,7 +15,7 @@ from headwaters.analysis.refusal import Refused
 # Functions whose arguments have a syntax of their own.
 _SPECIAL = (
     *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
-    *("AND", "OR", "LISTAGG"),
+    *("AND", "OR"),
 )
 
 
@@ -24,6 +24,8 @@ class _Written(Spark):
 
     class Parser(SparkParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+        # `current_date` may be a column
+        NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
         }
@@ -68,4 +70,4 @@ def line(node: exp.Expr) -> int | None:
 
 def whole_text(node: exp.Expr) -> str:
     """The node as SQL."""
-    return str(node.sql(dialect=_Written))
+    return str(node.sql(dialect=_Written, normalize_functions=False))

@@ -27,12 +27,11 @@ from headwaters.analysis.relations import (
     ruled,
 )
 from headwaters.analysis.scopes import (
-    CURRENT,
     Names,
     Scope,
     Value,
+    arguments_of,
     around,
-    current_name,
     inner_function,
     is_negated,
     moment_of,
@@ -77,6 +76,10 @@ class Expressions(ABC):
         self._bodies = dict(functions or {})
 
     @abstractmethod
+    def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
+        """Refuse `_weight` where it decides which rows there are."""
+
+    @abstractmethod
     def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
         """The relation that a query is."""
 
@@ -103,8 +106,6 @@ class Expressions(ABC):
             return self._cast(node, scope)
         if isinstance(node, exp.Lambda):
             return joined(self._value(node.this, scope))
-        if isinstance(node, CURRENT):
-            return self._changing(node, current_name(node))
         if isinstance(node, exp.Star):
             return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _LEAVES):
@@ -210,7 +211,8 @@ class Expressions(ABC):
             query = node.this
         inner = self._query(query, scope.names, scope)
         if inner.fact is not None:
-            self._rules.nested(scope.relation, inner, how, tested, node)
+            shown = node.parent if isinstance(node.parent, exp.Not) else node
+            self._rules.nested(scope.relation, inner, how, tested, shown)
         weighted = value.weight is not Weight.PLAIN or any(
             column.weight is not Weight.PLAIN for column in inner.columns
         )
@@ -311,7 +313,8 @@ class Expressions(ABC):
             return self._aggregate(node, function, scope)
         if function is not node:
             raise self._unknown(node)
-        if name in functions.CHANGING or (name == "unix_timestamp" and not function.expressions):
+        is_moment = functions.is_moment(name, function.expressions)
+        if name not in self._bodies and (name in functions.CHANGING or is_moment):
             for argument in function.expressions:
                 self._value(argument, scope)
             return self._changing(node, name)
@@ -331,7 +334,12 @@ class Expressions(ABC):
                 f"{name}() is no function of Spark's that is known to depend on its arguments "
                 "alone",
             )
-        if name in functions.ORDERING and len(function.expressions) >= 1:
+        # array_sort may have a comparator, to which elements tie that are not the same
+        if (
+            name in functions.ORDERING
+            and function.expressions
+            and (name != "array_sort" or len(function.expressions) == 1)
+        ):
             inner = function.expressions[0]
             if isinstance(inner, exp.Anonymous) and inner.name.lower() in (
                 "array_agg",
@@ -340,7 +348,11 @@ class Expressions(ABC):
             ):
                 rest = [self._value(found, scope) for found in function.expressions[1:]]
                 return joined(self._aggregate(inner, inner, scope, ordered=True), *rest)
-        parts = [self._value(argument, scope) for argument in _without_unit(function)]
+        parts = [self._value(argument, scope) for argument in arguments_of(function)]
+        if name == "window" and len(parts) > 2:
+            # a row may be in several windows
+            self._plain(joined(*parts), node, "rows by")
+            scope.relation = replace(scope.relation, unique=())
         if name in ("coalesce", "nvl", "ifnull") and len(parts) == 2:
             one, other = parts[0].column, parts[1].column
             if one is not None and other is not None:
@@ -377,8 +389,10 @@ class Expressions(ABC):
                 parts.append(self._value(wrapper.expression.this, scope))
             elif isinstance(wrapper, exp.WithinGroup):
                 is_plain = False
-                order = wrapper.expression
-                parts += [self._value(found.this, scope) for found in order.expressions]
+                order = wrapper.expression.expressions
+                parts += [self._value(found.this, scope) for found in order]
+                # values that tie are the same
+                ordered = ordered or self._is_ordered_by_itself(function, order, scope)
         arguments: list[Value] = []
         for argument in function.expressions:
             if isinstance(argument, exp.Distinct):
@@ -405,6 +419,18 @@ class Expressions(ABC):
             type=sum_type(parts[0].type) if is_sum else None,
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
         )
+
+    def _is_ordered_by_itself(
+        self, function: exp.Anonymous, order: Sequence[exp.Expr], scope: Scope
+    ) -> bool:
+        """Whether it is a list of texts, in their order."""
+        if function.name.lower() not in ("listagg", "string_agg"):
+            return False
+        argument = function.expressions[0]
+        if isinstance(argument, exp.Distinct):
+            argument = argument.expressions[0]
+        value = self._signature(argument, scope)
+        return any(self._signature(found.this, scope) == value for found in order)
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
@@ -499,18 +525,6 @@ class Expressions(ABC):
 
     def _unknown(self, node: exp.Expr) -> Refused:
         return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
-
-
-def _without_unit(function: exp.Anonymous) -> Sequence[exp.Expr]:
-    """The arguments, without the unit of `timestampdiff(second, …)`."""
-    first, *rest = function.expressions or [None]
-    is_unit = (
-        function.name.lower() in functions.BY_UNIT
-        and len(rest) == 2
-        and isinstance(first, (exp.Column, exp.Var))
-        and first.name.lower() in functions.UNITS
-    )
-    return rest if is_unit else function.expressions
 
 
 def _is_summed(scope: Scope) -> bool:

@@ -6,6 +6,8 @@ that is in none of these lists is not understood, and proves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def _names(*texts: str) -> frozenset[str]:
     return frozenset(" ".join(texts).split())
@@ -55,6 +57,12 @@ ROW = _names(
     "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short",
     "xpath_string window window_time",
 )
+# Of groups of rows, or kept as a sketch of them: only a table that is computed whole has them.
+WHOLE = _names(
+    "session_window approx_top_k approx_top_k_accumulate approx_top_k_combine",
+    "approx_top_k_estimate count_min_sketch hll_sketch_agg hll_sketch_estimate hll_union",
+    "hll_union_agg",
+)
 # They begin with a unit, which is no column.
 BY_UNIT = _names("date_add date_diff dateadd datediff timestampadd timestampdiff")
 UNITS = _names(
@@ -68,16 +76,16 @@ GENERATORS = _names(
 )
 # One answer of several rows, whatever their order. `_ORDERED` depend on it.
 AGGREGATES = _names(
-    "any approx_count_distinct approx_percentile avg bit_and bit_or bit_xor bitmap_construct_agg",
+    "any approx_count_distinct avg bit_and bit_or bit_xor bitmap_construct_agg",
     "bitmap_or_agg bool_and bool_or corr count count_if covar_pop covar_samp every kurtosis max",
-    "mean median min percentile percentile_approx percentile_cont percentile_disc regr_avgx",
+    "mean median min percentile percentile_cont percentile_disc regr_avgx",
     "regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness",
     "some std stddev stddev_pop stddev_samp sum try_avg try_sum var_pop var_samp variance",
     "bitmap_and_agg grouping grouping_id",
 )
 ORDERED_AGGREGATES = _names(
-    "any_value array_agg collect_list collect_set first first_value histogram_numeric last",
-    "last_value listagg max_by min_by mode string_agg",
+    "any_value approx_percentile array_agg collect_list collect_set first first_value",
+    "histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg",
 )
 ANY_AGGREGATES = AGGREGATES | ORDERED_AGGREGATES
 # Row functions that take the order away again.
@@ -86,7 +94,7 @@ ORDERING = _names("array_sort sort_array array_max array_min array_size size car
 PEERS = _names("cume_dist dense_rank percent_rank rank")
 ORDERED_WINDOW = _names("lag lead nth_value ntile row_number")
 # The same for the same rows, whatever the day, but for the order of rows that tie.
-STABLE = ROW | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW
+STABLE = ROW | WHOLE | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW
 # What a from clause may call.
 IN_FROM = GENERATORS | {"range"}
 # Another answer on another day, in another run, or for the same row in another place.
@@ -102,3 +110,10 @@ BARE = _names(
     "current_catalog current_database current_date current_schema current_time current_timestamp",
     "current_user localtimestamp session_user user",
 )
+# What a name of several parts may begin with that is no column: session variables.
+VARIABLES = _names("session system")
+
+
+def is_moment(name: str, arguments: Sequence[object]) -> bool:
+    """Whether a function of `ROW` is of the moment: without arguments, `unix_timestamp` is."""
+    return name == "unix_timestamp" and not arguments

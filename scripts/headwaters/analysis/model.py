@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwaters.analysis import dialect, meaning
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove
@@ -13,6 +15,9 @@ from headwaters.analysis.relations import Input
 from headwaters.declared.nodes import Config, Node, as_tuple, table_name
 from headwaters.declared.problems import Problem
 from headwaters.incremental.strategies import strategy_of
+
+# Names that stand for inputs begin with it.
+_NAME = "hw_input_"
 
 
 def refusal(
@@ -40,9 +45,9 @@ def refusal(
             bodies(functions),
         )
     except Refused as refused:
-        return _problem(refused)
+        return _problem(refused, inputs)
     except Exception as error:
-        return _problem(unforeseen(error))
+        return _problem(unforeseen(error), inputs)
     return None
 
 
@@ -75,9 +80,9 @@ def derivation(
     try:
         derived = derive(question)
     except Refused as refused:
-        return _problem(refused)
+        return _problem(refused, inputs)
     except Exception as error:
-        return _problem(unforeseen(error))
+        return _problem(unforeseen(error), inputs)
     roles: dict[str, Any] = {}
     for source in derived.inputs:
         role: dict[str, Any] = {"kind": source.kind}
@@ -90,12 +95,35 @@ def derivation(
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
         "inputs": roles,
-        "reason": derived.refused.cause if derived.refused else None,
+        "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
 
 
-def _problem(refused: Refused) -> Problem:
-    return Problem(refused.code, str(refused))
+def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:
+    """Whether a model gives what it gave when its inputs have these columns besides their own."""
+    for name, spec in _names_of(inputs).items():
+        sql = sql.replace(spec["text"], name)
+    try:
+        return meaning.keeps_meaning(dialect.parsed(sql), added)
+    except Refused:
+        return False
+
+
+def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]]) -> Problem:
+    return Problem(refused.code, _spoken(str(refused), inputs))
+
+
+def _spoken(text: str, inputs: Sequence[Mapping[str, Any]]) -> str:
+    """A message with the inputs' own names."""
+    names = _names_of(inputs)
+    return re.sub(rf"\b{_NAME}\d+\b", lambda found: str(names[found[0]]["source"]), text)
+
+
+def _names_of(inputs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The inputs by the names that stand for them, each text once."""
+    by_text = {spec["text"]: spec for spec in reversed(inputs)}
+    texts = dict.fromkeys(spec["text"] for spec in inputs)
+    return {f"{_NAME}{number}": by_text[text] for number, text in enumerate(texts)}
 
 
 def _named(
@@ -103,12 +131,8 @@ def _named(
 ) -> tuple[str, list[Input]]:
     """The SQL with names in place of marked inputs, and the inputs."""
     unique = keys_of([spec["source"] for spec in inputs], graph)
-    names: dict[str, str] = {}
     found: list[Input] = []
-    for spec in inputs:
-        if spec["text"] in names:
-            continue
-        name = names[spec["text"]] = f"hw_input_{len(names)}"
+    for name, spec in _names_of(inputs).items():
         sql = sql.replace(spec["text"], name)
         found.append(
             Input(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from hashlib import md5
+from typing import Any, Protocol
 
 from headwaters.analysis.promises import Graph, keys_of
 from headwaters.declared.nodes import Config
 
 # Changes whenever the rules accept something less: tables that were proven before are proven again.
-RULES = "3"
+RULES = "4"
 
 
 def noted_proof(config: Config, inputs: Sequence[Mapping[str, Any]], graph: Graph) -> str:
@@ -28,3 +29,20 @@ def noted_proof(config: Config, inputs: Sequence[Mapping[str, Any]], graph: Grap
         if unique
     }
     return json.dumps({"rules": RULES, "keys": keys}, sort_keys=True)
+
+
+class _Column(Protocol):
+    name: str
+    dtype: str
+
+
+def columns_digest(columns: Sequence[_Column]) -> str:
+    """Stands for names and types of columns."""
+    text = json.dumps([[column.name, column.dtype] for column in columns])
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def added_columns(before: Sequence[_Column], after: Sequence[_Column]) -> list[str]:
+    """The columns that are new, and those of another type than before."""
+    known = {(column.name.lower(), column.dtype) for column in before}
+    return [column.name for column in after if (column.name.lower(), column.dtype) not in known]

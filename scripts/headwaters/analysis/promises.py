@@ -52,6 +52,14 @@ def unique_columns(
     }
 
 
+# A test's settings under which each row that it finds fails a build.
+_FAILS = {
+    "severity": "error",
+    "error_if": "!= 0",
+    "fail_calc": "count(*)",
+    "where": "",
+    "limit": "",
+}
 # What is promised of columns: a `key`, `unique` where they are not NULL, or `not_null`.
 Kind = Literal["key", "unique", "not_null"]
 Promise = tuple[Kind, frozenset[str]]
@@ -85,7 +93,7 @@ def _declared(node: Node) -> Iterator[Promise]:
 def _tested(node: Node) -> Iterator[Promise]:
     """What a test holds of columns in all rows."""
     config, test = node["config"], node.get("test_metadata") or {}
-    if config.get("where") or config.get("limit") or config.get("severity", "ERROR") != "ERROR":
+    if any(str(config.get(name) or given).lower() != given for name, given in _FAILS.items()):
         return
     arguments = test.get("kwargs", {})
     if arguments.get("column_name"):

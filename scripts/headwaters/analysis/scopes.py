@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -11,8 +12,6 @@ from sqlglot.helper import ensure_list
 from headwaters.analysis import functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
 
-# The moment, or the person, that runs the query.
-CURRENT = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentUser)
 # Spark's special dates and times.
 _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
@@ -82,16 +81,29 @@ def parts_of(node: exp.Column) -> list[str]:
     return [part.name.lower() for part in node.parts]
 
 
-def current_name(node: exp.Expr) -> str:
-    """The name of one of `CURRENT`: `current_date`."""
-    return str(node.key).replace("current", "current_")
+def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
+    """The arguments of a function, without the unit of `timestampdiff(second, …)`."""
+    first, *rest = function.expressions or [None]
+    is_unit = (
+        function.name.lower() in functions.BY_UNIT
+        and len(rest) == 2
+        and isinstance(first, (exp.Column, exp.Var))
+        and first.name.lower() in functions.UNITS
+    )
+    return rest if is_unit else function.expressions
 
 
 def moment_of(cast: exp.Expr) -> str | None:
-    """The moment that a literal names, also with a zone after it: `now` of `timestamp'now'`."""
+    """The moment that a literal names, also with a zone after it: `now` of `timestamp'now'`.
+
+    A time without a date is today's.
+    """
     literal = cast.this
     if not isinstance(literal, exp.Literal) or not literal.is_string:
         return None
+    is_timestamp = cast.args["to"].this.name.startswith("TIMESTAMP")
+    if is_timestamp and re.match(r"\s*T?\d{1,2}:", literal.name):
+        return "today"
     words = literal.name.lower().split()
     return words[0] if words and words[0] in _MOMENTS else None
 

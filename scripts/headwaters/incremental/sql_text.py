@@ -38,7 +38,7 @@ _FOLLOWED_BY = {  # as do these, where such a token follows
     **dict.fromkeys(["pivot", "unpivot"], re.compile(r"\(")),
 }
 _ENDS_FROM = {*_SET_OPERATIONS, *_BY, "having", "limit", "offset", "qualify", "select", "where"}
-_ENDS_FROM |= {"window"}
+_ENDS_FROM |= {"window", "with"}
 
 # Words that name nothing but a clause, an operator or a literal: their case says nothing.
 _KEYWORDS = {
@@ -297,19 +297,47 @@ def _source(name: Name) -> str:
 
 def _relations(sql: str) -> list[Name]:
     """What the SQL reads, its own common table expressions excepted."""
-    code, _ = _code_of(sql)
-    words = [token.word for token in code]
-    within = {
-        code[place].name
-        for place in range(1, len(code) - 2)
-        if words[place - 1] in ("with", ",", "recursive")
-        and words[place + 1 : place + 3] == ["as", "("]
-    }
+    within = list(_queries(sql))
     return [
         name
         for name in names(sql)
-        if name.is_relation and not (len(name.parts) == 1 and name.parts[0] in within)
+        if name.is_relation
+        and not (
+            len(name.parts) == 1
+            and any(name.parts[0] == query and name.start in seen for query, seen in within)
+        )
     ]
+
+
+def _queries(sql: str) -> Iterator[tuple[str, range]]:
+    """Common table expressions, and from where to where in the text they are seen.
+
+    It is from behind the expression, unless it is recursive, to the bracket around all of it.
+    """
+    code, starts = _code_of(sql)
+    words = [token.word for token in code]
+    opened: list[int] = []
+    closed: dict[int, int] = {}  # brackets, and where the one around them opened
+    around: dict[int, int | None] = {}
+    for place, word in enumerate(words):
+        if word == ")" and opened:
+            closed[opened.pop()] = place
+        around[place] = opened[-1] if opened else None
+        if word == "(":
+            opened.append(place)
+    is_recursive = False
+    for place in range(1, len(code) - 2):
+        if words[place - 1] in ("with", "recursive"):
+            is_recursive = words[place - 1] == "recursive"
+        if (
+            words[place - 1] in ("with", ",", "recursive")
+            and words[place + 1 : place + 3] == ["as", "("]
+            and place + 2 in closed
+        ):
+            outer = around[place]
+            end = closed.get(outer) if outer is not None else None
+            first = place if is_recursive else closed[place + 2]
+            yield code[place].name, range(starts[first], starts[end] if end else len(sql))
 
 
 def parts_of(source: str) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwaters.analysis.derive import Derivation, Question, derive
+from headwaters.analysis.dialect import parsed
+from headwaters.analysis.meaning import keeps_meaning
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 
@@ -16,7 +18,18 @@ A = Input("a", "a", "", COLUMNS, [frozenset(["id"])])
 B = Input("b", "b", "", COLUMNS, [frozenset(["id", "val"])])
 L = Input("l", "l", "", {"label": "string", "name": "string"}, [frozenset(["label"])])
 C = Input("c", "c", "", {"id": "int", "name": "string", "at": "date"})
-INPUTS = [A, B, L, C]
+D = Input(
+    "d",
+    "d",
+    "",
+    {"id": "int", "user": "string", "current_date": "date", "at": "timestamp"},
+    [frozenset(["id"])],
+)
+INPUTS = [A, B, L, C, D]
+WHOLE = (
+    "replace (); `SELECT {1} (SELECT * FROM {0}) AS q` (line 1 of the compiled SQL): a row of the "
+    "result depends on several rows of the input"
+)
 
 # SQL: strategy, unique_key and roles; after `;` why no more is followed
 EXAMPLES = {
@@ -54,7 +67,7 @@ EXAMPLES = {
         "change_feed (id) changes a; no condition equates its columns with those of a key"
     ),
     "select sum(val) as v from a": (
-        "replace (); `SELECT SUM(val) AS v FROM a` (line 1 of the compiled SQL): a row of the "
+        "replace (); `SELECT sum(val) AS v FROM a` (line 1 of the compiled SQL): a row of the "
         "result depends on several rows of the input"
     ),
     "select 'a' as src, id, val from a union all select 'c', id, 1 from c union all"
@@ -82,6 +95,57 @@ EXAMPLES = {
         "replace (); nothing tells which columns tell its rows apart"
     ),
     "select id, timestamp'now' as m from a": "NONDETERMINISTIC",
+    "select id, timestamp'10:00:00' as m from a": "NONDETERMINISTIC",
+    "select id, unix_timestamp() as m from c": "NONDETERMINISTIC",
+    "select id, unix_timestamp(grp) as m from a": "change_feed (id) changes a",
+    # a name that is a column is no function
+    "select id, user, current_date from d": "change_feed (id) changes d",
+    "select q.id, user from (select * from d) q": "change_feed (id) changes d",
+    "select count(user) as n from (select * from d) q": WHOLE.format("d", "count(user) AS n FROM"),
+    "select count(user) as n from (select id from d) q": "NONDETERMINISTIC",
+    "select count(current_date()) as n from d": "NONDETERMINISTIC",
+    # nor a variable of the session, nor the name of a row's file
+    "select sum(val) + session.bump as v from a": "NOT_UNDERSTOOD",
+    "select sum(val + bump) as v from a": "NOT_UNDERSTOOD",
+    "select count(_metadata.file_path) as n from a": "NOT_UNDERSTOOD",
+    "select count(a._metadata.file_path) as n from a": "NOT_UNDERSTOOD",
+    # a common table expression hides a table from those after it alone
+    "with z as (select * from z) select sum(z.id) as v from z, a": "UNMARKED_INPUT",
+    "with q as (with z as (select * from a) select * from z) select sum(q.val) as v from q, z": (
+        "UNMARKED_INPUT"
+    ),
+    "with z as (select * from a) select sum(val) as v from (select * from z) q": (
+        "replace (); `WITH z AS (SELECT * FROM a) SELECT sum(val) AS v FROM (SELECT * FROM z) AS q`"
+        " (line 1 of the compiled SQL): a row of the result depends on several rows of the input"
+    ),
+    "select /*+ broadcast(l), repartition(3) */ a.id, l.name from a"
+    " left join l on a.grp = l.label": ("affected_keys (id) a by id, l by label = grp of a"),
+    "select listagg(grp, ',') within group (order by grp) as v from a": (
+        "replace (); `SELECT listagg(grp, ',') WITHIN GROUP (ORDER BY grp) AS v FROM a` (line 1 of"
+        " the compiled SQL): a row of the result depends on several rows of the input"
+    ),
+    "select grp, listagg(distinct val) within group (order by val) as v from a group by grp": (
+        "affected_keys (grp) a by grp"
+    ),
+    "select grp, string_agg(val) within group (order by price) as v from a group by grp": (
+        "replace (); `string_agg(val) WITHIN GROUP (ORDER BY price)` (line 1 of the compiled SQL): "
+        "nothing proves that its order tells all rows apart"
+    ),
+    "select session_window(at, '5 minutes') as w, count(*) as n from c group by 1": (
+        "replace (); `session_window(at, '5 minutes')` (line 1 of the compiled SQL): "
+        "session_window() is no function of Spark's that is known to depend on its arguments alone"
+    ),
+    "select id, window(at, '10 minutes') as w from d": "change_feed (id) changes d",
+    "select id, window(at, '10 minutes', '5 minutes') as w from d": (
+        "replace (); nothing tells which columns tell its rows apart"
+    ),
+    "select grp, array_sort(collect_list(val)) as v from a group by grp": (
+        "affected_keys (grp) a by grp"
+    ),
+    "select grp, array_sort(collect_list(val), (x, y) -> 0) as v from a group by grp": (
+        "replace (); `collect_list(val)` (line 1 of the compiled SQL): nothing proves that its "
+        "order tells all rows apart"
+    ),
 }
 
 
@@ -92,6 +156,40 @@ def test_examples(sql: str) -> None:
         assert told(derive(Question(sql, used))) == EXAMPLES[sql]
     except Refused as refused:
         assert refused.code == f"HW_{EXAMPLES[sql]}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["unix_timestamp()", "current_date()", "(select max(val) from elsewhere)", "twice(rand())"],
+)
+def test_what_is_whole_asks_the_bodies_of_sql_functions(body: str) -> None:
+    sql = "select sum(month(grp)) as v from a"
+    assert derive(Question(sql, [A], functions={"month": "1"})).strategy == "replace"
+    with pytest.raises(Refused):
+        derive(Question(sql, [A], functions={"month": body, "twice": "x * 2"}))
+
+
+# SQL over columns that are named x: whether it gives the same if a column named new is added
+MEANINGS = {
+    "select x from a": True,
+    "with s as (select * from a) select x, count(*) as n from s group by x": True,
+    "select *, row_number() over (order by x) as n from a": True,
+    "select x from (select a.* from a join b using (x)) q": True,
+    "select x, x + 1 as new from a": False,
+    "select x from a where exists (select 1 from b where b.x = new)": False,
+    "select x from a natural join b": False,
+    "select x from (select distinct * from a)": False,
+    "select x from (select * from a union select * from b)": False,
+    "with s as (select * from a) select x from (select * from s group by all)": False,
+    "select x, hash(*) as h from a": False,
+    "select x, count(distinct *) as n from a group by x": False,
+    "select * from a pivot (sum(y) for x in (1, 2))": False,
+}
+
+
+@pytest.mark.parametrize("sql", MEANINGS)
+def test_a_column_that_is_added_to_an_input(sql: str) -> None:
+    assert keeps_meaning(parsed(sql), ["New"]) == MEANINGS[sql]
 
 
 def test_a_seed_is_a_lookup_and_a_named_key_is_used() -> None:

@@ -46,7 +46,7 @@ LINEAR = {
     " select i, k from fed cross join kinds": "",
     "select fx.doubled(val) as d from t": "",
     "select id, row_number() over w as r from t window w as (partition by grp order by id)": (
-        "NOT_LINEAR: `ROW_NUMBER() OVER w`"
+        "NOT_LINEAR: `row_number() OVER w`"
     ),
     "with fed as (select * from t) select a.id from fed a, fed b where b.id = a.val": (
         "READ_TWICE: `CROSS JOIN fed AS b`"
@@ -59,7 +59,7 @@ LINEAR = {
     "with recursive r as (select id from t union all select id + 1 from r) select * from r": (
         "NOT_UNDERSTOOD: "
     ),
-    "select id from t where val > (select max(val) from t)": "NOT_LINEAR: `SELECT MAX(val) FROM t`",
+    "select id from t where val > (select max(val) from t)": "NOT_LINEAR: `SELECT max(val) FROM t`",
     "select id from t where exists (select 1 from t as o where o.id = t.val)": "READ_TWICE: ",
     "select t.id, l.name from l left join t on t.grp = l.grp": "NOT_LINEAR: `LEFT JOIN t",
     "select t.id, l.name from t full join l on t.grp = l.grp": "NOT_LINEAR: `FULL JOIN l",
@@ -76,12 +76,12 @@ LINEAR = {
     ),
     "select id from t tablesample (10 percent)": "NOT_UNDERSTOOD: ",
     "select * from t pivot (max(val) for grp in ('a', 'b'))": "NOT_UNDERSTOOD: ",
-    "select id, current_date as d from t": "NONDETERMINISTIC: `CURRENT_DATE`",
+    "select id, current_date as d from t": "NONDETERMINISTIC: `current_date`",
     "select id, user as d from t": "NONDETERMINISTIC: `user`",
-    "select id, unix_timestamp() as d from t": "NONDETERMINISTIC: `UNIX_TIMESTAMP()`",
+    "select id, unix_timestamp() as d from t": "NONDETERMINISTIC: `unix_timestamp()`",
     "select id from t where date '2026-01-01' < date 'today'": "NONDETERMINISTIC: ",
-    "select fx.lucky(val) as d from t": "NONDETERMINISTIC: `RAND()`",
-    "select unheard_of(val) as d from t": "NOT_UNDERSTOOD: `UNHEARD_OF(val)`",
+    "select fx.lucky(val) as d from t": "NONDETERMINISTIC: `rand()`",
+    "select unheard_of(val) as d from t": "NOT_UNDERSTOOD: `unheard_of(val)`",
     "select id from t where grp = any (select grp from l)": "NOT_UNDERSTOOD: ",
     "select id frm t": "NOT_UNDERSTOOD: ",
     "select id, val from t group by 3": "NOT_UNDERSTOOD: ",
@@ -110,9 +110,9 @@ SUMS = {
     "select 'all' as k, sum(_weight) as n from s": "",
     "select grp as k, cast(sum(case when val > 1 then price * _weight else 0 end)"
     " as decimal(28, 2)) as v from s group by grp": "",
-    "select grp as k, sum(val) as v from s group by grp": "SUM_WITHOUT_WEIGHT: `SUM(val)`",
-    "select grp as k, max(val) as v from s group by grp": "NOT_A_SUM: `MAX(val)`",
-    "select grp as k, count(*) as v from s group by grp": "NOT_A_SUM: `COUNT(*)`",
+    "select grp as k, sum(val) as v from s group by grp": "SUM_WITHOUT_WEIGHT: `sum(val)`",
+    "select grp as k, max(val) as v from s group by grp": "NOT_A_SUM: `max(val)`",
+    "select grp as k, count(*) as v from s group by grp": "NOT_A_SUM: `count(*)`",
     "select grp as k, sum(distinct val * _weight) as v from s group by grp": "NOT_A_SUM: ",
     "select grp as k, sum(_weight) filter (where val > 3) as v from s group by grp": "NOT_A_SUM: ",
     "select grp as k, sum(_weight * _weight) as v from s group by grp": "NOT_A_SUM: ",
@@ -135,7 +135,7 @@ SUMS = {
     " from d join l on l.grp = d.grp group by l.name": "NOT_LINEAR: ",
     "with d as (select *, row_number() over (partition by id order by val desc) as rn from s)"
     " select l.name as k, sum(_weight) as n"
-    " from d join l on l.grp = d.grp where rn = 1 group by 1": ("NOT_LINEAR: `ROW_NUMBER() OVER"),
+    " from d join l on l.grp = d.grp where rn = 1 group by 1": ("NOT_LINEAR: `row_number() OVER"),
     "select l.name as k, sum(_weight) as n from l left join s on l.grp = s.grp group by 1": (
         "NOT_LINEAR: `LEFT JOIN s"
     ),
@@ -179,13 +179,13 @@ KEYED = {
     "select id, val, (select max(grp) from l) as g from a": "",
     "select distinct id from (select *, upper(grp) as u from a) where u = 'A'": "",
     "select id, t.v from a, lateral (select max(val) as v from b where b.id = a.id) as t": "",
-    "select a.id, (select max(val) from b) as m from a": "ACROSS_KEYS: `SELECT MAX(val) FROM b`",
+    "select a.id, (select max(val) from b) as m from a": "ACROSS_KEYS: `SELECT max(val) FROM b`",
     "select id from a where id not in (select id from b)": "ACROSS_KEYS: ",
     "select id, id in (select id from b) as f from a": "ACROSS_KEYS: ",
     "select upper(grp) as id from a": "ACROSS_KEYS: ",
     "select grp from a": "ACROSS_KEYS: ",
     "select id, row_number() over (partition by id order by val) as r from a": "NONDETERMINISTIC: ",
-    "select id, first(grp) as g from a group by id": "NONDETERMINISTIC: `FIRST(grp)`",
+    "select id, first(grp) as g from a group by id": "NONDETERMINISTIC: `first(grp)`",
     "select id, collect_list(val) as g from a group by id": "NONDETERMINISTIC: ",
     "select id, sum(val) over (partition by id order by val rows 1 preceding) as s from a": (
         "NONDETERMINISTIC: "
@@ -257,7 +257,7 @@ def test_a_function_may_be_allowed() -> None:
 def test_a_refusal_says_where_what_and_what_to_do() -> None:
     sql = "select\n  id,\n  sum(val) as v\nfrom s\ngroup by id"
     assert said(sql, "sums", S) == (
-        "SUM_WITHOUT_WEIGHT: `SUM(val)` (line 3 of the compiled SQL): a sum without _weight counts "
+        "SUM_WITHOUT_WEIGHT: `sum(val)` (line 3 of the compiled SQL): a sum without _weight counts "
         "deleted rows as well. Multiply what is summed by _weight."
     )
 
@@ -322,11 +322,13 @@ def test_what_tells_rows_apart() -> None:
         "nodes": {
             "m": model,
             "1": test_of("unique", "t"),
-            "2": test_of("unique_combination_of_columns", "t", severity="ERROR"),
+            "2": test_of("unique_combination_of_columns", "t", severity="error", error_if="!= 0"),
             "3": test_of("unique", "m", severity="WARN"),
             "4": test_of("unique", "m", where="id > 3"),
             "5": test_of("not_null", "t"),
             "6": test_of("unique", "u"),  # NULL may repeat
+            "7": test_of("unique", "m", error_if="> 10"),
+            "8": test_of("unique", "m", fail_calc="max(n)"),
         },
         "sources": {"t": source, "u": source | {"identifier": "u"}},
     }

@@ -167,3 +167,63 @@ def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
         spark.sql(f"insert into {rows} values ('0{is_noted}', 'a', 1)")
         assert (strategy, is_of_sql) == ("change_feed", is_noted)
         assert said[1] == ("plain: append" if is_noted else "plain: replace")
+
+
+MEANT = """
+select id, val * 2 as more, more + 1 as top from {relation}
+"""
+KEPT = """
+with it as (select * from {{ source('inputs', 'rows') }}) select id, val from it
+"""
+NAMED_MEANT = """
+{{ config(incremental_strategy='change_feed', unique_key='id') }}
+""" + MEANT.format(relation="{{ changes(source('inputs', 'rows')) }}")
+
+
+def test_a_column_of_an_input_may_take_a_name_over(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    rows = f"{schema}_inputs.rows"
+    folder = new_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/inputs.yml": SOURCE % TESTED,
+            "models/kept.sql": KEPT,
+            "models/named.sql": NAMED_MEANT,
+            "models/plain.sql": MEANT.format(relation="{{ source('inputs', 'rows') }}"),
+        }
+    )
+
+    def run() -> list[str]:
+        ran = dbt("run", project_dir=folder, schema=schema)
+        built = [it for it in ran.result.results if it.node.resource_type == "model"]
+        return sorted(f"{it.node.name}: {it.message}" for it in built)
+
+    def write(columns: str, *values: Any) -> None:
+        """A write that adds columns, which its commit does not tell."""
+        frame = spark.createDataFrame([values], columns)
+        frame.write.format("delta").option("mergeSchema", "true").mode("append").saveAsTable(rows)
+
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(
+        f"create table {rows} (id int, grp string, val int) using delta"
+        " tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    write("id int, grp string, val int", 1, "a", 10)
+    assert [line.split(": ")[1] for line in run()] == ["replace"] * 3
+
+    write("id int, grp string, val int, other int", 2, "a", 20, 7)
+    assert [line.split(": ")[1] for line in run()] == ["append"] * 3
+
+    write("id int, grp string, val int, other int, More int", 3, "a", 30, 7, 100)
+    kept, named, plain = run()
+    assert kept.startswith("kept: append: 1 inserted")
+    assert named.endswith(", an input has a new column, More")
+    assert plain.endswith(", an input has a new column, More")
+    for model in ("named", "plain"):
+        found = spark.sql(f"select * from {schema}.{model} order by id").collect()
+        assert [tuple(row) for row in found] == [(1, 20, None), (2, 40, None), (3, 60, 101)]
+
+    assert [line.split(": ")[1] for line in run()] == ["no changes"] * 3
+    write("id int, grp string, val int, other int, more int", 4, "a", 40, 7, 200)
+    assert [line.split(": ")[1] for line in run()] == ["append"] * 3

@@ -121,12 +121,12 @@ REFUSED = {
     "counted": (
         SIGNED_SUM + "select id, sum(_weight) as rows, count(*) as others\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
-        ["[HW_NOT_A_SUM]", "`COUNT(*)`", "derived"],
+        ["[HW_NOT_A_SUM]", "`count(*)`", "derived"],
     ),
     "unweighed": (
         SIGNED_SUM + "select id, sum(_weight) as rows, sum(abs(id)) as total\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
-        ["[HW_SUM_WITHOUT_WEIGHT]", "`SUM(ABS(id))`", "Multiply what is summed by _weight"],
+        ["[HW_SUM_WITHOUT_WEIGHT]", "`sum(abs(id))`", "Multiply what is summed by _weight"],
     ),
     "weighed_by_name": (
         SIGNED_SUM + "select id, sum(_weight) as rows, sum(net_weight) as total\n"
@@ -231,7 +231,7 @@ REFUSED = {
     ),
     "clock": (
         CHANGE_FEED + "select id, now() as seen from {{ changes(source('inputs', 'fed')) }}",
-        ["`NOW()`", "allow_nondeterministic: [now]"],
+        ["`now()`", "allow_nondeterministic: [now]"],
     ),
     "day": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"

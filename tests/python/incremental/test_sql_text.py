@@ -10,6 +10,7 @@ from headwaters.incremental.sql_text import (
     Name,
     names,
     prepared,
+    relations_in,
     tokens,
     view,
     weight_column,
@@ -120,6 +121,21 @@ def test_names_and_where_they_are_relations(sql: str, found: str | list[tuple[st
         assert got == [Name(tuple(name.split(".")), is_) for name, is_ in found]
     else:
         assert [".".join(name.parts) for name in got] == found.split()
+
+
+@pytest.mark.parametrize(
+    ("sql", "read"),
+    [
+        ("with z as (select * from s.t) select * from z", "s.t"),
+        ("with z as (select * from z) select * from z", "z"),
+        ("with recursive z as (select 1 union all select * from z) select * from z", ""),
+        ("with a as (select * from b), b as (select * from a) select * from a, b", "b"),
+        ("select * from (with z as (select 1) select * from z) q, z", "z"),
+        ("with a as (select 1) select * from (with b as (select * from a) select * from b)", ""),
+    ],
+)
+def test_common_table_expressions_are_seen_behind_them(sql: str, read: str) -> None:
+    assert relations_in(sql) == read.split()
 
 
 def test_a_column_is_no_relation() -> None:

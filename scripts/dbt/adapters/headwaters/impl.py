@@ -148,6 +148,12 @@ def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
     return derivation(*arguments)
 
 
+def _keeps_meaning(*arguments: Any) -> bool:
+    from headwaters.analysis.model import keeps_meaning
+
+    return keeps_meaning(*arguments)
+
+
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
@@ -176,6 +182,9 @@ PURE: dict[str, Callable[..., Any]] = {
     "names_in": sql_text.names,
     "weight_column": sql_text.weight_column,
     "noted_proof": noted.noted_proof,
+    "columns_digest": noted.columns_digest,
+    "added_columns": noted.added_columns,
+    "keeps_meaning": _keeps_meaning,
     "refusal": _refusal,
     "derivation": _derivation,
     "view": sql_text.view,

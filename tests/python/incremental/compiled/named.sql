@@ -116,6 +116,6 @@ insert into world.named with ('userMetadata' = 'headwaters run <run>')
 replace where (`id` between 1 and 9 and `id` in (1, 3, 9) or `id` is null)
 select * except (_operation) from world.named__stage where _operation <> 'delete';
 
-alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "3"}');
+alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88", "world_inputs.people": "31bb65f0b3f86873f00e6c111b5d43d5"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "4"}');
 
 drop table if exists world.named__stage;

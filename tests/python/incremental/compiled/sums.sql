@@ -73,6 +73,6 @@ insert into world.sums with ('userMetadata' = 'headwaters run <run>')
 replace where `id` between 1 and 7 and `id` in (1, 7)
 select * except (_operation) from world.sums__stage where _operation <> 'delete';
 
-alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "3"}');
+alter table world.sums set tblproperties ('headwaters.inputs' = '{"world_inputs.events": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.events": "2cd66c3b452934a6307a9ec3c60ad009"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "4"}');
 
 drop table if exists world.sums__stage;

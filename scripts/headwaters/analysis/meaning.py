@@ -1,0 +1,183 @@
+"""What the names of a query mean, whatever its operators are: for queries that no rule reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect, functions
+from headwaters.analysis.scopes import arguments_of, parts_of
+
+# By name in lower case: the names of their columns, in lower case.
+Tables = Mapping[str, frozenset[str]]
+# A query that selects `*` and has no other clause hands each column on, under its name.
+_HANDED_ON = {"with_", "expressions", "from_", "joins", "laterals", "where", "hint"}
+
+
+def query_of(table: exp.Table) -> exp.CTE | None:
+    """The common table expression that the name of a table is, None where it is none."""
+    if table.args.get("db"):
+        return None
+    inner: exp.Expr = table
+    outer = table.parent
+    while outer is not None:
+        if isinstance(outer, exp.With):
+            # a query sees those before it, and itself if it is recursive
+            place = outer.expressions.index(inner)
+            known = outer.expressions[: place + bool(outer.args.get("recursive"))]
+        elif isinstance(inner, exp.With):
+            known = []
+        else:
+            clause = outer.args.get("with_")
+            known = clause.expressions if clause is not None else []
+        for query in reversed(known):
+            if query.alias.lower() == table.name.lower():
+                assert isinstance(query, exp.CTE)
+                return query
+        inner, outer = outer, outer.parent
+    return None
+
+
+def refuse_unmarked(tree: exp.Expr, known: Iterable[str]) -> None:
+    """Refuse tables that are no input: a table that is replaced would miss their changes."""
+    names = frozenset(known)
+    for table in tree.find_all(exp.Table):
+        is_function = isinstance(table.this, exp.Anonymous)
+        if not is_function and table.name.lower() not in names and query_of(table) is None:
+            raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
+
+
+def is_column(node: exp.Column, tables: Tables) -> bool:
+    """Whether a bare name is a column, of its own query or one around it, and no function."""
+    name = parts_of(node)[0]
+    query = node.find_ancestor(exp.Select)
+    while query is not None:
+        if any(_has(source, name, tables) for source in _sources(query)):
+            return True
+        query = query.find_ancestor(exp.Select)
+    return False
+
+
+def refuse_unknown(tree: exp.Expr, tables: Tables) -> None:
+    """Refuse names that are no columns: those of session variables and of a file's metadata."""
+    known = frozenset[str]().union(*tables.values(), tables, _given(tree))
+    # their columns may have names of Spark's
+    is_open = any(
+        isinstance(node, (exp.Lateral, exp.Pivot, exp.Values))
+        or (isinstance(node, exp.Anonymous) and node.name.lower() in functions.IN_FROM)
+        for node in tree.walk()
+    )
+    units = {id(node) for call in tree.find_all(exp.Anonymous) for node in _units(call)}
+    for column in tree.find_all(exp.Column):
+        if isinstance(column.this, exp.Star) or id(column) in units:
+            continue
+        parts = parts_of(column)
+        is_hidden = parts[0] in functions.VARIABLES or "_metadata" in parts[:2]
+        if parts[0] in known and not (is_hidden and "_metadata" not in known):
+            continue
+        if is_hidden or not (is_open or (len(parts) == 1 and parts[0] in functions.BARE)):
+            reason = "there is no such column in its inputs"
+            raise dialect.refused(column, "HW_NOT_UNDERSTOOD", reason)
+
+
+def keeps_meaning(tree: exp.Query, added: Iterable[str]) -> bool:
+    """Whether the query gives what it gave if its inputs have these columns besides their own.
+
+    It does if nothing in it has one of their names, and `*` only hands them on.
+    """
+    new = {name.lower() for name in added}
+    for node in tree.walk():
+        if isinstance(node, exp.Identifier) and node.name.lower() in new:
+            return False
+        if isinstance(node, exp.Join) and node.args.get("method"):
+            return False
+        if isinstance(node, exp.Pivot):
+            return False
+        if isinstance(node, exp.Star) and not _hands_on(node):
+            return False
+    return True
+
+
+def _hands_on(star: exp.Star) -> bool:
+    """Whether it is of a select list that only hands columns on, or counts rows."""
+    holder = star.parent
+    if isinstance(holder, exp.Anonymous):
+        return holder.name.lower() == "count"
+    if isinstance(holder, exp.Column):
+        holder = holder.parent
+    query = holder
+    if not isinstance(query, exp.Select) or any(
+        value and name not in _HANDED_ON for name, value in query.args.items()
+    ):
+        return False
+    return isinstance(query.parent, (exp.CTE, exp.From, exp.Join)) or (
+        query.parent is None
+        or (isinstance(query.parent, exp.Subquery) and _is_relation(query.parent))
+    )
+
+
+def _is_relation(query: exp.Subquery) -> bool:
+    return isinstance(query.parent, (exp.From, exp.Join))
+
+
+def _sources(query: exp.Select) -> Iterator[exp.Expr]:
+    """What its from clause reads."""
+    clause = query.args.get("from_")
+    for item in [*([clause] if clause else []), *(query.args.get("joins") or [])]:
+        yield item.this
+    yield from query.args.get("laterals") or []
+
+
+def _has(source: exp.Expr, name: str, tables: Tables) -> bool:
+    """Whether a relation is known to have a column of this name."""
+    if source.args.get("pivots"):
+        return False
+    if any(_has(join.this, name, tables) for join in source.args.get("joins") or []):
+        return True
+    alias = source.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.columns:
+        return name in {column.name.lower() for column in alias.columns}
+    if isinstance(source, exp.Table):
+        query = query_of(source)
+        if query is not None:
+            return _has(query, name, tables)
+        return name in tables.get(source.name.lower(), ())
+    if isinstance(source, (exp.CTE, exp.Subquery)):
+        return _has(source.this, name, tables)
+    if isinstance(source, exp.SetOperation):
+        return _has(source.this, name, tables)
+    if isinstance(source, exp.Select):
+        return any(_selects(source, found, name, tables) for found in source.expressions)
+    return False
+
+
+def _selects(query: exp.Select, selected: exp.Expr, name: str, tables: Tables) -> bool:
+    if not selected.is_star:
+        return selected.alias_or_name.lower() == name
+    star = selected.this if isinstance(selected, exp.Column) else selected
+    left_out = {found.name.lower() for found in star.args.get("except_") or []}
+    of = selected.table.lower() if isinstance(selected, exp.Column) else ""
+    return name not in left_out and any(
+        _has(source, name, tables)
+        for source in _sources(query)
+        if not of or source.alias_or_name.lower() == of
+    )
+
+
+def _given(tree: exp.Expr) -> Iterator[str]:
+    """Names that the query gives: to columns, tables, and parameters of its functions."""
+    for node in tree.walk():
+        if isinstance(node, (exp.Alias, exp.CTE, exp.Table)):
+            yield node.alias_or_name.lower()
+        elif isinstance(node, exp.TableAlias):
+            yield from (name.name.lower() for name in (node.this, *node.columns) if name)
+        elif isinstance(node, exp.Lambda):
+            yield from (name.name.lower() for name in node.expressions)
+        elif isinstance(node, exp.Aliases):
+            yield from (name.name.lower() for name in node.args["expressions"])
+
+
+def _units(call: exp.Anonymous) -> Sequence[exp.Expr]:
+    """The units among the arguments of a function, which are no columns."""
+    return call.expressions[: len(call.expressions) - len(arguments_of(call))]
