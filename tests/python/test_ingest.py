@@ -755,6 +755,28 @@ def test_a_damaged_checkpoint_stops_its_own_stream_alone(ingester: Ingester) -> 
     assert done == "other   1 rows"
 
 
+@pytest.mark.parametrize(("which", "how"), [(-2, "cut"), (-2, "gone"), (-1, "cut")])
+def test_a_damaged_log_of_a_bronze_table_is_named_and_nothing_is_read(
+    ingester: Ingester, which: int, how: str
+) -> None:
+    for name in ("a", "b", "c"):
+        ingester.land(f"{name}.jsonl", one(name))
+        ingester.run(SIMPLE)
+    log = ingester.lake / "warehouse" / "bronze.db" / "orders" / "_delta_log"
+    commit = sorted(log.glob("*.json"))[which]
+    whole = commit.read_bytes()
+    commit.write_bytes(whole[: len(whole) // 2]) if how == "cut" else commit.unlink()
+    ingester.land("d.jsonl", one("d"))
+    (line,) = ingester.run(SIMPLE, code=1)
+    assert line.startswith(
+        "orders  failed: [HW_TABLE_DAMAGED] the log of a Delta table is damaged: put its "
+        "_delta_log back from a copy, as it was. Nothing was read. "
+    )
+    commit.write_bytes(whole)
+    assert ingester.run(SIMPLE) == ["orders  1 rows"]
+    assert [row[0] for row in ingester.rows("orders", "id")] == ["a", "b", "c", "d"]
+
+
 def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_short(
     tmp_path: Path,
 ) -> None:
@@ -821,9 +843,9 @@ def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flig
     (landing := ingester.lake / "landing" / "orders").joinpath("c.jsonl").unlink()
     ingester.land("f.jsonl", '{"id": "another", "more": "x"}')  # replaced under its name
     assert audit(ingester, wider) == [
-        "orders: 8 read = 7 bronze + 3 quarantined: WRONG: 1 missing, 1 extra; 2 rows of files "
-        "that are gone are not compared; more, _rescued: not compared where they were declared "
-        "later",
+        "orders: 8 read = 7 bronze + 3 quarantined: WRONG: 1 missing, 1 extra; 2 rows whose "
+        "records the source no longer has are not compared; more, _rescued: not compared where "
+        "they were declared later",
         "  landing/orders/f.jsonl: 1 read, 1 bronze, 0 quarantined, 1 missing, 1 extra",
     ]
     shutil.rmtree(landing)

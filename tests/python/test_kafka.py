@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
 from headwaters.sources import kafka_client as kafka
+from headwaters.sources.kafka_client import find
 from headwaters.sources.kafka_settings import Reference
 
 
@@ -469,6 +474,101 @@ def test_records_of_a_transaction_are_read_when_it_is_committed_and_never_when_i
     assert [row[0] for row in ingester.rows("orders", "id")] == [*known, "d"]
     assert audit(ingester, declared) == ["orders: 9 read = 9 bronze + 0 quarantined: right"]
     assert ingester.run(declared) == ["orders  nothing new"]
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_within_a_batch_loses_and_repeats_nothing(
+    ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "broker"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    broker = brokers.start(Project(ROOT))
+    try:
+        make_topic(broker.servers, "t", 3)
+        # flushed: what a broker has not flushed is gone with it, if the machine stops as well
+        send(broker.servers, "t", *range(20_000))
+        declared = topic_stream(broker.servers, "t", batch=2_000)
+        good = 'rows_total{stream="orders"}'
+        with ingester.running(declared, every=0.2) as metrics:
+            for batches in (1, 4):
+                wait_for(partial(lambda least: metrics().get(good, 0) >= least, batches * 1_800))
+                os.kill(broker.pid, signal.SIGKILL)
+                wait_for(lambda: find(lake) is None)
+                broker = brokers.start(Project(ROOT))
+            wait_for(lambda: metrics().get(good) == 18_000, patience=300)
+        (line,) = audit(ingester, declared)
+        assert line == "orders: 20000 read = 18000 bronze + 2000 quarantined: right"
+        assert len(ingester.rows("orders", "distinct id", "1")) == 18_000
+    finally:
+        brokers.stop(lake)
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_compacted_between_two_runs_has_what_it_still_holds(
+    ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in __all__
+
+    lake = tmp_path / "broker"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    quick = {"log.cleaner.backoff.ms": "200"}
+    broker = brokers.start(Project(ROOT), settings=quick).servers
+    try:
+        compacted = {
+            "cleanup.policy": "compact",
+            "segment.ms": "100",
+            "min.cleanable.dirty.ratio": "0.001",
+            "max.compaction.lag.ms": "100",
+            "delete.retention.ms": "0",
+        }
+        admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+        topic = NewTopic("t", 1, 1, config=compacted)
+        admin.create_topics([topic])["t"].result()
+
+        def versions(*numbers: int) -> Iterator[tuple[str, str]]:
+            for number in numbers:
+                yield from ((f"k{n}", json.dumps({"id": f"k{n} v{number}"})) for n in range(10))
+
+        declared = topic_stream(broker, "t", batch=7)
+        send_records(broker, "t", versions(0, 1))
+        ingester.run(declared)
+        known = [row[0] for row in ingester.rows("orders", "id")]
+        assert set(known) >= {f"k{n} v1" for n in range(10)}
+
+        send_records(broker, "t", versions(2, 3, 4))
+        time.sleep(0.2)  # the next record begins a segment, and the one before is compacted
+        send_records(broker, "t", [("last", '{"id": "last"}')])
+        wait_for(lambda: len(held(broker, "t")) == 11)
+        ingester.run(declared)
+        latest = sorted([*(f"k{n} v4" for n in range(10)), "last"])
+        assert held(broker, "t") == latest
+        assert [row[0] for row in ingester.rows("orders", "id")] == sorted([*known, *latest])
+        assert ingester.run(declared) == ["orders  nothing new"]
+        gone = len(known)
+        assert audit(ingester, declared) == [
+            f"orders: 11 read = {11 + gone} bronze + 0 quarantined: right; {gone} rows whose "
+            "records the source no longer has are not compared"
+        ]
+    finally:
+        brokers.stop(lake)
+
+
+def held(broker: str, topic: str) -> list[str]:
+    """The ids of the records that a topic of one partition holds."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    (end,) = (end for _, end in kafka.ranges(broker, [topic])[topic].values())
+    settings = {"bootstrap.servers": broker, "group.id": "look", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "log_level": 0})
+    found: list[str] = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while (message := consumer.poll(10)) is not None and message.error() is None:
+            found.append(json.loads(message.value() or b"{}")["id"])
+        assert consumer.position([TopicPartition(topic, 0)])[0].offset in (end, -1001)
+    finally:
+        consumer.close()
+    return sorted(found)
 
 
 def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topic: str) -> None:

@@ -24,7 +24,7 @@ def query_of(table: exp.Table) -> exp.CTE | None:
     while outer is not None:
         if isinstance(outer, exp.With):
             # a query sees those before it, and itself if it is recursive
-            place = outer.expressions.index(inner)
+            place = next(n for n, query in enumerate(outer.expressions) if query is inner)
             known = outer.expressions[: place + bool(outer.args.get("recursive"))]
         elif isinstance(inner, exp.With):
             known = []
@@ -51,12 +51,25 @@ def refuse_unmarked(tree: exp.Expr, known: Iterable[str]) -> None:
 def is_column(node: exp.Column, tables: Tables) -> bool:
     """Whether a bare name is a column, of its own query or one around it, and no function."""
     name = parts_of(node)[0]
-    query = node.find_ancestor(exp.Select)
+    query = _query_around(node)
     while query is not None:
         if any(_has(source, name, tables) for source in _sources(query)):
             return True
-        query = query.find_ancestor(exp.Select)
+        query = _query_around(query)
     return False
+
+
+def _query_around(node: exp.Expr) -> exp.Select | None:
+    """The query whose columns an expression sees, or a subquery that is part of one."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Select):
+        is_relation = isinstance(parent, exp.From) or (
+            isinstance(parent, exp.Join) and node.arg_key == "this"
+        )
+        if isinstance(parent, exp.CTE) or (is_relation and not isinstance(node, exp.Lateral)):
+            return None
+        node, parent = parent, parent.parent
+    return parent
 
 
 def refuse_unknown(tree: exp.Expr, tables: Tables) -> None:
@@ -72,11 +85,13 @@ def refuse_unknown(tree: exp.Expr, tables: Tables) -> None:
     for column in tree.find_all(exp.Column):
         if isinstance(column.this, exp.Star) or id(column) in units:
             continue
-        parts = parts_of(column)
-        is_hidden = parts[0] in functions.VARIABLES or "_metadata" in parts[:2]
-        if parts[0] in known and not (is_hidden and "_metadata" not in known):
+        if column.find_ancestor(exp.Hint):
             continue
-        if is_hidden or not (is_open or (len(parts) == 1 and parts[0] in functions.BARE)):
+        parts = parts_of(column)
+        is_bare = len(parts) == 1 and parts[0] in functions.BARE
+        is_hidden = "_metadata" in parts[:2] and "_metadata" not in known
+        is_unknown = parts[0] not in known and not is_bare
+        if is_hidden or (is_unknown and (parts[0] in functions.VARIABLES or not is_open)):
             reason = "there is no such column in its inputs"
             raise dialect.refused(column, "HW_NOT_UNDERSTOOD", reason)
 
@@ -107,6 +122,8 @@ def _hands_on(star: exp.Star) -> bool:
     if isinstance(holder, exp.Column):
         holder = holder.parent
     query = holder
+    if isinstance(query, exp.Select) and isinstance(query.parent, exp.Exists):
+        return True
     if not isinstance(query, exp.Select) or any(
         value and name not in _HANDED_ON for name, value in query.args.items()
     ):

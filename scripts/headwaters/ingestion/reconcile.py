@@ -117,7 +117,11 @@ def summarise(name: str, balances: Sequence[Balance] | CodedError) -> list[str]:
         for key in ("read", "bronze", "quarantine", "missing", "extra", "unproven")
     )
     verdict = "right" if right(balances) else f"WRONG: {missing:,} missing, {extra:,} extra"
-    gone = f"; {unproven:,} rows of files that are gone are not compared" if unproven else ""
+    gone = (
+        f"; {unproven:,} rows whose records the source no longer has are not compared"
+        if unproven
+        else ""
+    )
     if beside := ", ".join(dict.fromkeys(name for b in balances for name in b.beside)):
         gone += f"; {beside}: not compared where they were declared later"
     counts = f"{read:,} read = {bronze:,} bronze + {quarantine:,} quarantined"

@@ -9,6 +9,14 @@ from headwaters.errors import CodedError, WorkError
 from headwaters.spark_errors import chain, conditions, innermost
 from headwaters.stream import Stream
 
+# A file of a table's log is gone, cut short, or not what Delta wrote.
+_DAMAGED = {
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_STATE_RECOVER_ERROR",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+}
+
 
 def coded(stream: Stream, error: BaseException) -> CodedError:
     """The error as it is shown; of one of Spark's, the innermost cause, and where the rest is."""
@@ -34,7 +42,14 @@ def coded(stream: Stream, error: BaseException) -> CodedError:
             "each change. " + text
         )
         return WorkError("HW_SOURCE_CHANGED", shown(line))
-    if file := re.search(r"reading file (file:\S+?)\.\s", said):
+    file = re.search(r"reading file (file:\S+?)\.\s", said)
+    if found & _DAMAGED or (file and "/_delta_log/" in file[1]):
+        line = (
+            "the log of a Delta table is damaged: put its _delta_log back from a copy, "
+            "as it was. Nothing was read. "
+        )
+        return WorkError("HW_TABLE_DAMAGED", shown(line + text))
+    if file:
         path = re.sub("^file:/+", "/", unquote(file[1]))
         return WorkError("HW_INPUT_UNREADABLE", shown(f"{path}: {text}"))
     return WorkError("HW_STREAM_FAILED", shown(text))

@@ -312,7 +312,11 @@ class Kafka(Source):
         # of a topic that was recreated, the tables keep what they have of the one before
         recreated = self.stream.checkpoint.begun().get("recreated", [])
         before_it = F.col("_sent").isNull() & F.col("_topic").isin(recreated)
-        return _account(sent.join(rows, keys, "full").where(~before_it))
+        both = sent.join(rows, keys, "full").where(~before_it)
+        # what a broker has compacted can no longer be compared
+        topics = kafka.compacted(self.servers, self.stream.contract.stream.topics, self.client)
+        gone = F.col("_sent").isNull() & F.col("_topic").isin(topics)
+        return _account(both.withColumn("_gone", gone))
 
     def _spans(self, now: Moment, held: Ends) -> list[_Span]:
         """What was read of each partition that there still is."""
@@ -360,7 +364,10 @@ class _Span:
 
 
 def _account(both: DataFrame) -> list[Balance]:
-    """The balances of records that were sent, beside the rows of both tables."""
+    """The balances of records that were sent, beside the rows of both tables.
+
+    `_gone`: the topic may have had the record.
+    """
 
     def total(numbers: Column) -> Column:
         return F.coalesce(F.sum(numbers), F.lit(0))
@@ -371,9 +378,10 @@ def _account(both: DataFrame) -> list[Balance]:
         total(bronze).alias("bronze"),
         total(rows - bronze).alias("quarantine"),
         F.count_if(rows.isNull()).alias("missing"),
-        total(rows - F.coalesce("_sent", F.lit(0))).alias("extra"),
+        total(rows - F.coalesce("_sent", F.col("_gone").cast("int"))).alias("extra"),
+        F.count_if("_gone").alias("unproven"),
     )
-    names = ("read", "bronze", "quarantine", "missing", "extra")
+    names = ("read", "bronze", "quarantine", "missing", "extra", "unproven")
     return [
         Balance(f"{row['_topic']} partition {row['_partition']}", *(row[name] for name in names))
         for row in found.orderBy("_topic", "_partition").collect()

@@ -10,12 +10,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # not in __all__
 
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import Server
@@ -127,6 +128,23 @@ def identities(
                 "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
             ) from None
     return {topic: one for topic, one in identity.items() if one != _NO_IDENTITY}
+
+
+def compacted(
+    servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
+) -> list[str]:
+    """The topics that the broker compacts: records may be gone although later ones are there.
+
+    A topic whose settings this user may not read is none of them.
+    """
+    admin = _admin(servers, tuple(sorted((client or {}).items())))
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    found = []
+    for resource, answer in admin.describe_configs(asked, request_timeout=10).items():
+        with suppress(KafkaException):
+            if "compact" in answer.result()["cleanup.policy"].value:
+                found.append(resource.name)
+    return found
 
 
 _NO_IDENTITY = "A" * 22  # sixteen zero bytes in base64

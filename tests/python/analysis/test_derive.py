@@ -104,9 +104,27 @@ EXAMPLES = {
     "select count(user) as n from (select * from d) q": WHOLE.format("d", "count(user) AS n FROM"),
     "select count(user) as n from (select id from d) q": "NONDETERMINISTIC",
     "select count(current_date()) as n from d": "NONDETERMINISTIC",
+    "with q as (select current_date as day) select count(d.id) as n from d, q": "NONDETERMINISTIC",
+    "select count(*) as n from d join (select user as name) q on q.name = d.id": "NONDETERMINISTIC",
+    "select count(d.id) as n from d where exists (select 1 from a where a.grp = user)": (
+        "replace (); `EXISTS(SELECT 1 FROM a WHERE a.grp = user)` (line 1 of the compiled SQL): "
+        "a subquery follows changes: it would see the rows that changed, not all rows"
+    ),
     # nor a variable of the session, nor the name of a row's file
     "select sum(val) + session.bump as v from a": "NOT_UNDERSTOOD",
     "select sum(val + bump) as v from a": "NOT_UNDERSTOOD",
+    "with session as (select * from a) select sum(session.val) as v from session": (
+        "replace (); `WITH session AS (SELECT * FROM a) SELECT sum(session.val) AS v FROM session` "
+        "(line 1 of the compiled SQL): a row of the result depends on several rows of the input"
+    ),
+    "select sum(aggregate(array(val), 0, (x, y) -> x + y)) as v from a": (
+        "replace (); `SELECT sum(aggregate(array(val), 0, (x, y) -> x + y)) AS v FROM a` (line 1 of"
+        " the compiled SQL): a row of the result depends on several rows of the input"
+    ),
+    "select sum(datediff(day, at, at)) as v from c": (
+        "replace (); `SELECT sum(datediff(day, at, at)) AS v FROM c` (line 1 of the compiled SQL): "
+        "a row of the result depends on several rows of the input"
+    ),
     "select count(_metadata.file_path) as n from a": "NOT_UNDERSTOOD",
     "select count(a._metadata.file_path) as n from a": "NOT_UNDERSTOOD",
     # a common table expression hides a table from those after it alone
@@ -177,6 +195,7 @@ MEANINGS = {
     "select x from (select a.* from a join b using (x)) q": True,
     "select x, x + 1 as new from a": False,
     "select x from a where exists (select 1 from b where b.x = new)": False,
+    "select x from a where exists (select * from b where b.x = a.x)": True,
     "select x from a natural join b": False,
     "select x from (select distinct * from a)": False,
     "select x from (select * from a union select * from b)": False,
