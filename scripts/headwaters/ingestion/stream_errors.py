@@ -9,7 +9,7 @@ from headwaters.errors import CodedError, WorkError
 from headwaters.spark_errors import chain, conditions, innermost
 from headwaters.stream import Stream
 
-# A file of a table's log is gone, cut short, or not what Delta wrote.
+# A file of a table's log is gone, truncated, or not what Delta wrote.
 _DAMAGED = {
     "DELTA_LOG_FILE_NOT_FOUND",
     "DELTA_STATE_RECOVER_ERROR",

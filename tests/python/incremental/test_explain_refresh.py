@@ -52,7 +52,7 @@ def test_explain_refresh_tells_plan_and_proof(
         "world.picked (affected_keys, unique_key id)",
         "  affected world_inputs.events by id: applied -, newest 2, not read yet",
         "  proof: [HW_NOT_UNDERSTOOD]"
-        " `QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY moment) = 1`"
+        " `QUALIFY row_number() OVER (PARTITION BY id ORDER BY moment) = 1`"
         " (line 2 of the compiled SQL): qualify is not analysed. Write it in another way, or say"
         " incremental_proof: sample, which tries a thousand rows in place of a proof.",
         "  next run: replace, first run",
