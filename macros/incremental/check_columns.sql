@@ -48,13 +48,18 @@
 
 
 {% macro hw_check_feed(target, spec) %}
-    {%- set properties = adapter.as_mapping(run_query('describe detail ' ~ spec.source).rows[0]['properties']) -%}
-    {%- if (properties.get('delta.enableChangeDataFeed', 'false') | lower) != 'true' -%}
+    {%- if not hw_has_feed(spec.source) -%}
         {{ hw_raise('NO_CHANGE_FEED', target ~ ' follows the changes of ' ~ spec.source ~ ', which has no change data feed. '
             ~ 'Set tblproperties '
             ~ 'delta.enableChangeDataFeed: true where it is declared, or run `alter table ' ~ spec.source
             ~ " set tblproperties ('delta.enableChangeDataFeed' = 'true')`.") }}
     {%- endif -%}
+{% endmacro %}
+
+
+{% macro hw_has_feed(source) %}
+    {%- set properties = adapter.as_mapping(run_query('describe detail ' ~ source).rows[0]['properties']) -%}
+    {{ return((properties.get('delta.enableChangeDataFeed', 'false') | lower) == 'true') }}
 {% endmacro %}
 
 

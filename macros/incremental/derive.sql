@@ -83,7 +83,8 @@
 
 
 {#- `strategy`, `unique_key`, `inputs` (what input macros write, by source), `reason` (why no more is followed) and `of`, what it was
-    derived from. A table keeps it. To derive it runs a statement for each input, which tells its columns. -#}
+    derived from. A table keeps it. To derive it runs two statements for each input, which tell its columns and whether it has a change
+    data feed. -#}
 {% macro hw_derivation(where, neutral, settings, properties) %}
     {%- set sql = adapter.prepared_sql(neutral) -%}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -94,6 +95,7 @@
     {%- if noted is mapping and noted.of == of -%}
         {{ return(noted) }}
     {%- endif -%}
+    {%- for spec in inputs -%}{%- do spec.update({'has_feed': hw_has_feed(spec.source)}) -%}{%- endfor -%}
     {%- set derivation = adapter.derivation(sql, hw_with_columns(inputs), settings, graph, functions) -%}
     {%- if derivation is not mapping -%}
         {%- do hw_raise_problems([derivation.at(where)]) -%}

@@ -485,7 +485,6 @@ def test_a_broker_that_is_killed_within_a_batch_loses_and_repeats_nothing(
     broker = brokers.start(Project(ROOT))
     try:
         make_topic(broker.servers, "t", 3)
-        # flushed: what a broker has not flushed is gone with it, if the machine stops as well
         send(broker.servers, "t", *range(20_000))
         declared = topic_stream(broker.servers, "t", batch=2_000)
         good = 'rows_total{stream="orders"}'
@@ -497,7 +496,7 @@ def test_a_broker_that_is_killed_within_a_batch_loses_and_repeats_nothing(
                 broker = brokers.start(Project(ROOT))
             wait_for(lambda: metrics().get(good) == 18_000, patience=300)
         (line,) = audit(ingester, declared)
-        assert line == "orders: 20000 read = 18000 bronze + 2000 quarantined: right"
+        assert line == "orders: 20,000 read = 18,000 bronze + 2,000 quarantined: right"
         assert len(ingester.rows("orders", "distinct id", "1")) == 18_000
     finally:
         brokers.stop(lake)

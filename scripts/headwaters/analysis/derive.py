@@ -57,7 +57,8 @@ class Derivation:
 class Question:
     """What is asked: the query over inputs of no role yet, and what the project says of it.
 
-    `constant` are names of inputs that seldom change: seeds.
+    `constant` are names of inputs that seldom change: seeds; `without_feed` of those whose changes
+    nothing tells.
     """
 
     sql: str
@@ -66,6 +67,7 @@ class Question:
     unique_key: Sequence[str] = ()
     allowed: Sequence[str] = ()
     functions: Mapping[str, str] = field(default_factory=dict)
+    without_feed: frozenset[str] = frozenset()
 
 
 def derive(question: Question) -> Derivation:
@@ -102,14 +104,22 @@ def derive(question: Question) -> Derivation:
             break
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
-        return Derivation("replace", tuple(question.unique_key), lookups, _reason(unproven))
+        reason = _reason(unproven) or _without_feed(question)
+        return Derivation("replace", tuple(question.unique_key), lookups, reason)
     unfollowed, derived = best
     if not unfollowed:
         return derived
     apart = Refused(
         "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
     )
-    return replace(derived, refused=_reason(unproven) or apart)
+    return replace(derived, refused=_without_feed(question) or _reason(unproven) or apart)
+
+
+def _without_feed(question: Question) -> Refused | None:
+    """Why an input is not followed that has no feed, seeds left out."""
+    for name in sorted(question.without_feed - question.constant):
+        return Refused("HW_NO_CHANGE_FEED", "", None, f"{name} has no change data feed")
+    return None
 
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
@@ -150,7 +160,8 @@ def _candidates(
     question: Question, tree: exp.Query, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
     """Strategies and inputs with roles, the cheapest first."""
-    ordered = sorted(question.inputs, key=lambda source: source.name in question.constant)
+    followable = [source for source in question.inputs if source.name not in question.without_feed]
+    ordered = sorted(followable, key=lambda source: source.name in question.constant)
     for followed in ordered:
         yield (
             "change_feed",
@@ -246,6 +257,7 @@ class _Traced:
         direct = {
             source.name: replace(source, kind="affected", key=columns)
             for source in self._question.inputs
+            if source.name not in self._question.without_feed
             if (columns := self._key_of(source, key)) is not None
         }
         reached = {name: [source] for name, source in direct.items()}
@@ -260,6 +272,9 @@ class _Traced:
             own = reached.get(source.name, [])
             lookup = replace(source, kind="lookup")
             is_constant = source.name in self._question.constant
+            if source.name in self._question.without_feed:
+                choices.append([lookup])
+                continue
             choices.append([lookup, *own] if is_constant else [*own, lookup])
         every = [
             list(chosen)

@@ -60,8 +60,9 @@ def derivation(
 ) -> dict[str, Any] | Problem:
     """How a model of plain SQL is maintained: `strategy`, `unique_key`, `inputs` and `reason`.
 
-    `inputs` of the result are what input macros write, by their source: `kind`, with `key`, `via`
-    and `on`. `reason` says why the table is replaced when some of its inputs changed, or None.
+    `has_feed` of an input: its changes can be followed. `inputs` of the result are what input
+    macros write, by their source: `kind`, with `key`, `via` and `on`. `reason` says why the
+    table is replaced when some of its inputs changed, or None.
     """
     sql, found = _named(sql, inputs, graph)
     seeds = {
@@ -76,6 +77,7 @@ def derivation(
         as_tuple(config.get("unique_key")),
         as_tuple(config.get("allow_nondeterministic")),
         bodies(functions),
+        frozenset(name for name, spec in _names_of(inputs).items() if not spec["has_feed"]),
     )
     try:
         derived = derive(question)

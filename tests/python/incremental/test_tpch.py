@@ -26,6 +26,7 @@ version: 0.1.0
 profile: headwaters
 seeds:
   tpch:
+    +tblproperties: {delta.enableChangeDataFeed: "true"}
     nation: {+column_types: {n_nationkey: int, n_regionkey: int}}
     region: {+column_types: {r_regionkey: int}}
 models: {tpch: {+materialized: incremental, +file_format: delta, +incremental_strategy: auto}}
