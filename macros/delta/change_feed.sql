@@ -68,8 +68,7 @@
         {%- set range = range.with_columns(hw_columns_around(spec.source, range.replaced, [range.after, range.to])) -%}
     {%- endif -%}
     {%- if range.gap -%}{{ return(range) }}{%- endif -%}
-    {%- set pinned = 'select * from ' ~ spec.source ~ ' version as of ' ~ spec.version -%}
-    {%- do spec.update({'columns': adapter.get_column_schema_from_query(pinned)}) -%}
+    {%- do spec.update({'columns': hw_columns_at(spec.source, spec.version)}) -%}
     {%- if spec.kind == 'lookup' -%}{{ return(range) }}{%- endif -%}
     {%- if range.uncounted -%}
         {%- set feed = hw_feed_sql(spec.source, range.after, range.to) -%}

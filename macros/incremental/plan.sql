@@ -102,8 +102,8 @@
     {%- for spec in plan.inputs if spec.columns -%}
         {%- set digest = adapter.columns_digest(spec.columns) -%}
         {%- if noted.get(spec.source) != digest -%}
-            {%- set applied = spec.source ~ ' version as of ' ~ plan.holds[spec.source].version -%}
-            {%- do added.extend(adapter.added_columns(adapter.get_column_schema_from_query('select * from ' ~ applied), spec.columns)) -%}
+            {%- set before = hw_columns_at(spec.source, plan.holds[spec.source].version) -%}
+            {%- do added.extend(adapter.added_columns(before, spec.columns)) -%}
             {%- do noted.update({spec.source: digest}) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -29,8 +29,16 @@ from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
 from headwaters.sources import kafka_client as kafka
-from headwaters.sources.kafka_client import find
 from headwaters.sources.kafka_settings import Reference
+
+
+@pytest.fixture
+def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The lake of a broker that the test starts by itself; it is stopped at the end."""
+    lake = tmp_path / "broker"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    yield lake
+    brokers.stop(lake)
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
@@ -158,11 +166,9 @@ SENTINEL = "hunter2-Zx9+/=;'{}$(whoami)"
 
 @pytest.mark.slow
 def test_a_secret_is_in_no_file_log_or_process_list_after_a_run(
-    tmp_path: Path, new_project: Callable[[dict[str, str]], Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, new_project: Callable[[dict[str, str]], Path], broker_lake: Path
 ) -> None:
     """Against a broker that wants a password, with Spark's event log and all of its messages."""
-    lake = tmp_path / "broker"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     users = f'{login} user_reader="{SENTINEL}";'
     listeners = "CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
@@ -217,36 +223,33 @@ sources:
     command = [sys.executable, "-m", "headwaters.cli"]
     secret = {"KAFKA_PASSWORD": SENTINEL}
     here = {**environment(tmp_path / "lake"), "HEADWATERS_DRIVER_MEMORY": "1500m"}
-    try:
-        ran = subprocess.run(
-            [*command, "ingest"], cwd=folder, env=here, capture_output=True, text=True, check=False
-        )
-        assert (ran.returncode, ran.stderr) == (
-            2,
-            "headwaters: [HW_KAFKA_CLIENT] models/shop.yml: orders: client: sasl.password: the "
-            "environment variable KAFKA_PASSWORD is not set\n",
-        )
-        with subprocess.Popen(
-            [*command, "ingest", "--every", "500ms"],
-            cwd=folder,
-            env=here | secret,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        ) as running:
-            table = tmp_path / "lake" / "warehouse" / "bronze.db" / "orders"
-            wait_for(lambda: (found := snapshot(table)) is not None and found.rows == 10)
-            assert shown_to_others(SENTINEL) == []
-            running.terminate()
-            said = (running.communicate()[0] or b"").decode()
-        assert running.returncode == 0, said
-        audited = subprocess.run(
-            [*command, "audit"], cwd=folder, env=here | secret, capture_output=True, text=True
-        )
-        assert audited.stdout == "orders: 10 read = 10 bronze + 0 quarantined: right\n"
-        assert SENTINEL not in said + audited.stdout + audited.stderr
-    finally:
-        brokers.stop(lake)
-    files = [f for f in tmp_path.rglob("*") if f.is_file() and lake not in f.parents]
+    ran = subprocess.run(
+        [*command, "ingest"], cwd=folder, env=here, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "headwaters: [HW_KAFKA_CLIENT] models/shop.yml: orders: client: sasl.password: the "
+        "environment variable KAFKA_PASSWORD is not set\n",
+    )
+    with subprocess.Popen(
+        [*command, "ingest", "--every", "500ms"],
+        cwd=folder,
+        env=here | secret,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as running:
+        table = tmp_path / "lake" / "warehouse" / "bronze.db" / "orders"
+        wait_for(lambda: (found := snapshot(table)) is not None and found.rows == 10)
+        assert shown_to_others(SENTINEL) == []
+        running.terminate()
+        said = (running.communicate()[0] or b"").decode()
+    assert running.returncode == 0, said
+    audited = subprocess.run(
+        [*command, "audit"], cwd=folder, env=here | secret, capture_output=True, text=True
+    )
+    assert audited.stdout == "orders: 10 read = 10 bronze + 0 quarantined: right\n"
+    assert SENTINEL not in said + audited.stdout + audited.stderr
+    files = [f for f in tmp_path.rglob("*") if f.is_file() and broker_lake not in f.parents]
     assert events in {f.parent.parent for f in files} | {f.parent for f in files}
     assert [f for f in files if b"hunter2" in f.read_bytes()] == []
 
@@ -372,38 +375,33 @@ def send(broker: str, topic: str, *numbers: int) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_goes_on_outlives_its_broker_and_ends_after_the_batch_in_flight(
-    ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ingester: Ingester, broker_lake: Path
 ) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # not in __all__
 
-    lake = tmp_path / "broker"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     broker = brokers.start(Project(ROOT)).servers
-    try:
-        make_topic(broker, "t", 1)
-        declared = topic_stream(broker, "t")
-        batch = declared["config"]["meta"]["stream"]["batch"]
-        batch |= {"min_records": 5, "max_delay": "500ms"}
-        good = 'rows_total{stream="orders"}'
-        bad = 'quarantined_total{reason="type amount",stream="orders"}'
-        with ingester.running(declared, every=0.3) as metrics:
-            wait_for(lambda: metrics().get('failed{stream="orders"}') == 0)
-            send(broker, "t", *range(10))
-            wait_for(lambda: metrics().get(good) == 9)
-            brokers.stop(lake)
-            assert brokers.start(Project(ROOT)).servers == broker
-            admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
-            admin.create_partitions([NewPartitions("t", 3)])["t"].result()
-            send(broker, "t", *range(10, 40))
-            wait_for(lambda: metrics().get(good) == 36)
-            wait_for(lambda: metrics().get(bad) == 4)
-            wait_for(lambda: metrics()['batches_total{stream="orders"}'] >= 2)
-        (line,) = audit(ingester, declared)
-        assert line == "orders: 40 read = 36 bronze + 4 quarantined: right"
-        partitions = ingester.rows("orders", "distinct _partition", "1")
-        assert len(partitions) > 1
-    finally:
-        brokers.stop(lake)
+    make_topic(broker, "t", 1)
+    declared = topic_stream(broker, "t")
+    batch = declared["config"]["meta"]["stream"]["batch"]
+    batch |= {"min_records": 5, "max_delay": "500ms"}
+    good = 'rows_total{stream="orders"}'
+    bad = 'quarantined_total{reason="type amount",stream="orders"}'
+    with ingester.running(declared, every=0.3) as metrics:
+        wait_for(lambda: metrics().get('failed{stream="orders"}') == 0)
+        send(broker, "t", *range(10))
+        wait_for(lambda: metrics().get(good) == 9)
+        brokers.stop(broker_lake)
+        assert brokers.start(Project(ROOT)).servers == broker
+        admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+        admin.create_partitions([NewPartitions("t", 3)])["t"].result()
+        send(broker, "t", *range(10, 40))
+        wait_for(lambda: metrics().get(good) == 36)
+        wait_for(lambda: metrics().get(bad) == 4)
+        wait_for(lambda: metrics()['batches_total{stream="orders"}'] >= 2)
+    (line,) = audit(ingester, declared)
+    assert line == "orders: 40 read = 36 bronze + 4 quarantined: right"
+    partitions = ingester.rows("orders", "distinct _partition", "1")
+    assert len(partitions) > 1
 
 
 @pytest.mark.slow
@@ -478,78 +476,68 @@ def test_records_of_a_transaction_are_read_when_it_is_committed_and_never_when_i
 
 @pytest.mark.slow
 def test_a_broker_that_is_killed_within_a_batch_loses_and_repeats_nothing(
-    ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ingester: Ingester, broker_lake: Path
 ) -> None:
-    lake = tmp_path / "broker"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     broker = brokers.start(Project(ROOT))
-    try:
-        make_topic(broker.servers, "t", 3)
-        send(broker.servers, "t", *range(20_000))
-        declared = topic_stream(broker.servers, "t", batch=2_000)
-        good = 'rows_total{stream="orders"}'
-        with ingester.running(declared, every=0.2) as metrics:
-            for batches in (1, 4):
-                wait_for(partial(lambda least: metrics().get(good, 0) >= least, batches * 1_800))
-                os.kill(broker.pid, signal.SIGKILL)
-                wait_for(lambda: find(lake) is None)
-                broker = brokers.start(Project(ROOT))
-            wait_for(lambda: metrics().get(good) == 18_000, patience=300)
-        (line,) = audit(ingester, declared)
-        assert line == "orders: 20,000 read = 18,000 bronze + 2,000 quarantined: right"
-        assert len(ingester.rows("orders", "distinct id", "1")) == 18_000
-    finally:
-        brokers.stop(lake)
+    make_topic(broker.servers, "t", 3)
+    send(broker.servers, "t", *range(20_000))
+    declared = topic_stream(broker.servers, "t", batch=2_000)
+    good = 'rows_total{stream="orders"}'
+    with ingester.running(declared, every=0.2) as metrics:
+        for batches in (1, 4):
+            wait_for(partial(lambda least: metrics().get(good, 0) >= least, batches * 1_800))
+            os.kill(broker.pid, signal.SIGKILL)
+            wait_for(lambda: kafka.find(broker_lake) is None)
+            broker = brokers.start(Project(ROOT))
+        wait_for(lambda: metrics().get(good) == 18_000, patience=300)
+    (line,) = audit(ingester, declared)
+    assert line == "orders: 20,000 read = 18,000 bronze + 2,000 quarantined: right"
+    assert len(ingester.rows("orders", "distinct id", "1")) == 18_000
 
 
 @pytest.mark.slow
 def test_a_topic_that_is_compacted_between_two_runs_has_what_it_still_holds(
-    ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ingester: Ingester, broker_lake: Path
 ) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in __all__
 
-    lake = tmp_path / "broker"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     quick = {"log.cleaner.backoff.ms": "200"}
     broker = brokers.start(Project(ROOT), settings=quick).servers
-    try:
-        compacted = {
-            "cleanup.policy": "compact",
-            "segment.ms": "100",
-            "min.cleanable.dirty.ratio": "0.001",
-            "max.compaction.lag.ms": "100",
-            "delete.retention.ms": "0",
-        }
-        admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
-        topic = NewTopic("t", 1, 1, config=compacted)
-        admin.create_topics([topic])["t"].result()
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.001",
+        "max.compaction.lag.ms": "100",
+        "delete.retention.ms": "0",
+    }
+    admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+    topic = NewTopic("t", 1, 1, config=compacted)
+    admin.create_topics([topic])["t"].result()
 
-        def versions(*numbers: int) -> Iterator[tuple[str, str]]:
-            for number in numbers:
-                yield from ((f"k{n}", json.dumps({"id": f"k{n} v{number}"})) for n in range(10))
+    def versions(*numbers: int) -> Iterator[tuple[str, str]]:
+        for number in numbers:
+            yield from ((f"k{n}", json.dumps({"id": f"k{n} v{number}"})) for n in range(10))
 
-        declared = topic_stream(broker, "t", batch=7)
-        send_records(broker, "t", versions(0, 1))
-        ingester.run(declared)
-        known = [row[0] for row in ingester.rows("orders", "id")]
-        assert set(known) >= {f"k{n} v1" for n in range(10)}
+    declared = topic_stream(broker, "t", batch=7)
+    send_records(broker, "t", versions(0, 1))
+    ingester.run(declared)
+    known = [row[0] for row in ingester.rows("orders", "id")]
+    assert set(known) >= {f"k{n} v1" for n in range(10)}
 
-        send_records(broker, "t", versions(2, 3, 4))
-        time.sleep(0.2)  # the next record begins a segment, and the one before is compacted
-        send_records(broker, "t", [("last", '{"id": "last"}')])
-        wait_for(lambda: len(held(broker, "t")) == 11)
-        ingester.run(declared)
-        latest = sorted([*(f"k{n} v4" for n in range(10)), "last"])
-        assert held(broker, "t") == latest
-        assert [row[0] for row in ingester.rows("orders", "id")] == sorted([*known, *latest])
-        assert ingester.run(declared) == ["orders  nothing new"]
-        gone = len(known)
-        assert audit(ingester, declared) == [
-            f"orders: 11 read = {11 + gone} bronze + 0 quarantined: right; {gone} rows whose "
-            "records the source no longer has are not compared"
-        ]
-    finally:
-        brokers.stop(lake)
+    send_records(broker, "t", versions(2, 3, 4))
+    time.sleep(0.2)  # the next record begins a segment, and the one before is compacted
+    send_records(broker, "t", [("last", '{"id": "last"}')])
+    wait_for(lambda: len(held(broker, "t")) == 11)
+    ingester.run(declared)
+    latest = sorted([*(f"k{n} v4" for n in range(10)), "last"])
+    assert held(broker, "t") == latest
+    assert [row[0] for row in ingester.rows("orders", "id")] == sorted([*known, *latest])
+    assert ingester.run(declared) == ["orders  nothing new"]
+    gone = len(known)
+    assert audit(ingester, declared) == [
+        f"orders: 11 read = {11 + gone} bronze + 0 quarantined: right; {gone} rows whose "
+        "records the source no longer has are not compared"
+    ]
 
 
 def held(broker: str, topic: str) -> list[str]:

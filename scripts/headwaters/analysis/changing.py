@@ -43,10 +43,10 @@ def _refuse_functions(
     bodies: Mapping[str, str],
 ) -> None:
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
-        if isinstance(node, exp.Column) and is_column(node, tables):
-            continue
         name = _name(node)
         if name is None or name in allowed:
+            continue
+        if isinstance(node, exp.Column) and is_column(node, tables):
             continue
         if name in bodies:
             body = dialect.parsed(f"select {bodies[name]}")

@@ -270,11 +270,10 @@ class _Traced:
         choices: list[list[Input]] = []
         for source in self._question.inputs:
             own = reached.get(source.name, [])
+            if source.name in self._question.without_feed:
+                own = []
             lookup = replace(source, kind="lookup")
             is_constant = source.name in self._question.constant
-            if source.name in self._question.without_feed:
-                choices.append([lookup])
-                continue
             choices.append([lookup, *own] if is_constant else [*own, lookup])
         every = [
             list(chosen)

@@ -119,23 +119,17 @@ def _hands_on(star: exp.Star) -> bool:
     holder = star.parent
     if isinstance(holder, exp.Anonymous):
         return holder.name.lower() == "count"
-    if isinstance(holder, exp.Column):
-        holder = holder.parent
-    query = holder
-    if isinstance(query, exp.Select) and isinstance(query.parent, exp.Exists):
-        return True
-    if not isinstance(query, exp.Select) or any(
-        value and name not in _HANDED_ON for name, value in query.args.items()
-    ):
+    query = holder.parent if isinstance(holder, exp.Column) else holder
+    if not isinstance(query, exp.Select):
         return False
-    return isinstance(query.parent, (exp.CTE, exp.From, exp.Join)) or (
-        query.parent is None
-        or (isinstance(query.parent, exp.Subquery) and _is_relation(query.parent))
-    )
-
-
-def _is_relation(query: exp.Subquery) -> bool:
-    return isinstance(query.parent, (exp.From, exp.Join))
+    around = query.parent
+    if isinstance(around, exp.Exists):
+        return True
+    if any(value and name not in _HANDED_ON for name, value in query.args.items()):
+        return False
+    if isinstance(around, exp.Subquery):
+        return isinstance(around.parent, (exp.From, exp.Join))
+    return around is None or isinstance(around, (exp.CTE, exp.From, exp.Join))
 
 
 def _sources(query: exp.Select) -> Iterator[exp.Expr]:
@@ -160,9 +154,7 @@ def _has(source: exp.Expr, name: str, tables: Tables) -> bool:
         if query is not None:
             return _has(query, name, tables)
         return name in tables.get(source.name.lower(), ())
-    if isinstance(source, (exp.CTE, exp.Subquery)):
-        return _has(source.this, name, tables)
-    if isinstance(source, exp.SetOperation):
+    if isinstance(source, (exp.CTE, exp.Subquery, exp.SetOperation)):
         return _has(source.this, name, tables)
     if isinstance(source, exp.Select):
         return any(_selects(source, found, name, tables) for found in source.expressions)

@@ -103,10 +103,8 @@ def derivation(
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:
     """Whether a model gives what it gave when its inputs have these columns besides their own."""
-    for name, spec in _names_of(inputs).items():
-        sql = sql.replace(spec["text"], name)
     try:
-        return meaning.keeps_meaning(dialect.parsed(sql), added)
+        return meaning.keeps_meaning(dialect.parsed(_with_names(sql, inputs)), added)
     except Refused:
         return False
 
@@ -128,27 +126,32 @@ def _names_of(inputs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any
     return {f"{_NAME}{number}": by_text[text] for number, text in enumerate(texts)}
 
 
+def _with_names(sql: str, inputs: Sequence[Mapping[str, Any]]) -> str:
+    """The SQL with names in place of marked inputs."""
+    for name, spec in _names_of(inputs).items():
+        sql = sql.replace(spec["text"], name)
+    return sql
+
+
 def _named(
     sql: str, inputs: Sequence[Mapping[str, Any]], graph: Mapping[str, Mapping[str, Node]]
 ) -> tuple[str, list[Input]]:
     """The SQL with names in place of marked inputs, and the inputs."""
     unique = keys_of([spec["source"] for spec in inputs], graph)
-    found: list[Input] = []
-    for name, spec in _names_of(inputs).items():
-        sql = sql.replace(spec["text"], name)
-        found.append(
-            Input(
-                name,
-                spec["source"],
-                spec["kind"],
-                {column.name: column.dtype for column in spec["columns"]},
-                unique[spec["source"]],
-                spec.get("key") if not spec.get("via") else None,
-                spec.get("via"),
-                spec.get("on") or {},
-            )
+    found = [
+        Input(
+            name,
+            spec["source"],
+            spec["kind"],
+            {column.name: column.dtype for column in spec["columns"]},
+            unique[spec["source"]],
+            spec.get("key") if not spec.get("via") else None,
+            spec.get("via"),
+            spec.get("on") or {},
         )
-    return sql, found
+        for name, spec in _names_of(inputs).items()
+    ]
+    return _with_names(sql, inputs), found
 
 
 def bodies(functions: Mapping[str, str]) -> dict[str, str]:

@@ -7,9 +7,10 @@ strings, names in backquotes. An input macro leaves a comment, its marker, in fr
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,7 +187,7 @@ def _input_at(code: list[Token], there: list[int], number: int) -> tuple[str, in
     return name, number
 
 
-def _closing(code: list[Token], there: list[int], number: int) -> int:
+def _closing(code: list[Token], there: Sequence[int], number: int) -> int:
     """The number of the bracket that closes the one with this number."""
     depth = 0
     for other in range(number, len(there)):
@@ -316,28 +317,20 @@ def _queries(sql: str) -> Iterator[tuple[str, range]]:
     """
     code, starts = _code_of(sql)
     words = [token.word for token in code]
-    opened: list[int] = []
-    closed: dict[int, int] = {}  # brackets, and where the one around them opened
-    around: dict[int, int | None] = {}
-    for place, word in enumerate(words):
-        if word == ")" and opened:
-            closed[opened.pop()] = place
-        around[place] = opened[-1] if opened else None
-        if word == "(":
-            opened.append(place)
+    every = range(len(code))
+    around: list[int] = []  # brackets that are open
     is_recursive = False
-    for place in range(1, len(code) - 2):
-        if words[place - 1] in ("with", "recursive"):
-            is_recursive = words[place - 1] == "recursive"
-        if (
-            words[place - 1] in ("with", ",", "recursive")
-            and words[place + 1 : place + 3] == ["as", "("]
-            and place + 2 in closed
-        ):
-            outer = around[place]
-            end = closed.get(outer) if outer is not None else None
-            first = place if is_recursive else closed[place + 2]
-            yield code[place].name, range(starts[first], starts[end] if end else len(sql))
+    for place, (before, word) in enumerate(itertools.pairwise(["", *words])):
+        if word == "(":
+            around.append(place)
+        elif word == ")" and around:
+            around.pop()
+        if before in ("with", "recursive"):
+            is_recursive = before == "recursive"
+        if before in ("with", ",", "recursive") and words[place + 1 : place + 3] == ["as", "("]:
+            first = place if is_recursive else _closing(code, every, place + 2)
+            end = starts[_closing(code, every, around[-1])] if around else len(sql)
+            yield code[place].name, range(starts[first], end)
 
 
 def parts_of(source: str) -> tuple[str, ...]:

@@ -311,12 +311,11 @@ class Kafka(Source):
         )
         # of a topic that was recreated, the tables keep what they have of the one before
         recreated = self.stream.checkpoint.begun().get("recreated", [])
-        before_it = F.col("_sent").isNull() & F.col("_topic").isin(recreated)
-        both = sent.join(rows, keys, "full").where(~before_it)
+        unsent = F.col("_sent").isNull()
+        both = sent.join(rows, keys, "full").where(~(unsent & F.col("_topic").isin(recreated)))
         # what a broker has compacted can no longer be compared
         topics = kafka.compacted(self.servers, self.stream.contract.stream.topics, self.client)
-        gone = F.col("_sent").isNull() & F.col("_topic").isin(topics)
-        return _account(both.withColumn("_gone", gone))
+        return _account(both.withColumn("_gone", unsent & F.col("_topic").isin(topics)))
 
     def _spans(self, now: Moment, held: Ends) -> list[_Span]:
         """What was read of each partition that there still is."""
