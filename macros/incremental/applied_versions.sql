@@ -71,8 +71,8 @@
 {% endmacro %}
 
 
-{#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns none, or why
-    only a replacement would be right. Fails where another run of the model has made this one's work void. -#}
+{#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns `engine`, which this run
+    runs on, and `refused`, why only a replacement would be right. Fails where another run of the model has made this one's work void. -#}
 {% macro hw_commits_since_plan(target, plan, settings) %}
     {%- set taken_over = [] -%}
     {%- for attempt in range(5) -%}
@@ -84,10 +84,10 @@
                     ~ 'for a model, and run this one again.'
             ) }}
         {%- elif meanwhile.foreign and hw_on_foreign_write(target, meanwhile.foreign, settings) == 'rebuild' -%}
-            {{ return(meanwhile.foreign ~ ' changed the table while this run read it') }}
+            {{ return({'refused': meanwhile.foreign ~ ' changed the table while this run read it'}) }}
         {%- endif -%}
         {%- set others = meanwhile.others | reject('in', taken_over) | list -%}
-        {%- if not others -%}{{ return(none) }}{%- endif -%}
+        {%- if not others -%}{{ return({'engine': meanwhile.engine}) }}{%- endif -%}
         {%- do hw_note_run(target, plan, others) -%}
         {%- do taken_over.extend(others) -%}
     {%- endfor -%}

@@ -1,90 +1,125 @@
-{#- From a staged change set, which `look` describes, to the target, in one commit. Returns the counts; `refused` says why
-    only a replacement would be right. `check_target`: the change set was not compared with the target, so make sure that
-    keys which are new to the input are new to the target too. -#}
-{% macro hw_apply_staged(target, stage, keys, settings, look, check_target) %}
+{#- From a staged change set, which `look` describes, to the target, in one commit. Returns the counts; `why_merge`; `refused` says why
+    only a replacement would be right. `engine`: what this run runs on. `check_target`: the change set was not compared with the target,
+    so make sure that keys which are new to the input are new to the target too. -#}
+{% macro hw_apply_staged(target, stage, keys, settings, look, engine, check_target) %}
     {%- if look.target_type != look.stage_type -%}
         {{ return(dict(look, refused='the columns changed')) }}
-    {%- endif -%}
-    {%- set present = namespace(rows=look.updated + look.deleted) -%}
-    {%- if look.rows > look.distinct -%}
+    {%- elif look.rows > look.distinct -%}
         {%- do hw_refuse_repeated_keys(target, stage, keys, hw_repeated_keys_sql(keys, stage)) -%}
-    {%- elif look.inserted and check_target -%}
-        {%- if look.has_keys -%}
-            {%- set present.rows = run_query('select count(*) from ' ~ target ~ ' where ' ~ look.has_keys).rows[0][0] | int -%}
-        {%- endif -%}
-        {%- if not look.has_keys or present.rows != look.updated + look.deleted -%}
+    {%- elif look.rows == 0 -%}
+        {{ return(look) }}
+    {%- endif -%}
+    {%- if look.inserted and check_target -%}
+        {%- set there = run_query(hw_keys_present_sql(target, stage, keys, look.within_keys)).rows[0] -%}
+        {%- if there['inserted'] | int -%}
             {%- do hw_refuse_repeated_keys(target, stage, keys, hw_inserted_and_present_sql(target, stage, keys, look.within_keys)) -%}
+        {%- elif there['present'] | int != look.updated + look.deleted -%}
+            {{ return(dict(look, refused=hw_rows_missing())) }}
         {%- endif -%}
     {%- endif -%}
-    {%- if look.rows > 0 and look.rows == look.inserted -%}
+    {%- set write = adapter.way_of_writing(look, settings.get('apply_by'), engine, adapter.followers(model.unique_id, graph)) -%}
+    {%- set present = look.updated + look.deleted -%}
+    {%- if write.way == 'insert' -%}
         {%- do run_query(hw_insert_sql(target, stage, settings)) -%}
-    {%- elif look.rows > 0 and look.has_keys -%}
-        {%- do run_query(hw_insert_sql(target, stage, settings, look.has_keys ~ look.lies_there)) -%}
-        {%- if check_target and not look.inserted -%}
-            {%- set present.rows = hw_rows_replaced(target, look.has_keys ~ look.lies_there) -%}
-        {%- endif -%}
-    {%- elif look.rows > 0 -%}
-        {%- set present.rows = (run_query(hw_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int) - look.inserted -%}
+    {%- elif write.way == 'replace' -%}
+        {%- do run_query(hw_replace_keys_sql(target, stage, keys, settings, look)) -%}
+        {#- the hash of a deleted key may be that of another -#}
+        {%- if look.deleted or (check_target and not look.inserted) -%}{%- set present = hw_rows_replaced(target, look) -%}{%- endif -%}
+    {%- else -%}
+        {%- set present = (run_query(hw_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int) - look.inserted -%}
     {%- endif -%}
-    {%- if present.rows != look.updated + look.deleted -%}
-        {{ return(dict(look, refused='the table did not have all the rows that changed')) }}
+    {%- if present != look.updated + look.deleted -%}
+        {{ return(dict(look, refused=hw_rows_missing())) }}
     {%- endif -%}
-    {{ return(look) }}
+    {{ return(dict(look, why_merge=write.reason)) }}
 {% endmacro %}
 
 
-{#- Keys that are inserted and that the target has. -#}
-{% macro hw_inserted_and_present_sql(target, stage, keys, within) -%}
-select {{ hw_quoted(keys, 't') | join(', ') }} from {{ target }} as t
-left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}
+{% macro hw_rows_missing() %}
+    {{ return('the table did not have all the rows that changed') }}
+{% endmacro %}
+
+
+{#- How many of the staged keys the target has, and how many of those that are inserted. -#}
+{% macro hw_keys_present_sql(target, stage, keys, within) -%}
+select count(*) as present, count_if(_staged._operation = 'insert') as inserted from {{ target }} as _target
+inner join {{ stage }} as _staged on {{ hw_equals(keys, '_target', '_staged') }}
 where {{ within }}
 {%- endmacro %}
 
 
-{#- The staged rows as new rows; in place of those of the target that `replaced_where` describes, if it is given. A merge reads all columns
-    of every file in which a changed row may lie; what a condition describes is found in the key's column, and marked as deleted. -#}
-{% macro hw_insert_sql(target, stage, settings, replaced_where=none) -%}
-insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }})
-{%- if replaced_where %}
-replace where {{ replaced_where }}
-{%- endif %}
-select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}) from {{ stage }}
-{%- if replaced_where %} where _operation <> 'delete'{% endif %}
+{% macro hw_inserted_and_present_sql(target, stage, keys, within) -%}
+select {{ hw_quoted(keys, '_target') | join(', ') }} from {{ target }} as _target
+left semi join {{ stage }} as _staged on _staged._operation = 'insert' and {{ hw_equals(keys, '_target', '_staged') }}
+where {{ within }}
 {%- endmacro %}
 
 
-{#- How many rows the replacement by a condition deleted that this run just made, after its note. Delta does not say it
-    where nothing was inserted and only whole files went, and makes no commit where there was nothing to do. -#}
-{% macro hw_rows_replaced(relation, condition) %}
-    {%- set made = namespace(commit=none, noted=false) -%}
-    {%- for commit in hw_describe_history(relation, 10) if not made.noted -%}
-        {%- set made.noted = commit.operation == 'SET TBLPROPERTIES' -%}
-        {%- if commit.operation == 'WRITE' and commit.parameters.get('predicate') -%}{%- set made.commit = commit -%}{%- endif -%}
-    {%- endfor -%}
-    {%- if made.commit is none -%}
-        {{ return(0) }}
-    {%- elif 'numDeletedRows' in made.commit.metrics or made.commit.metrics.get('numRemovedFiles', 0) | int == 0 -%}
-        {{ return(made.commit.metrics.get('numDeletedRows', 0) | int) }}
-    {%- endif -%}
-    {%- set before = relation ~ ' version as of ' ~ (made.commit.version - 1) -%}
-    {{ return(run_query('select count(*) from ' ~ before ~ ' where ' ~ condition).rows[0][0] | int) }}
+{% macro hw_insert_sql(target, stage, settings) -%}
+insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }})
+select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}) from {{ stage }}
+{%- endmacro %}
+
+
+{#- The staged rows in place of those of the target that have their keys, and of those that are deleted. It finds them by the columns of
+    its condition alone. `insert overwrite` would do the same, but overwrites all where the session's partitionOverwriteMode is dynamic. -#}
+{% macro hw_replace_keys_sql(target, stage, keys, settings, look) -%}
+insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }}, 'targetAlias' = '_target',
+'replaceOn' = {{ hw_literal(hw_is_replaced(keys, look)) }})
+replace where true
+select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}) from {{ stage }} as _staged where _operation <> 'delete'
+{%- endmacro %}
+
+
+{#- Whether a row of the target goes. A deleted key is none of the rows that take a place, and is matched with any of them: so the
+    condition stays an equality, by which the rows can be joined. -#}
+{% macro hw_is_replaced(keys, look) %}
+    {%- if not look.deleted -%}{{ return(hw_same_key(keys, look.nulls) ~ ' and ' ~ look.within) }}{%- endif -%}
+    {%- set hash = hw_hash_of_keys(keys, '_target') -%}
+    {%- set is_deleted = adapter.is_one_of(hash, look.deleted_keys) -%}
+    {{ return('if(' ~ is_deleted ~ ", cast('" ~ look.kept_key ~ "' as bigint), " ~ hash ~ ') = ' ~ hw_hash_of_keys(keys, '_staged')
+        ~ ' and (' ~ is_deleted ~ ' or ' ~ hw_same_key(keys, look.nulls) ~ ') and ' ~ look.within) }}
 {% endmacro %}
 
 
-{#- The keys are compared with `=` where the change set has no null in them: a null-safe comparison costs a fifth more. MERGE
-    takes no options, so its condition carries the run's name, as a comparison that is always true and that Spark cannot
+{#- The keys are compared with `=` where the change set has no null in them: a null-safe comparison costs a fifth more. -#}
+{% macro hw_same_key(keys, nulls) %}
+    {%- set pairs = [] -%}
+    {%- for key in hw_quoted(keys) -%}
+        {%- do pairs.append('_target.' ~ key ~ (' <=> ' if nulls[loop.index0] else ' = ') ~ '_staged.' ~ key) -%}
+    {%- endfor -%}
+    {{ return(pairs | join(' and ')) }}
+{% endmacro %}
+
+
+{#- How many rows of the target the replacement by keys removed that this run just made. Delta may be told to keep no metrics. -#}
+{% macro hw_rows_replaced(target, look) %}
+    {%- for commit in hw_describe_history(target, 10) if commit.user_metadata == adapter.signature(hw_run_id()) -%}
+        {%- if 'numDeletedRows' in commit.metrics -%}
+            {{ return(commit.metrics.numDeletedRows | int) }}
+        {%- endif -%}
+        {%- set rows = [] -%}
+        {%- for version in [commit.version - 1, commit.version] -%}
+            {%- do rows.append(run_query('select count(*) from ' ~ target ~ ' version as of ' ~ version).rows[0][0] | int) -%}
+        {%- endfor -%}
+        {{ return(rows[0] - rows[1] + look.inserted + look.updated) }}
+    {%- endfor -%}
+    {{ return(0) }}
+{% endmacro %}
+
+
+{#- MERGE takes no options, so its condition carries the run's name, as a comparison that is always true and that Spark cannot
     know to be. -#}
 {% macro hw_merge_sql(target, stage, keys, look) -%}
-merge into {{ target }} as t using {{ stage }} as s
-on {% for key in keys %}t.{{ hw_quote(key) }} {{ '<=>' if look.nulls[loop.index0] else '=' }} s.{{ hw_quote(key) }} and {% endfor -%}
-{{ look.within }} and s._operation <> {{ hw_literal(adapter.signature(hw_run_id())) }}
+merge into {{ target }} as _target using {{ stage }} as _staged
+on {{ hw_same_key(keys, look.nulls) }} and {{ look.within }} and _staged._operation <> {{ hw_literal(adapter.signature(hw_run_id())) }}
 {%- if look.deleted %}
-when matched and s._operation = 'delete' then delete
+when matched and _staged._operation = 'delete' then delete
 {%- endif %}
 {%- if look.updated %}
 when matched then update set *
 {%- endif %}
 {%- if look.inserted %}
-when not matched and s._operation = 'insert' then insert *
+when not matched and _staged._operation = 'insert' then insert *
 {%- endif %}
 {%- endmacro %}

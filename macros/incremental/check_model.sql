@@ -19,7 +19,8 @@
 
 {% macro hw_check_settings(where, strategy, settings) %}
     {%- set choices = {'on_gap': ['rebuild', 'fail'], 'on_lookup_change': ['rebuild', 'ignore'],
-        'on_foreign_write': ['rebuild', 'fail', 'warn'], 'incremental_proof': ['rules', 'sample']} -%}
+        'on_foreign_write': ['rebuild', 'fail', 'warn'], 'incremental_proof': ['rules', 'sample'],
+        'apply_by': ['keys', 'merge']} -%}
     {%- for setting, allowed in choices.items() if settings.get(setting, allowed[0]) not in allowed -%}
         {{ hw_raise('SETTING', where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(', ') ~ '.') }}
     {%- endfor -%}

@@ -93,12 +93,12 @@
     {%- endif -%}
     {%- set keys = hw_as_list(settings.unique_key) + strategy.further_keys | list -%}
     {%- set is_pruned = strategy.prunes_inserts and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
-    {%- set look = hw_inspect_staged(target, stage, keys, settings, plan.detail, bounds if is_pruned else []) -%}
+    {%- set look = hw_inspect_staged(target, stage, keys, settings, bounds if is_pruned else []) -%}
     {%- if look.misplaced -%}
         {%- set bounds = bounds[:keys | length] -%}
         {%- do hw_drop_staging_table(stage) -%}
         {%- do hw_create_staging_table(stage, hw_change_set_sql(strategy, target, sql, plan, settings, columns, bounds)) -%}
-        {%- set look = hw_inspect_staged(target, stage, keys, settings, plan.detail) -%}
+        {%- set look = hw_inspect_staged(target, stage, keys, settings) -%}
     {%- endif -%}
     {%- do hw_hook(strategy, 'inspect')(target, stage, keys, look, sql, settings) -%}
     {{ return({'stage': stage, 'key_columns': keys, 'look': look, 'columns': columns, 'bounds': bounds}) }}
@@ -117,11 +117,11 @@
             target, staged.stage, hw_change_set_sql(strategy, target, unfiltered, plan, settings, staged.columns, staged.bounds), settings
         ) -%}
     {%- endif -%}
-    {%- set changed = hw_commits_since_plan(target, plan, settings) -%}
-    {%- if changed -%}
-        {{ return({'refused': changed}) }}
+    {%- set since = hw_commits_since_plan(target, plan, settings) -%}
+    {%- if since.refused -%}
+        {{ return(since) }}
     {%- endif -%}
-    {{ return(dict(hw_apply_staged(target, staged.stage, staged.key_columns, settings, staged.look,
+    {{ return(dict(hw_apply_staged(target, staged.stage, staged.key_columns, settings, staged.look, since.engine,
         check_target=strategy.computes_old_rows), audit=audit)) }}
 {% endmacro %}
 
@@ -129,7 +129,7 @@
 {% macro hw_result_of(applied, plan) %}
     {%- set choice = 'skip' if applied.rows == 0 else 'append' if applied.rows == applied.inserted else 'merge' -%}
     {%- set done = choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, '
-        ~ applied.bytes | filesizeformat -%}
+        ~ applied.bytes | filesizeformat ~ (', by MERGE (' ~ applied.why_merge ~ ')' if applied.why_merge) -%}
     {{ return({
         'choice': choice,
         'message': ('no changes' if applied.rows == 0 else done) ~ ', of ' ~ plan.rows ~ ' changed input rows' ~ applied.audit,

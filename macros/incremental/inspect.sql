@@ -1,35 +1,33 @@
 {#- Everything that the rest of the run needs to know of a change set: counts, where its rows are in the target, and
     whether its columns are still the target's. `bounds` are those that the change set was compared within, keys first:
     `misplaced` counts the keys that look new there and lie in the target beyond, where `prune_by` promised that they
-    would not. `detail` is the target's. -#}
-{% macro hw_inspect_staged(target, stage, keys, settings, detail, bounds=[]) %}
+    would not. `deleted_keys` are hashes, as `kept_key` is, that of any key which is not deleted. -#}
+{% macro hw_inspect_staged(target, stage, keys, settings, bounds=[]) %}
     {%- set before = hw_before_names(settings) -%}
-    {%- set columns = keys + before -%}
-    {%- set is_replaceable = hw_is_replaceable(keys, settings, detail) -%}
-    {%- if is_replaceable -%}{%- set columns = columns + hw_prune_columns(settings) -%}{%- endif -%}
-    {%- set row = run_query(hw_inspection_sql(target, stage, keys, before, bounds, columns, lists_keys=is_replaceable)).rows[0] -%}
+    {%- set row = run_query(hw_inspection_sql(target, stage, keys, before, bounds)).rows[0] -%}
+    {%- set staged = row['staged'] | int -%}
+    {%- set bounds = adapter.bounds_of(row, keys + before) -%}
+    {%- set key_bounds, before_bounds = bounds[:keys | length], bounds[keys | length:] -%}
+    {%- if staged <= 1000 -%}
+        {%- set key_bounds = [adapter.with_values(key_bounds[0], row['some_keys'])] + key_bounds[1:] -%}
+    {%- endif -%}
     {%- set names = dict(zip(before, hw_prune_columns(settings))) -%}
-    {%- set bounds = adapter.bounds_of(row, columns) -%}
-    {%- set distinct = row['distinct_keys'] | int -%}
-    {#- where a row lay before, or lies now -#}
-    {%- set lies_there = ' and (' ~ adapter.within_bounds(bounds[1:1 + before | length], names=names, is_parsed_again=true) ~ ' or '
-        ~ adapter.within_bounds(bounds[1 + before | length:], is_parsed_again=true) ~ ')' -%}
     {{ return({
-        'rows': row['staged'] | int, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int,
+        'rows': staged, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int,
         'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
-        'distinct': distinct, 'misplaced': row['misplaced'] | int, 'nulls': bounds[:keys | length] | map(attribute='nulls') | list,
-        'within': adapter.within_bounds(bounds[:(keys + before) | length], 't', names),
-        'within_keys': adapter.within_bounds(bounds[:keys | length], 't'),
+        'distinct': row['distinct_keys'] | int, 'misplaced': row['misplaced'] | int,
+        'nulls': key_bounds | map(attribute='nulls') | list, 'key_types': key_bounds | map(attribute='type') | list,
+        'within': adapter.within_bounds(key_bounds + before_bounds, '_target', names),
+        'within_keys': adapter.within_bounds(key_bounds, '_target'),
         'stage_type': row['stage_type'], 'target_type': row['target_type'],
-        'has_keys': adapter.has_keys(bounds[0], distinct, row['some_keys']) if is_replaceable else none,
-        'lies_there': lies_there if before and is_replaceable else '',
+        'deleted_keys': fromjson(row['deleted_keys']), 'kept_key': row['kept_key'],
     }) }}
 {% endmacro %}
 
 
-{#- Counts and describes the rows of a change set; lists the first of their keys where `lists_keys`. Distinct keys beside other
-    aggregates would make Spark keep all of those for each key: they are counted apart. -#}
-{% macro hw_inspection_sql(target, stage, keys, before, bounds, columns, lists_keys) -%}
+{#- Counts and describes the rows of a change set; lists some of their keys. Distinct keys beside other aggregates would make Spark
+    keep all of those for each key: they are counted apart. -#}
+{% macro hw_inspection_sql(target, stage, keys, before, bounds) -%}
     {%- set key = hw_quote(keys[0]) -%}
 select count(*) as staged,
 count_if(_operation = 'insert') as inserted,
@@ -46,10 +44,13 @@ where {{ adapter.within_bounds(bounds[:keys | length], 't') }} and ({{ adapter.w
     {%- else %}
 0
     {%- endif %} as misplaced,
-    {%- if lists_keys %}
-(select {{ hw_values_as_json(key) }} from (select {{ key }} from {{ stage }} limit 1001)) as some_keys,
-    {%- endif %}
-{{ hw_bounds_expressions(columns) }}
+
+(select {{ hw_values_as_json(key) }} from (select {{ key }} from {{ stage }} limit 1000)) as some_keys,
+(select to_json(collect_list(_hash)) from (
+select {{ hw_hash_of_keys(keys) }} as _hash from {{ stage }} where _operation = 'delete' limit 5000
+)) as deleted_keys,
+any_value({{ hw_hash_of_keys(keys) }}) filter (where _operation <> 'delete') as kept_key,
+{{ hw_bounds_expressions(keys + before) }}
 from {{ stage }}
 {%- endmacro %}
 
@@ -58,19 +59,6 @@ from {{ stage }}
     {%- set names = [] -%}
     {%- for column in hw_prune_columns(settings) -%}{%- do names.append('_before_' ~ loop.index) -%}{%- endfor -%}
     {{ return(names) }}
-{% endmacro %}
-
-
-{#- Whether rows of the target can be replaced by a condition on their key: where they are marked as deleted beside their files (deletion
-    vectors), and the key is one column, within those files. Delta parses the condition again with its columns unquoted, and would
-    take some words for something else. -#}
-{% macro hw_is_replaceable(keys, settings, detail) %}
-    {%- set words = ['current_path', 'false', 'from', 'not', 'null', 'select', 'true', 'values'] -%}
-    {{ return(
-        (adapter.as_mapping(detail['properties']).get('delta.enableDeletionVectors', 'false') | lower) == 'true'
-        and keys | length == 1 and keys[0] | lower not in hw_as_names(detail['partitionColumns']) | map('lower')
-        and not (keys + hw_prune_columns(settings)) | map('lower') | select('in', words) | list
-    ) }}
 {% endmacro %}
 
 

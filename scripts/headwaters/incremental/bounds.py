@@ -2,7 +2,7 @@
 
 A condition of this module holds for every row that it was asked about, whatever its values are, and
 survives all who read it: Spark's parser, which replaces `${name}` inside literals too; Delta, which
-parses the condition of a REPLACE WHERE again; and Delta's statistics, in which bytes that are not
+parses the condition of a `replaceOn` again; and Delta's statistics, in which bytes that are not
 UTF-8 are U+FFFD, so that a text beyond ASCII is not found in a file that has such bytes as well.
 So texts are cut to a beginning of harmless characters (macro `hw_harmless`), and values that cannot
 be written exactly widen the bounds or are left without any.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import Any
 
 from headwaters.sql import identifier
@@ -90,12 +89,10 @@ def within_bounds(
     bounds: Iterable[Bound],
     alias: str | None = None,
     names: Mapping[str, str] | None = None,
-    is_parsed_again: bool = False,
 ) -> str:
     """The bounds as SQL: true of every row that they were asked about, null in no case.
 
-    `names` maps a bound's column to the table's, `alias` is the table's. `is_parsed_again`: the
-    condition goes into a REPLACE WHERE, where Delta writes moments in the session's time zone.
+    `names` maps a bound's column to the table's, `alias` is the table's.
     """
     conditions = []
     for bound in bounds:
@@ -104,7 +101,7 @@ def within_bounds(
         column = (f"{alias}." if alias else "") + identifier(
             (names or {}).get(bound.column, bound.column)
         )
-        within = " and ".join(_within(bound, column, is_parsed_again))
+        within = " and ".join(_within(bound, column))
         if bound.nulls and (within or bound.is_empty):
             conditions.append(
                 f"({within} or {column} is null)" if within else f"({column} is null)"
@@ -114,9 +111,8 @@ def within_bounds(
     return " and ".join(conditions) or "true"
 
 
-def _within(bound: Bound, column: str, is_parsed_again: bool) -> list[str]:
-    widened = timedelta(days=2 if is_parsed_again and bound.type == "timestamp" else 0)
-    least, greatest = _moved(bound.least, -widened), _moved(bound.greatest, widened)
+def _within(bound: Bound, column: str) -> list[str]:
+    least, greatest = bound.least, bound.greatest
     less = "<="
     if greatest is not None and not bound.is_whole:
         less, greatest = "<", _successor(greatest)
@@ -128,20 +124,10 @@ def _within(bound: Bound, column: str, is_parsed_again: bool) -> list[str]:
     else:
         within += [f"{column} >= {low}"] if low else []
         within += [f"{column} {less} {high}"] if high else []
-    if bound.values and len(bound.values) <= 2000 and not widened:
+    if bound.values and len(bound.values) <= 2000:
         values = ", ".join(literal(value, bound.type) for value in bound.values)
         within.append(f"{column} in ({values})")
     return within
-
-
-def _moved(moment: str | None, by: timedelta) -> str | None:
-    """A moment some days away, at midnight."""
-    if moment is None or not by:
-        return moment
-    try:
-        return (datetime.fromisoformat(moment) + by).strftime("%Y-%m-%d 00:00:00")
-    except OverflowError:
-        return None
 
 
 def _successor(text: str) -> str | None:
@@ -150,20 +136,13 @@ def _successor(text: str) -> str | None:
     return cut[:-1] + chr(ord(cut[-1]) + 1) if cut else None
 
 
-def has_keys(key: Bound, distinct: int, values: str | None) -> str | None:
-    """A condition that holds for the rows of some keys, and for no other; None: there is none.
-
-    There is one where the `distinct` keys are integers without a gap between them, or at most
-    1,000 that can be written exactly: `values`, a JSON array.
+def with_values(bound: Bound, values: str | None) -> Bound:
+    """The bound of whole numbers or texts with their `values`, a JSON array: they leave out more
+    of a table than its least and greatest value.
     """
-    is_integer = key.type in INTEGERS
-    if is_integer and not key.nulls and key.least and key.greatest:
-        without_gap = int(key.greatest) - int(key.least) + 1 == distinct
-        if without_gap:
-            return within_bounds([key])
-    if distinct <= 1000 and values is not None and (is_integer or key.type == "string"):
-        return within_bounds([replace(key, values=tuple(json.loads(values)))])
-    return None
+    if values is None or bound.type not in (*INTEGERS, "string"):
+        return bound
+    return replace(bound, values=tuple(json.loads(values)))
 
 
 def literal(text: str, type_: str) -> str:

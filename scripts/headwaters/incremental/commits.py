@@ -119,7 +119,7 @@ class Commit:
             return self._effect("numDeletedRows", inserts_only=False)
         if self.operation == "UPDATE":
             return self._effect("numUpdatedRows", inserts_only=False)
-        # what INSERT … REPLACE WHERE leaves in the files that it rewrites counts as output as well
+        # what INSERT … REPLACE leaves in the files that it rewrites counts as output as well
         written = self._metric("numOutputRows", 0) - self._metric("numCopiedRows", 0)
         rows = written + self._metric("numDeletedRows", 0)
         return Effect(max(rows, 1), inserts_only=False, uncounted=rows == 0)
@@ -128,10 +128,11 @@ class Commit:
     def replaces_all(self) -> bool:
         """Whether it puts other rows, and maybe other columns, in place of the whole table."""
         overwrites = self.parameters.get("mode") == "Overwrite"
+        conditions = ("predicate", "replaceOnCond", "replaceUsingCols")
         return (
             "REPLACE" in self.operation
             or self.operation in ("RESTORE", "CLONE")
-            or (overwrites and not self.parameters.get("predicate"))
+            or (overwrites and not any(map(self.parameters.get, conditions)))
         )
 
     @property

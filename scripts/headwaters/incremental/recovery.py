@@ -58,12 +58,14 @@ class Meanwhile:
     `superseded`: what makes this run's work void, as words, or none: another run of the model that
     wrote rows, or noted its inputs after this one did; a RESTORE. `others`: runs that noted their
     inputs before this one did, and may still be running. `foreign`: a change of rows that no run
-    of the model made, as words, or none.
+    of the model made, as words, or none. `engine`: what this run's own note says of the engine
+    that it runs on.
     """
 
     superseded: str | None
     others: list[str]
     foreign: str | None
+    engine: str = ""
 
 
 def signature(run: str) -> str:
@@ -115,6 +117,7 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
     noted = False
     superseded: str | None = None
     foreign: str | None = None
+    engine = ""
     others: list[str] = []
     for commit in commits:
         if commit.version <= seen["version"]:
@@ -122,7 +125,7 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
         note = _note(commit)
         if note is not None:
             if note == run:
-                noted = True
+                noted, engine = True, commit.engine
             elif not noted:
                 superseded = superseded or "another run of the model"
             elif note and note not in others:
@@ -134,7 +137,7 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
                 superseded = superseded or "another run of the model"
             else:
                 foreign = foreign or described(commit)
-    return Meanwhile(superseded, others, foreign)
+    return Meanwhile(superseded, others, foreign, engine)
 
 
 def described(commit: Commit) -> str:

@@ -68,7 +68,8 @@ KEYS = {
     "boolean": ["true", "false"],
 }
 
-# Asks for the bounds of each row alone, and prints the rows that these do not find.
+# Asks for the bounds of each row alone, and prints the rows that these do not find; puts each row
+# in its own place.
 BOUNDS = """
 {% macro lost(schema, types) %}
     {%- set lost = [] -%}
@@ -79,23 +80,24 @@ BOUNDS = """
         {%- for row in run_query('select n, ' ~ asked ~ ', ' ~ hw_values_as_json('k')
             ~ ' as some from ' ~ table ~ ' group by n').rows -%}
             {%- set n, bounds = row['n'], adapter.bounds_of(row, ['k'], true) -%}
-            {%- set has_key = adapter.has_keys(bounds[0], 1, row['some']) -%}
-            {%- set within = adapter.within_bounds(bounds) -%}
+            {%- set listed = [adapter.with_values(bounds[0], row['some'])] -%}
+            {%- set within = adapter.within_bounds(listed) -%}
             {#- Delta leaves out files by the condition of a `where`, not by that of a count -#}
             {%- do counts.append('select ' ~ n ~ ' as n, (select count_if(n = ' ~ n ~ ') from '
                 ~ table ~ ' where ' ~ within ~ ') as found, (select count_if(n = ' ~ n ~ ' and '
-                ~ within ~ ') from ' ~ table ~ ') as within, (select count(*) from ' ~ table
-                ~ ' where ' ~ (has_key or 'n = ' ~ n) ~ ') as has_key') -%}
-            {%- if has_key -%}{%- do replaced.append([has_key, n]) -%}{%- endif -%}
+                ~ within ~ ') from ' ~ table ~ ') as within') -%}
+            {%- do replaced.append([n, {'deleted': 0, 'nulls': [bounds[0].nulls],
+                'within': adapter.within_bounds(listed, '_target')}]) -%}
         {%- endfor -%}
         {%- for row in run_query(counts | join(' union all ')).rows -%}
-            {%- if row.values()[1:] | map('int') | list != [1, 1, 1] -%}
+            {%- if row.values()[1:] | map('int') | list != [1, 1] -%}
                 {%- do lost.append([name] + row.values() | map('int') | list) -%}
             {%- endif -%}
         {%- endfor -%}
-        {%- for has_key, n in replaced -%}
-            {%- do run_query('insert into ' ~ table ~ ' replace where ' ~ has_key
-                ~ ' select * from ' ~ table ~ ' where n = ' ~ n) -%}
+        {%- for n, look in replaced -%}
+            {%- do run_query('create or replace table ' ~ table ~ '_staged using delta as '
+                ~ "select *, 'update' as _operation from " ~ table ~ ' where n = ' ~ n) -%}
+            {%- do run_query(hw_replace_keys_sql(table, table ~ '_staged', ['k'], {}, look)) -%}
         {%- endfor -%}
         {%- set left = run_query('select count(*), count(distinct n) from ' ~ table).rows[0] -%}
         {%- if left.values() | map('int') | list != [rows, rows] -%}

@@ -52,6 +52,7 @@ from headwaters.incremental import (
     sql_text,
     strategies,
     surroundings,
+    writing,
 )
 from headwaters.incremental.failures import NOT_UTF8, lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
@@ -169,7 +170,10 @@ PURE: dict[str, Callable[..., Any]] = {
     "signature": recovery.signature,
     "bounds_of": bounds.bounds_of,
     "within_bounds": bounds.within_bounds,
-    "has_keys": bounds.has_keys,
+    "with_values": bounds.with_values,
+    "way_of_writing": writing.way_of_writing,
+    "is_one_of": writing.is_one_of,
+    "followers": writing.followers,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "plan_of_request": plan.of_request,

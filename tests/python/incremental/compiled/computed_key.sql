@@ -53,6 +53,11 @@ coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size))
 typeof(any_value(struct(* except (_operation)))) as stage_type,
 typeof((select struct(*) from world.computed_key limit 1)) as target_type,
 0 as misplaced,
+(select if(coalesce(bool_and(regexp_extract(left(if(typeof(`upper_grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `upper_grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`upper_grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`upper_grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `upper_grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`upper_grp` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`upper_grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `upper_grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`upper_grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `upper_grp` from world.computed_key__stage limit 1000)) as some_keys,
+(select to_json(collect_list(_hash)) from (
+select xxhash64(`upper_grp`, `upper_grp` is null, `tens`, `tens` is null) as _hash from world.computed_key__stage where _operation = 'delete' limit 5000
+)) as deleted_keys,
+any_value(xxhash64(`upper_grp`, `upper_grp` is null, `tens`, `tens` is null)) filter (where _operation <> 'delete') as kept_key,
 regexp_extract(left(if(typeof(min(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
 regexp_extract(left(if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
 regexp_extract(left(if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`upper_grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`upper_grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`upper_grp`) as string)) as whole_1,
@@ -67,17 +72,16 @@ from world.computed_key__stage;
 
 describe history world.computed_key limit 20;
 
-select coalesce(if(typeof(`upper_grp`) = 'binary', concat('0x', hex(cast(`upper_grp` as string))), regexp_replace(make_valid_utf8(left(cast(`upper_grp` as string), 100)), '[\\p{Cc}\\p{Zl}\\p{Zp}]', ' ')), 'None'), coalesce(if(typeof(`tens`) = 'binary', concat('0x', hex(cast(`tens` as string))), regexp_replace(make_valid_utf8(left(cast(`tens` as string), 100)), '[\\p{Cc}\\p{Zl}\\p{Zp}]', ' ')), 'None') from (
-select t.`upper_grp`, t.`tens` from world.computed_key as t
-left semi join world.computed_key__stage as s on s._operation = 'insert' and t.`upper_grp` <=> s.`upper_grp` and t.`tens` <=> s.`tens`
-where t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90
-) limit 3;
+select count(*) as present, count_if(_staged._operation = 'insert') as inserted from world.computed_key as _target
+inner join world.computed_key__stage as _staged on _target.`upper_grp` <=> _staged.`upper_grp` and _target.`tens` <=> _staged.`tens`
+where _target.`upper_grp` between 'A' and 'C' and _target.`upper_grp` in ('A', 'B', 'C') and _target.`tens` between 10 and 90;
 
-merge into world.computed_key as t using world.computed_key__stage as s
-on t.`upper_grp` = s.`upper_grp` and t.`tens` = s.`tens` and t.`upper_grp` between 'A' and 'C' and t.`tens` between 10 and 90 and s._operation <> 'headwaters run <run>'
-when matched and s._operation = 'delete' then delete
-when matched then update set *
-when not matched and s._operation = 'insert' then insert *;
+insert into world.computed_key with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
+'replaceOn' = 'if(array_contains(element_at(from_json(\'[[9028901411111052202]]\', \'array<array<bigint>>\'), cast(1 + pmod(xxhash64(_target.`upper_grp`, _target.`upper_grp` is null, _target.`tens`, _target.`tens` is null), 1) as int)), xxhash64(_target.`upper_grp`, _target.`upper_grp` is null, _target.`tens`, _target.`tens` is null)), cast(\'911478801929199252\' as bigint), xxhash64(_target.`upper_grp`, _target.`upper_grp` is null, _target.`tens`, _target.`tens` is null)) = xxhash64(_staged.`upper_grp`, _staged.`upper_grp` is null, _staged.`tens`, _staged.`tens` is null) and (array_contains(element_at(from_json(\'[[9028901411111052202]]\', \'array<array<bigint>>\'), cast(1 + pmod(xxhash64(_target.`upper_grp`, _target.`upper_grp` is null, _target.`tens`, _target.`tens` is null), 1) as int)), xxhash64(_target.`upper_grp`, _target.`upper_grp` is null, _target.`tens`, _target.`tens` is null)) or _target.`upper_grp` = _staged.`upper_grp` and _target.`tens` = _staged.`tens`) and _target.`upper_grp` between \'A\' and \'C\' and _target.`upper_grp` in (\'A\', \'B\', \'C\') and _target.`tens` between 10 and 90')
+replace where true
+select * except (_operation) from world.computed_key__stage as _staged where _operation <> 'delete';
+
+describe history world.computed_key limit 10;
 
 alter table world.computed_key set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "4"}');
 

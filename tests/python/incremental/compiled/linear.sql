@@ -67,7 +67,11 @@ coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size))
 typeof(any_value(struct(* except (_operation, _before_1)))) as stage_type,
 typeof((select struct(*) from world.linear limit 1)) as target_type,
 0 as misplaced,
-(select if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `id` from world.linear__stage limit 1001)) as some_keys,
+(select if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `id` from world.linear__stage limit 1000)) as some_keys,
+(select to_json(collect_list(_hash)) from (
+select xxhash64(`id`) as _hash from world.linear__stage where _operation = 'delete' limit 5000
+)) as deleted_keys,
+any_value(xxhash64(`id`)) filter (where _operation <> 'delete') as kept_key,
 regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
 regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
 regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1,
@@ -77,21 +81,19 @@ regexp_extract(left(if(typeof(min(`_before_1`)) like 'timestamp%', get_json_obje
 regexp_extract(left(if(typeof(max(`_before_1`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`_before_1`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`_before_1`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_2,
 regexp_extract(left(if(typeof(max(`_before_1`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`_before_1`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`_before_1`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`_before_1`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`_before_1`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`_before_1`) as string)) as whole_2,
 count_if(`_before_1` is null) as nulls_2,
-typeof(any_value(`_before_1`)) as type_2,
-regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_3,
-regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_3,
-regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)) as whole_3,
-count_if(`grp` is null) as nulls_3,
-typeof(any_value(`grp`)) as type_3
+typeof(any_value(`_before_1`)) as type_2
 from world.linear__stage;
 
 describe history world.linear limit 20;
 
-select count(*) from world.linear where `id` between 1 and 9 and `id` in (1, 9);
+select count(*) as present, count_if(_staged._operation = 'insert') as inserted from world.linear as _target
+inner join world.linear__stage as _staged on _target.`id` <=> _staged.`id`
+where _target.`id` between 1 and 9 and _target.`id` in (1, 9);
 
-insert into world.linear with ('userMetadata' = 'headwaters run <run>')
-replace where `id` between 1 and 9 and `id` in (1, 9) and ((`grp` between 'a' and 'a' or `grp` is null) or `grp` between 'a' and 'c')
-select * except (_operation, _before_1) from world.linear__stage where _operation <> 'delete';
+insert into world.linear with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
+'replaceOn' = '_target.`id` = _staged.`id` and _target.`id` between 1 and 9 and _target.`id` in (1, 9) and (_target.`grp` between \'a\' and \'a\' or _target.`grp` is null)')
+replace where true
+select * except (_operation, _before_1) from world.linear__stage as _staged where _operation <> 'delete';
 
 alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "4"}');
 

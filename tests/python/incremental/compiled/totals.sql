@@ -86,6 +86,11 @@ coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size))
 typeof(any_value(struct(* except (_operation)))) as stage_type,
 typeof((select struct(*) from world.totals limit 1)) as target_type,
 0 as misplaced,
+(select if(coalesce(bool_and(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `grp` from world.totals__stage limit 1000)) as some_keys,
+(select to_json(collect_list(_hash)) from (
+select xxhash64(`grp`, `grp` is null, `is_large`, `is_large` is null) as _hash from world.totals__stage where _operation = 'delete' limit 5000
+)) as deleted_keys,
+any_value(xxhash64(`grp`, `grp` is null, `is_large`, `is_large` is null)) filter (where _operation <> 'delete') as kept_key,
 regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
 regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
 regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)) as whole_1,
@@ -100,11 +105,12 @@ from world.totals__stage;
 
 describe history world.totals limit 20;
 
-merge into world.totals as t using world.totals__stage as s
-on t.`grp` = s.`grp` and t.`is_large` = s.`is_large` and t.`grp` between 'a' and 'c' and s._operation <> 'headwaters run <run>'
-when matched and s._operation = 'delete' then delete
-when matched then update set *
-when not matched and s._operation = 'insert' then insert *;
+insert into world.totals with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
+'replaceOn' = 'if(array_contains(element_at(from_json(\'[[4030579427890878041]]\', \'array<array<bigint>>\'), cast(1 + pmod(xxhash64(_target.`grp`, _target.`grp` is null, _target.`is_large`, _target.`is_large` is null), 1) as int)), xxhash64(_target.`grp`, _target.`grp` is null, _target.`is_large`, _target.`is_large` is null)), cast(\'733446026785896602\' as bigint), xxhash64(_target.`grp`, _target.`grp` is null, _target.`is_large`, _target.`is_large` is null)) = xxhash64(_staged.`grp`, _staged.`grp` is null, _staged.`is_large`, _staged.`is_large` is null) and (array_contains(element_at(from_json(\'[[4030579427890878041]]\', \'array<array<bigint>>\'), cast(1 + pmod(xxhash64(_target.`grp`, _target.`grp` is null, _target.`is_large`, _target.`is_large` is null), 1) as int)), xxhash64(_target.`grp`, _target.`grp` is null, _target.`is_large`, _target.`is_large` is null)) or _target.`grp` = _staged.`grp` and _target.`is_large` = _staged.`is_large`) and _target.`grp` between \'a\' and \'c\' and _target.`grp` in (\'a\', \'b\', \'c\')')
+replace where true
+select * except (_operation) from world.totals__stage as _staged where _operation <> 'delete';
+
+describe history world.totals limit 10;
 
 alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "4"}');
 
