@@ -39,10 +39,9 @@ another run) and 0.61 (0.55), and 0.13 and 0.58. Where recent rows change, the r
 and Delta take to plan a statement, however few its rows are: in a run over 100 rows the write takes
 nearly half of the CPU, the stage a seventh, `describe detail` and the look at the stage a tenth
 each, and six others the rest. At 50 million rows that no longer counts. Where changes are spread,
-more than 1,000 keys are merged, which reads every column of every file: two thirds of the run and
-more. A longer list of keys as literals costs nearly as much
-(docs/decisions/0012-replace-by-condition.md); a merge that read only the key's column to find its
-rows would change it.
+more than 1,000 keys were merged when this was measured, which reads every column of every file: two
+thirds of the run and more. Since then they are replaced by their keys, at about half of a merge's
+CPU (docs/decisions/0019-replace-by-keys.md); the cells were not measured again.
 
 The goal of at most 1.15 of the cheapest way by hand is met where up to 0.1 % is spread over all
 keys (0.28 and 0.44 of the smallest merge), where half of the table changed, and at 50 million rows.
