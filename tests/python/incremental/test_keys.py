@@ -94,10 +94,11 @@ BOUNDS = """
                 {%- do lost.append([name] + row.values() | map('int') | list) -%}
             {%- endif -%}
         {%- endfor -%}
+        {%- do run_query('create table ' ~ table ~ '_staged using delta as '
+            ~ "select *, 'update' as _operation from " ~ table) -%}
         {%- for n, look in replaced -%}
-            {%- do run_query('create or replace table ' ~ table ~ '_staged using delta as '
-                ~ "select *, 'update' as _operation from " ~ table ~ ' where n = ' ~ n) -%}
-            {%- do run_query(hw_replace_keys_sql(table, table ~ '_staged', ['k'], {}, look)) -%}
+            {%- set staged = '(select * from ' ~ table ~ '_staged where n = ' ~ n ~ ')' -%}
+            {%- do run_query(hw_replace_keys_sql(table, staged, ['k'], {}, look)) -%}
         {%- endfor -%}
         {%- set left = run_query('select count(*), count(distinct n) from ' ~ table).rows[0] -%}
         {%- if left.values() | map('int') | list != [rows, rows] -%}
