@@ -131,8 +131,10 @@ class KeyedRules:
             both = Local(left.fact.space, left.fact.groups + right.fact.groups)
             return _equated(both, equal)
         mine, theirs = self._one(left.fact, node), self._one(right.fact, node)
-        if not all(_has_pair(equal, own, other) for own, other in zip(mine, theirs, strict=True)):
-            _refuse(node, f"{side} join does not equate the key of both sides", _SPANS)
+        for own, other in zip(mine, theirs, strict=True):
+            if not _has_pair(equal, own, other):
+                types = _types(equal, own, other)
+                _refuse(node, f"{side} join does not equate the key of both sides{types}", _SPANS)
         if side == "full":
             return _coalesced(left.fact.space, mine, theirs, equal)
         return left.fact
@@ -370,6 +372,14 @@ def _has_pair(equal: Sequence[Equal], mine: frozenset[int], theirs: frozenset[in
         pair.left.id in mine and pair.right.id in theirs and _same_type(pair.left, pair.right)
         for pair in equal
     )
+
+
+def _types(equal: Sequence[Equal], mine: frozenset[int], theirs: frozenset[int]) -> str:
+    """The two types of a key that is equated, but is of another type on each side."""
+    for pair in equal:
+        if pair.left.id in mine and pair.right.id in theirs:
+            return f" in one type, but as {pair.left.type} and {pair.right.type}"
+    return ""
 
 
 def _equated(fact: Local, equal: Sequence[Equal]) -> Local:

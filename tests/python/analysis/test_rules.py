@@ -200,6 +200,10 @@ KEYED = {
     "select a.id, p.name from a full join p on p.grp = a.grp": "ACROSS_KEYS: ",
     "select a.id, b.id as parent from a left join b on a.val = b.id": "ACROSS_KEYS: `LEFT JOIN b",
     "select a.id, big.val from a join big on a.id = big.id": "ACROSS_KEYS: ",
+    "select a.id, big.val from a left join big on a.id = big.id": (
+        "ACROSS_KEYS: `LEFT JOIN big ON a.id = big.id` (line 1 of the compiled SQL): left join"
+        " does not equate the key of both sides in one type, but as int and bigint."
+    ),
     "select a.id, b.val from a cross join b": "ACROSS_KEYS: ",
     "select l.name as id, a.val from l left join a on l.grp = a.grp": "ACROSS_KEYS: ",
     "select id, val from a union all select 1, 2": "ACROSS_KEYS: ",

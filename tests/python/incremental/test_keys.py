@@ -365,7 +365,7 @@ def test_a_batch_that_is_taken_back_costs_no_rebuild(keys: Callable[..., Keys]) 
     answers = []
     for gone in ("k >= 20", "k = 1 or k between 10 and 14", "k > 0"):
         world.sql(f"delete from {{inputs}}.batches where {gone}")
-        answers.append(world.run()["batches_copy"].rpartition(", ")[0].rpartition(", ")[0])
+        answers.append(", ".join(world.run()["batches_copy"].split(", ")[:3]))
         assert world.differences("batches_copy", "select * from {inputs}.batches") == 0
     assert answers == [f"merge: 0 inserted, 0 updated, {rows} deleted" for rows in (5, 6, 2)]
 
