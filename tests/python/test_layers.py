@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,13 @@ def test_the_product_imports_neither_the_development_kit_nor_the_demonstration()
 
 def test_the_development_kit_does_not_import_the_demonstration() -> None:
     assert violations(("headwaters.dev",), ("headwaters.demo",)) == []
+
+
+def test_the_wheel_has_every_package() -> None:
+    settings = tomllib.loads((SCRIPTS.parent / "pyproject.toml").read_text())
+    folders = {path.parent for path in (SCRIPTS / "headwaters").rglob("__init__.py")}
+    found = {".".join(folder.relative_to(SCRIPTS).parts) for folder in folders}
+    assert found == {one for one in settings["tool"]["setuptools"]["packages"] if one[:4] != "dbt."}
 
 
 def test_set_up_runs_before_anything_is_installed() -> None:
