@@ -6,6 +6,7 @@ What a command needs is imported where it runs: dbt takes two seconds, of which 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -91,10 +92,13 @@ def _app() -> None:
 @app.command()
 def jars() -> None:
     """Fetch the jars that Spark needs into the installed pyspark, from their lock."""
+    from headwaters import class_data
     from headwaters.jars import find_java, install, installed_pyspark
 
-    pyspark = installed_pyspark()
-    if not install(pyspark, find_java(), pyspark, typer.echo):
+    pyspark, java = installed_pyspark(), find_java()
+    worked = install(pyspark, java, pyspark, typer.echo)
+    worked |= class_data.make(pyspark, java, Path(sys.executable), typer.echo)
+    if not worked:
         typer.echo("nothing to do: the jars are those of the lock")
 
 

@@ -43,6 +43,7 @@ class Java:
 
     path: Path
     major: int
+    release: str
 
 
 def find_java() -> Java:
@@ -56,7 +57,7 @@ def find_java() -> Java:
         where = f"JAVA_HOME is {home}, but there is no bin/java in it" if home else "no Java found"
         raise UserError("HW_NO_JAVA", f"{where}: {INSTALL_JAVA}")
     asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
+    version = re.search(r'version "((?:1\.)?(\d+)[^"]*)', asked.stderr)
     if version is None:  # macOS has a /usr/bin/java that only says where to get one
         said = [line.strip() for line in asked.stderr.splitlines() if line.strip()]
         if options := os.environ.get("JAVA_TOOL_OPTIONS"):
@@ -68,7 +69,7 @@ def find_java() -> Java:
             )
         reason = f" ({said[0]})" if said else ""
         raise UserError("HW_NO_JAVA", f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
-    java = Java(Path(found), int(version.group(1)))
+    java = Java(Path(found), int(version.group(2)), version.group(1))
     if java.major < min(JAVA_PROVEN):
         raise UserError(
             "HW_NO_JAVA", f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}"

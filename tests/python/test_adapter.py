@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.headwaters import HeadwatersAdapter
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
 
-from headwaters.spark_logs import LOGGING, logging_to
+from headwaters.spark_driver import LOGGING, logging_to
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 PROFILE = "shop: {target: dev, outputs: {dev: {type: headwaters, schema: shop, threads: 1}}}\n"

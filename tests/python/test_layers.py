@@ -91,6 +91,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
     while more := {other for module in needed for other in GRAPH[module]} - needed:
         needed |= more
     assert needed == {
+        "headwaters.class_data",
         "headwaters.dev.environment",
         "headwaters.drafts",
         "headwaters.errors",

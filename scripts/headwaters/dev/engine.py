@@ -14,9 +14,8 @@ from headwaters import lake as lakes
 from headwaters import metastore
 from headwaters.dev.servers import await_start, end, free_port
 from headwaters.engine import DEFAULT_PORT, Engine, find, record
-from headwaters.jars import spark_java
 from headwaters.project import Project
-from headwaters.spark_logs import logging_to
+from headwaters.spark_driver import driver_settings
 
 
 def start(
@@ -35,15 +34,15 @@ def start(
     lakes.enter(lake)
     if (running := find(lake)) is not None:
         return running
-    spark_java()
-    lock = metastore.hold(lake, "headwaters engine")
     chosen = free_port(port, DEFAULT_PORT)
+    command = _command(project, chosen, settings or {})
+    lock = metastore.hold(lake, "headwaters engine")
     token = secrets.token_urlsafe(32)
     log = lake / "logs" / "engine.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(
-            _command(project, chosen, settings or {}),
+            command,
             cwd=project.root,
             # in no list of processes, as an argument would be
             env={**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token},
@@ -72,7 +71,7 @@ def stop(project: Project) -> Engine | None:
 
 def _command(project: Project, port: int, more: Mapping[str, str]) -> list[str]:
     settings = {
-        **logging_to(project.lake / "logs", project.spark_settings()),
+        **driver_settings(project.lake / "logs", project.spark_settings()),
         "spark.sql.catalogImplementation": "hive",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -17,7 +17,7 @@ import sys
 import venv
 from pathlib import Path
 
-from headwaters import drafts
+from headwaters import class_data, drafts
 from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.jars import JAVA_PROVEN, Say, digest, find_java, install, read_stamp
 
@@ -46,6 +46,7 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         pyspark = _pyspark(folder)
         worked |= install(pyspark, java, folder, say)
         _link(root / "conf" / "spark", pyspark / "conf")
+        worked |= class_data.make(pyspark, java, folder / "bin" / "python", say)
     except OSError as error:
         raise WorkError(
             "HW_SET_UP",

@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 
 from headwaters import lake as lakes
 from headwaters.errors import WorkError, quiet
-from headwaters.jars import spark_java
 from headwaters.project import Project
-from headwaters.spark_logs import logging_to
+from headwaters.spark_driver import driver_settings
 
 
 def start_spark(project: Project) -> SparkSession:
@@ -20,9 +19,8 @@ def start_spark(project: Project) -> SparkSession:
     Tables are reached by path, so that dbt can hold the metastore at the same time.
     """
     lakes.enter(project.lake)
-    spark_java()
     builder = SparkSession.builder
-    settings = logging_to(project.lake / "logs", project.spark_settings()) | {
+    settings = driver_settings(project.lake / "logs", project.spark_settings()) | {
         "spark.app.name": "headwaters ingest",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.scheduler.mode": "FAIR",

@@ -35,9 +35,8 @@ from pyspark.sql.types import StructField
 from headwaters import engine, metastore
 from headwaters import lake as lakes
 from headwaters.errors import UserError, WorkError, java_ended, quiet
-from headwaters.jars import spark_java
+from headwaters.spark_driver import driver_settings
 from headwaters.spark_errors import one_line
-from headwaters.spark_logs import logging_to
 
 _lock = threading.Lock()
 
@@ -193,8 +192,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         raise WorkError("HW_NO_SPARK", f"no Spark listens at {remote.split(';')[0]}")
     embedded = remote is None and derby_folder(settings) is not None
     if remote is None:
-        spark_java()
-        settings = logging_to(lake / "logs", settings)
+        settings = driver_settings(lake / "logs", settings)
     if embedded:
         metastore.hold(lake, "dbt")
     builder = SparkSession.builder

@@ -1,11 +1,28 @@
-"""Where an embedded Spark writes its logs: Spark is silent on the terminal."""
+"""The settings of a Spark driver on this machine: where it logs, and its class data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from headwaters import class_data
+from headwaters.jars import installed_pyspark, spark_java
+
 LOGGING = Path(__file__).with_name("log4j2.properties")
+OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def driver_settings(logs: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a driver that writes its logs into a folder and starts from class data.
+
+    Raises UserError for a missing Java, or a jar that is not the locked one.
+    """
+    java = spark_java()
+    told = logging_to(logs, settings)
+    archive = class_data.archive(installed_pyspark(), java)
+    if archive.is_file() and "-XX:SharedArchiveFile=" not in told[OPTIONS]:
+        told[OPTIONS] += " " + class_data.options(archive)
+    return told
 
 
 def logging_to(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
@@ -15,7 +32,7 @@ def logging_to(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
     settings name already stand.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    options = settings.get("spark.driver.extraJavaOptions", "")
+    options = settings.get(OPTIONS, "")
     more = {"derby.stream.error.file": str(folder / "derby.log")}
     if "-Dlog4j2.configurationFile=" not in options:
         more["log4j2.configurationFile"] = LOGGING.as_uri()
@@ -24,4 +41,4 @@ def logging_to(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
         if f"-D{name}=" not in options:
             mark = '"' if "'" in value else "'"
             options += f" {mark}-D{name}={value}{mark}"
-    return {**settings, "spark.driver.extraJavaOptions": options.strip()}
+    return {**settings, OPTIONS: options.strip()}

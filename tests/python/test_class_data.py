@@ -1,0 +1,52 @@
+"""Java's class data: Spark starts from it, and works without it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from processes import environment
+
+from headwaters import class_data
+from headwaters.jars import find_java, installed_pyspark
+from headwaters.spark_driver import OPTIONS, driver_settings
+
+
+def test_spark_starts_from_the_class_data_of_the_set_up(tmp_path: Path) -> None:
+    pyspark, loaded = installed_pyspark(), tmp_path / "loaded.txt"
+    told = driver_settings(tmp_path / "logs", {})[OPTIONS]
+    assert class_data.options(class_data.archive(pyspark, find_java())) in told
+    # on: Java ends where it cannot use the archive
+    more = f"{told} -Xshare:on -Xlog:class+load:file={loaded}"
+    ran = subprocess.run(
+        [pyspark / "bin" / "spark-submit", "--driver-java-options", more, "--version"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = re.findall(r" (\S+) source: shared objects file \(top\)", loaded.read_text())
+    assert "org.apache.spark.deploy.SparkSubmit" in found
+
+
+def test_a_training_run_that_fails_is_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark = tmp_path / "pyspark"
+    pyspark.mkdir()
+    (pyspark / "version.py").write_text("__version__ = '4.2.0'\n")
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'No module named pyspark'\nexit 1\n")
+    python.chmod(0o755)
+    said: list[str] = []
+    assert class_data.make(pyspark, find_java(), python, said.append)
+    assert said[1:] == [
+        "note: there is no class data, so Spark starts more slowly: No module named pyspark"
+    ]
+    assert [file.name for file in pyspark.iterdir()] == ["version.py"]
+    monkeypatch.setattr("headwaters.spark_driver.installed_pyspark", lambda: pyspark)
+    monkeypatch.setattr("headwaters.spark_driver.spark_java", find_java)
+    assert "SharedArchiveFile" not in driver_settings(tmp_path / "logs", {})[OPTIONS]
