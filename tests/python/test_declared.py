@@ -25,7 +25,14 @@ from headwaters.declared.drift import (
 from headwaters.declared.expectations import expectations_of
 from headwaters.declared.names import nearest, not_allowed, or_nearest
 from headwaters.declared.policy import Policy, policy_of
-from headwaters.declared.properties import KNOWN, created_properties, is_same, normal_value
+from headwaters.declared.properties import (
+    KNOWN,
+    created_properties,
+    declared_properties,
+    is_same,
+    normal_value,
+    property_problems,
+)
 from headwaters.declared.units import bytes_of, milliseconds_of
 
 # --- sizes and times ------------------------------------------------------------------------------
@@ -152,6 +159,21 @@ def test_properties_of_config_meta_and_set_are_merged() -> None:
         "headwaters.declared": "a, b, B, delta.checkpointPolicy, delta.columnMapping.mode, "
         "delta.enableDeletionVectors, delta.enableTypeWidening",
     }
+
+
+def test_writes_are_optimized_where_a_merge_would_not_find_a_partition_column() -> None:
+    name = "delta.autoOptimize.optimizeWrite"
+    assert declared_properties({"partition_by": ["day", "a.b"]}) == {name: "true"}
+    assert declared_properties({"partition_by": "day"}) == {}
+    assert declared_properties({"cluster_by": "a.b"}) == {}
+    for value in (True, "True", None):
+        config = {"partition_by": "a.b", "tblproperties": {name: value}}
+        assert not list(property_problems(config))
+    refused = {"partition_by": "a.b", "tblproperties": {name: False}}
+    assert [str(problem) for problem in property_problems(refused)] == [
+        "[HW_PROPERTY_VALUE] tblproperties: 'delta.autoOptimize.optimizeWrite' must be true, since "
+        "Delta's MERGE does not find the partition column 'a.b' otherwise: leave it out."
+    ]
 
 
 # --- drift ----------------------------------------------------------------------------------------
