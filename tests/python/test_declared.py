@@ -386,6 +386,17 @@ def test_a_policy_adds_up_over_its_defaults() -> None:
         ({"maintenance": {"compact_above": 0}}, "is '0', it must be a number of files."),
         ({"maintenance": {"purge_above": 20}}, "is '20', it must be a share of rows, 0.2 for 20 %"),
         ({"maintenance": {"zorder_by": "id"}, "cluster_by": "id"}, "zorder_by beside cluster_by"),
+        (
+            {
+                "tblproperties": {
+                    "delta.columnMapping.mode": "name",
+                    "delta.enableChangeDataFeed": True,
+                },
+                "allow_protocol_upgrade": True,
+            },
+            "[HW_MAPPED_FEED] models/gold/some.sql: some: tblproperties: Delta does not build a "
+            "table from a query that has both delta.columnMapping.mode and a change data feed",
+        ),
         ({"expectations": [{"name": "a"}]}, "expectations: one has no expression."),
         ({"expectations": ["id > 0"]}, "'id > 0' is no mapping of name, expression and"),
         ({"expectations": {"name": "a"}}, "write a list of"),

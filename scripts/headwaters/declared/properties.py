@@ -193,6 +193,20 @@ def property_problems(config: Config) -> Iterator[Problem]:
             yield problem.at("tblproperties")
 
 
+def build_problems(config: Config) -> Iterator[Problem]:
+    """Why Delta would not build the table of a model or a seed, which is made from a query."""
+    if config.get("materialized") not in ("table", "incremental", "seed"):
+        return
+    declared = declared_properties(config)
+    has_feed = normal_value("boolean", declared.get("delta.enableChangeDataFeed", "false"))
+    if has_feed == "true" and declared.get("delta.columnMapping.mode", "none").lower() != "none":
+        text = (
+            "Delta does not build a table from a query that has both delta.columnMapping.mode and "
+            "a change data feed: leave the mode out, or set delta.enableChangeDataFeed: false."
+        )
+        yield Problem("HW_MAPPED_FEED", text).at("tblproperties")
+
+
 def _problem(name: str, value: str, may_upgrade: bool) -> Problem | None:
     if name.startswith(("headwaters.", CONSTRAINT)):
         why = "declare a constraint of type check instead."
