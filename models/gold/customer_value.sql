@@ -5,11 +5,11 @@
 ) }}
 
 with customers as (
-    select * from {{ ref('customers_current') }}
+    select * from {{ ref('silver_customers_current') }}
 ),
 
 orders as (
-    select * from {{ ref('orders_current') }}
+    select * from {{ ref('silver_orders_current') }}
     where status <> 'cancelled'
 ),
 

@@ -5,12 +5,12 @@
 ) }}
 
 with orders as (
-    select * from {{ ref('orders_current') }}
+    select * from {{ ref('silver_orders_current') }}
     where status <> 'cancelled'
 ),
 
 products as (
-    select * from {{ ref('products_current') }}
+    select * from {{ ref('silver_products_current') }}
 ),
 
 final as (

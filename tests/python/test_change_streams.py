@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from ingestion import Ingester, Node, audit, node
+import pytest
+from ingestion import ROOT, Ingester, Node, audit, node
+from processes import environment
+from retail_expected import tables
+
+from headwaters.demo.retail import STREAMS, Event, RetailConfig, changes, events
+from headwaters.demo.send import make_topic, send
 
 SOURCE = {"connector": "postgresql", "table": "customers", "ts_ms": 1_767_225_600_000}
 CUSTOMER = {"customer_id": 1, "name": "Ada", "limit": "10.50", "joined": 20_000}
@@ -146,3 +156,163 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
     total = len(good) + len(hostile)
     counts = f"{len(good)} bronze + {len(hostile)} quarantined"
     assert audit(ingester, declared) == [f"orders: {total} read = {counts}: right"]
+
+
+def flat(broker: str, topic: str, **changes: Any) -> Node:
+    """A stream of flat events from a topic."""
+    columns = {
+        "operation": "string",
+        "sequence": "bigint",
+        "shop": "string",
+        "product_id": "bigint",
+        "price": "decimal(8, 2)",
+        "is_deletion": "boolean",
+    }
+    stream = {
+        "from": "kafka",
+        "topics": [topic],
+        "servers": broker,
+        "changes": {"key": ["product_id"], **changes},
+    }
+    rules = {
+        "operation": [{"type": "not_null"}],
+        "product_id": [{"type": "check", "expression": "product_id > 0"}],
+        "is_deletion": [{"type": "not_null"}],
+    }
+    return node(columns, stream, "orders", rules, {"is_deletion": "operation = 'delete'"})
+
+
+def test_a_tombstone_is_a_row_of_its_key_where_the_contract_says_so(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    make_topic(broker, topic, 1)
+    event = json.dumps({"operation": "insert", "sequence": 1, "shop": "a", "product_id": 5})
+    records: list[tuple[Any, Any]] = [
+        ('{"product_id": 5}', event),
+        ('{"product_id": 5}', None),
+        ('{"schema": {}, "payload": {"product_id": 6}}', None),
+        ("7", None),
+        (b"\xff", None),
+        ('{"id": 8}', None),
+        ("-9", None),
+        (None, None),
+        ('{"product_id": 5}', "{}"),
+        ('{"product_id": 5}', ""),
+    ]
+    send(broker, topic, records)
+    strict = flat(broker, topic)
+    ingester.run(strict)
+    assert ingester.rows("orders", "product_id", "_offset") == [[5]]
+    assert audit(ingester, strict) == ["orders: 10 read = 1 bronze + 9 quarantined: right"]
+
+    # a corrected contract moves what it accepts
+    accepting = flat(broker, topic, tombstones="rows")
+    request = {"lake": str(ingester.lake), "replay": [accepting], "dry_run": False}
+    refused = {"malformed": 2, "not_null operation": 1, "not_null product_id": 2}
+    refused["check product_id"] = 1
+    assert ingester.ask(**request) == {"orders": [3, refused]}
+    columns = "product_id, operation, is_deletion, price, _offset, _rescued"
+    expected: list[list[Any]] = [
+        [5, "insert", False, None, 0, None],
+        [5, None, None, None, 1, None],
+        [6, None, None, None, 2, None],
+        [7, None, None, None, 3, None],
+    ]
+    assert ingester.rows("orders", columns, "_offset") == expected
+
+    # and so does a batch
+    send(broker, topic, records)
+    ingester.run(accepting)
+    again = [[*row[:4], row[4] + 10, row[5]] for row in expected]
+    assert ingester.rows("orders", columns, "_offset") == [*expected, *again]
+    reasons = "reason, field, message, _offset"
+    assert ingester.rows("orders_quarantine", reasons, "_offset")[6:] == [
+        ["not_null", "product_id", "is null", 14],
+        ["not_null", "product_id", "is null", 15],
+        ["check", "product_id", "breaks product_id > 0", 16],
+        ["malformed", None, "is empty", 17],
+        ["not_null", "operation", "is null", 18],
+        ["malformed", None, "is empty", 19],
+    ]
+    assert audit(ingester, accepting) == ["orders: 20 read = 8 bronze + 12 quarantined: right"]
+
+
+CONFIG = RetailConfig(customers=650, products=160, orders=2_250, duplicates=0.1, late=0.1)
+ROUNDS = 5
+
+
+@pytest.mark.slow
+def test_ten_thousand_changes_in_any_order_leave_the_tables_that_the_source_has(
+    spark: Any, broker: str, tmp_path: Path
+) -> None:
+    assert len(changes(CONFIG)) >= 10_000
+    sent = {stream: list(events(CONFIG, stream)) for stream in STREAMS}
+    assert any(one.value is None for one in sent["customer_changes"])
+    delivered: dict[str, list[Event]] = {stream: [] for stream in STREAMS}
+    for number in range(ROUNDS):
+        part: dict[str, list[Event]] = {}
+        for stream, of in sent.items():
+            first, last = (len(of) * edge // ROUNDS for edge in (number, number + 1))
+            part[stream] = of[first:last]
+        _deliver(broker, part, delivered)
+        _run(tmp_path, broker, "ingest", "--once", "--select", SOURCES)
+        _run(tmp_path, broker, "dbt", "run", "--select", MODELS, "--fail-fast")
+        _compare(spark, tmp_path, delivered)
+    # a consumer that begins again, and a connector that sends everything again
+    _deliver(broker, {stream: of[: len(of) // 2] for stream, of in sent.items()}, delivered)
+    _run(tmp_path, broker, "ingest", "--once", "--select", SOURCES)
+    _run(tmp_path, broker, "dbt", "build", "--select", MODELS, "--warn-error")
+    _compare(spark, tmp_path, delivered)
+    said = _run(tmp_path, broker, "audit", "--select", SOURCES)
+    assert [line.endswith(": right") for line in said.splitlines()] == [True] * 3, said
+
+    present: dict[str, dict[int, Any]] = {table: {} for table in STREAMS.values()}
+    for change in changes(CONFIG):
+        present[change.table][change.key] = change.after
+    for table, rows in present.items():
+        there = [key for key, row in rows.items() if row is not None]
+        path = tmp_path / "warehouse" / "silver.db" / f"silver_{table}_current"
+        found = spark.sql(f"select {table[:-1]}_id from delta.`{path}`").collect()
+        assert sorted(row[0] for row in found) == sorted(there)
+
+
+SOURCES = " ".join(f"source:bronze.{stream}" for stream in STREAMS)
+MODELS = "silver_customer_history+ silver_products_current+ silver_orders_current+"
+
+
+def _deliver(broker: str, part: dict[str, list[Event]], delivered: dict[str, list[Event]]) -> None:
+    for stream, of in part.items():
+        make_topic(broker, stream)
+        send(broker, stream, [(one.key, one.value) for one in of])
+        delivered[stream] += of
+
+
+def _run(lake: Path, broker: str, command: str, *arguments: str) -> str:
+    scripts = Path(sys.executable).parent
+    program: list[Path | str] = (
+        [scripts / "dbt"] if command == "dbt" else [scripts / "headwaters", command]
+    )
+    kafka = {"HEADWATERS_RETAIL_FROM": "kafka", "KAFKA_BOOTSTRAP_SERVERS": broker}
+    done = subprocess.run(
+        [*program, *_split(arguments)],
+        cwd=ROOT,
+        env=environment(lake) | kafka,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _split(arguments: Iterable[str]) -> list[str]:
+    return [word for argument in arguments for word in argument.split()]
+
+
+def _compare(spark: Any, lake: Path, delivered: dict[str, list[Event]]) -> None:
+    values = {stream: [one.value for one in of] for stream, of in delivered.items()}
+    for table, (columns, expected) in tables(values).items():
+        schema, name = table.split(".")
+        path = lake / "warehouse" / f"{schema}.db" / name
+        rows = spark.sql(f"select {columns} from delta.`{path}`").collect()
+        assert sorted(map(tuple, rows), key=str) == sorted(expected, key=str), table

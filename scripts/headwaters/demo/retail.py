@@ -181,7 +181,7 @@ def _customer(rng: Random, number: int, time: int) -> Row:
     name = f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}"
     return {
         "customer_id": number,
-        "name": name,
+        "full_name": name,
         "email": f"customer{number}@example.com",
         "country": rng.choice(COUNTRIES),
         "segment": "business" if rng.random() < 0.2 else "consumer",

@@ -14,7 +14,15 @@ with events as (
 
 ranked as (
     select
-        *,
+        order_id,
+        customer_id,
+        product_id,
+        quantity,
+        unit_price,
+        status,
+        placed_at,
+        changed_at,
+        is_deletion,
         row_number() over (partition by order_id order by sequence desc) as place
     from events
 ),

@@ -14,7 +14,12 @@ with events as (
 
 ranked as (
     select
-        *,
+        product_id,
+        name,
+        category,
+        price,
+        changed_at,
+        is_deletion,
         row_number() over (partition by product_id order by sequence desc) as place
     from events
 ),

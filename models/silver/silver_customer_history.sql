@@ -8,14 +8,21 @@ with events as (
     {{ change_events(
         source('bronze', 'customer_changes'),
         key='customer_id',
-        columns=['name', 'email', 'country', 'segment', 'joined_on'],
+        columns=['full_name', 'email', 'country', 'segment', 'joined_on'],
     ) }}
 ),
 
 -- The clock of the source may go back. Its log does not, so a change is true no earlier than the one before it.
 started as (
     select
-        *,
+        customer_id,
+        sequence,
+        full_name,
+        email,
+        country,
+        segment,
+        joined_on,
+        is_deletion,
         max(changed_at) over (
             partition by customer_id
             order by sequence
@@ -26,7 +33,15 @@ started as (
 
 periods as (
     select
-        *,
+        customer_id,
+        sequence,
+        full_name,
+        email,
+        country,
+        segment,
+        joined_on,
+        is_deletion,
+        valid_from,
         lead(valid_from) over (partition by customer_id order by sequence) as valid_to
     from started
 ),
@@ -35,7 +50,7 @@ final as (
     select
         customer_id,
         sequence,
-        name,
+        full_name,
         email,
         country,
         segment,

@@ -5,13 +5,13 @@
 ) }}
 
 with periods as (
-    select * from {{ ref('customer_history') }}
+    select * from {{ ref('silver_customer_history') }}
 ),
 
 final as (
     select
         customer_id,
-        name,
+        full_name,
         email,
         country,
         segment,
