@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ingestion import ROOT, Ingester, Node, audit, node
 from processes import environment
 from retail_expected import tables
 
+from headwaters.contract import parse_contract
 from headwaters.demo.retail import STREAMS, Event, RetailConfig, changes, events
 from headwaters.demo.send import make_topic, send
+from headwaters.formats.debezium import enveloped
 
 SOURCE = {"connector": "postgresql", "table": "customers", "ts_ms": 1_767_225_600_000}
 CUSTOMER = {"customer_id": 1, "name": "Ada", "limit": "10.50", "joined": 20_000}
@@ -237,6 +241,29 @@ def test_a_tombstone_is_a_row_of_its_key_where_the_contract_says_so(
     assert audit(ingester, accepting) == ["orders: 20 read = 8 bronze + 12 quarantined: right"]
 
 
+def test_the_examples_of_the_reference_are_contracts_and_events() -> None:
+    page = (ROOT / "docs/change-streams.md").read_text()
+    found = []
+    for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
+        (table,) = yaml.safe_load(text)["sources"][0]["tables"]
+        columns = {column["name"]: column for column in table["columns"]}
+        place = {"original_file_path": "x.yml", "source_name": "bronze", "schema": "bronze"}
+        declared = {**place, **table, "identifier": table["name"], "columns": columns}
+        found.append(enveloped(parse_contract(declared)))
+    debezium, simple = found
+    names = ["schema", "payload", "customer_id", "full_name", "credit", "is_deletion", "sequence"]
+    assert [column.name for column in debezium.columns] == [*names, "changed_at", "position"]
+    assert [column.name for column in debezium.read_columns] == ["schema", "payload"]
+    assert [column.name for column in simple.computed_columns] == ["is_deletion", "position"]
+    blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    inserted, deleted = (json.loads(line) for line in blocks[0].splitlines())
+    fields = {"customer_id", "full_name", "credit"}
+    assert (inserted["op"], set(inserted["after"])) == ("c", fields)
+    assert (deleted["op"], set(deleted["before"])) == ("d", fields)
+    read = {column.name for column in simple.read_columns}
+    assert [set(json.loads(line)) <= read for line in blocks[1].splitlines()] == [True, True]
+
+
 CONFIG = RetailConfig(customers=650, products=160, orders=2_250, duplicates=0.1, late=0.1)
 ROUNDS = 5
 
@@ -289,9 +316,8 @@ def _deliver(broker: str, part: dict[str, list[Event]], delivered: dict[str, lis
 
 def _run(lake: Path, broker: str, command: str, *arguments: str) -> str:
     scripts = Path(sys.executable).parent
-    program: list[Path | str] = (
-        [scripts / "dbt"] if command == "dbt" else [scripts / "headwaters", command]
-    )
+    binary = "dbt" if command == "dbt" else "headwaters"
+    program = [str(scripts / binary), *([command] if binary == "headwaters" else [])]
     kafka = {"HEADWATERS_RETAIL_FROM": "kafka", "KAFKA_BOOTSTRAP_SERVERS": broker}
     done = subprocess.run(
         [*program, *_split(arguments)],

@@ -179,4 +179,4 @@ def _told(stream: str, lines: list[str], paths: list[Path], header: str = "") ->
     from headwaters.demo import parts
 
     new = len(parts.write(lines, paths, header))
-    typer.echo(f"{stream}: {len(lines):,} records in {new or 'no new'} files")
+    typer.echo(f"{stream}: {len(lines):,} records in {new or 'no new'} file{'s' * (new != 1)}")
