@@ -7,14 +7,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import jinja2
 import pytest
+import sqlglot
 import yaml
 from ingestion import ROOT, Ingester, Node, audit, node
 from processes import environment
-from retail_expected import tables
+from retail_expected import seen, tables
 
 from headwaters.contract import parse_contract
 from headwaters.demo.retail import STREAMS, Event, RetailConfig, changes, events
@@ -241,6 +245,9 @@ def test_a_tombstone_is_a_row_of_its_key_where_the_contract_says_so(
     assert audit(ingester, accepting) == ["orders: 20 read = 8 bronze + 12 quarantined: right"]
 
 
+CONFIG = RetailConfig(customers=650, products=160, orders=2_250, duplicates=0.1, late=0.1)
+
+
 def test_the_examples_of_the_reference_are_contracts_and_events() -> None:
     page = (ROOT / "docs/change-streams.md").read_text()
     found = []
@@ -264,7 +271,133 @@ def test_the_examples_of_the_reference_are_contracts_and_events() -> None:
     assert [set(json.loads(line)) <= read for line in blocks[1].splitlines()] == [True, True]
 
 
-CONFIG = RetailConfig(customers=650, products=160, orders=2_250, duplicates=0.1, late=0.1)
+def test_events_in_any_order_are_brought_into_that_of_the_source(tmp_path: Path) -> None:
+    """The SQL of the macro and the models, by DuckDB, over 10,000 changes and their tombstones."""
+    sent = {stream: list(events(CONFIG, stream)) for stream in STREAMS}
+    # a connector that sends half of it again
+    delivered = {stream: [*of, *of[: len(of) // 2]] for stream, of in sent.items()}
+    with duckdb.connect() as connection:
+        for stream in STREAMS:
+            _bronze_in_duckdb(connection, tmp_path, stream, delivered[stream])
+        values = {stream: [one.value for one in of] for stream, of in delivered.items()}
+        for table, (columns, expected) in tables(values).items():
+            layer, name = table.split(".")
+            connection.execute(_in_duckdb(f"create view {name} as {_model(layer, name)}"))
+            found = connection.execute(_in_duckdb(f"select {columns} from {name}")).fetchall()
+            assert len(found) > 100
+            assert sorted(found, key=str) == sorted(expected, key=str), table
+
+
+def test_a_tombstone_deletes_what_the_event_before_it_left() -> None:
+    day = datetime(2026, 1, 1)
+    rows = [
+        # its delete event was compacted away; later its key was inserted again
+        (1, 10, day, False, 0),
+        (1, None, None, None, 1),
+        (1, 20, day, False, 2),
+        # all of it is sent again
+        (1, 10, day, False, 3),
+        (1, None, None, None, 4),
+        # an older update arrives behind the tombstone
+        (2, 10, day, False, 5),
+        (2, 30, day, True, 6),
+        (2, None, None, None, 7),
+        (2, 20, day, False, 8),
+        # no event before it
+        (3, None, None, None, 9),
+        # different events of one sequence: the deletion, and the greatest
+        (4, 10, day, True, 10),
+        (4, 10, day, False, 11),
+        (5, 10, day, False, 12),
+        (5, 10, day + timedelta(days=1), False, 13),
+    ]
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table b (id int, sequence bigint, changed_at timestamp, is_deletion boolean,"
+            " position bigint, name text)"
+        )
+        connection.executemany("insert into b values (?, ?, ?, ?, ?, 'x')", rows)
+        found = connection.execute(_in_duckdb(_change_events("b", "id", ["name"]))).fetchall()
+    assert sorted(row[:4] for row in found) == [
+        (1, 10, day, True),
+        (1, 20, day, False),
+        (2, 10, day, False),
+        (2, 20, day, False),
+        (2, 30, day, True),
+        (4, 10, day, True),
+        (5, 10, day + timedelta(days=1), False),
+    ]
+
+
+def _change_events(relation: str, key: str, columns: list[str]) -> str:
+    """The macro's query, as dbt renders it."""
+    template = (ROOT / "macros/sql/change_events.sql").read_text()
+    environment = jinja2.Environment(extensions=["jinja2.ext.do"])
+    environment.globals |= {"hw_as_list": lambda value: [value], "hw_quoted": _quoted}
+    macro: Any = environment.from_string(template).module
+    return str(macro.change_events(relation, key, columns))
+
+
+def _quoted(columns: list[str], alias: str | None = None) -> list[str]:
+    return [f"{alias}.`{name}`" if alias else f"`{name}`" for name in columns]
+
+
+def _model(layer: str, name: str) -> str:
+    environment = jinja2.Environment()
+    given = {
+        "change_events": _change_events,
+        "source": lambda schema, table: table,
+        "ref": str,
+        "config": lambda **settings: "",
+    }
+    return environment.from_string((ROOT / f"models/{layer}/{name}.sql").read_text()).render(given)
+
+
+def _in_duckdb(sql: str) -> str:
+    (translated,) = sqlglot.transpile(sql, read="spark", write="duckdb")
+    functions = {"UNIX_MICROS": "epoch_us", "TIMESTAMP_MICROS": "make_timestamp"}
+    functions["UNIX_MILLIS"] = "epoch_ms"
+    for name, other in functions.items():
+        translated = translated.replace(f"{name}(", f"{other}(")
+    return translated
+
+
+def _bronze_in_duckdb(
+    connection: duckdb.DuckDBPyConnection, folder: Path, stream: str, delivered: list[Event]
+) -> None:
+    """What ingestion would make of the events, with their places in a partition."""
+    rows = []
+    for position, one in enumerate(delivered):
+        row: dict[str, Any] = {"position": position, **json.loads(one.key)}
+        if one.value is not None:
+            (changed,) = [change for of in seen(stream, [one.value]).values() for change in of]
+            moment = datetime(1970, 1, 1) + timedelta(milliseconds=changed.time)
+            row |= {"sequence": changed.sequence, "is_deletion": changed.row is None}
+            row |= {**(changed.row or {}), "changed_at": moment.isoformat()}
+        if "joined" in row:
+            row["joined_on"] = (date(1970, 1, 1) + timedelta(days=row["joined"])).isoformat()
+        if "placed" in row:
+            placed = datetime(1970, 1, 1) + timedelta(microseconds=row["placed"])
+            row["placed_at"] = placed.isoformat()
+        rows.append(row)
+    types = {
+        "customer_changes": "full_name text, email text, country text, segment text,"
+        " joined_on date",
+        "product_changes": "name text, category text, price decimal(12, 2)",
+        "order_changes": "customer_id bigint, product_id bigint, quantity int,"
+        " unit_price decimal(12, 2), status text, placed_at timestamp",
+    }[stream]
+    key = f"{STREAMS[stream][:-1]}_id"
+    common = f"{key} bigint, sequence bigint, changed_at timestamp, is_deletion boolean"
+    connection.execute(f"create table {stream} ({common}, position bigint, {types})")
+    lines = folder / f"{stream}.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    declared = connection.execute(f"describe {stream}").fetchall()
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind, *_ in declared)
+    read = f"read_json('{lines}', format = 'newline_delimited', columns = {{{columns}}})"
+    connection.execute(f"insert into {stream} select * from {read}")
+
+
 ROUNDS = 5
 
 

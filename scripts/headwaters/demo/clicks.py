@@ -6,7 +6,6 @@ configuration gives the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from random import Random
 
+from headwaters.demo import parts
 from headwaters.demo.clock import arrivals, at, milliseconds
 from headwaters.errors import UserError
 
@@ -56,9 +56,8 @@ class ClicksConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Eight characters that stand for these values: equal fingerprints, equal events."""
-        values = repr((FORMAT, *astuple(self))).encode()
-        return hashlib.blake2b(values, digest_size=4).hexdigest()
+        """Stands for these values in names of files."""
+        return parts.fingerprint(FORMAT, astuple(self))
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from headwaters import drafts
 from headwaters.errors import UserError, WorkError
+
+
+def fingerprint(version: int, config: tuple[Any, ...]) -> str:
+    """Eight characters that stand for a configuration: equal fingerprints, equal records.
+
+    `version` is that of the generator, which may make other records of the same configuration.
+    """
+    return hashlib.blake2b(repr((version, *config)).encode(), digest_size=4).hexdigest()
 
 
 def paths(folder: Path, prefix: str, files: int, suffix: str = "jsonl") -> list[Path]:

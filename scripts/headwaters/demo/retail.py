@@ -7,7 +7,6 @@ and some arrive long after those that follow them. The same configuration gives 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from functools import cache, cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from headwaters.demo import parts
 from headwaters.demo.clock import iso, milliseconds
 from headwaters.errors import UserError
 
@@ -62,9 +62,8 @@ class RetailConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Eight characters that stand for these values: equal fingerprints, equal events."""
-        values = repr((FORMAT, *astuple(self))).encode()
-        return hashlib.blake2b(values, digest_size=4).hexdigest()
+        """Stands for these values in names of files."""
+        return parts.fingerprint(FORMAT, astuple(self))
 
     def random(self, purpose: str) -> Random:
         """A generator for one purpose: a change in one does not move the draws of another."""
