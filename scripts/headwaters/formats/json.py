@@ -70,12 +70,12 @@ class Json(FileFormat):
             *_changed_numbers(contract),
         ]
         if contract.stream.schema_policy == "fail":
-            problems.append(undeclared(_has_unknown(contract), _unknown_keys(contract)))
+            problems.append(undeclared(has_unknown(contract), unknown_keys(contract)))
         return problems
 
     def rescued(self) -> Column:
         """A second parse, for the few records that need it."""
-        return F.when(_has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
+        return F.when(has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
         """By their texts."""
@@ -240,20 +240,21 @@ def _any_of(text: Column, patterns: Sequence[str]) -> Column:
 _FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
 
 
-def _unknown_keys(contract: Contract) -> str:
+def unknown_keys(contract: Contract) -> str:
+    """The names of the undeclared fields, as an expression."""
     names = ", ".join(literal(column.name) for column in contract.read_columns)
     return f"array_except(_keys, array({names}))"
 
 
 def _unknown_fields(contract: Contract) -> str:
     """The undeclared fields, as JSON."""
-    unknown = _unknown_keys(contract)
+    unknown = unknown_keys(contract)
     return f"to_json(map_filter({_FIELDS}, (k, v) -> array_contains({unknown}, k)))"
 
 
-def _has_unknown(contract: Contract) -> Column:
+def has_unknown(contract: Contract) -> Column:
     """Whether a JSON record has undeclared fields."""
-    return _has_more_keys(contract) & (F.size(F.expr(_unknown_keys(contract))) > 0)
+    return _has_more_keys(contract) & (F.size(F.expr(unknown_keys(contract))) > 0)
 
 
 def _has_more_keys(contract: Contract) -> Column:
@@ -306,10 +307,10 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
             text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
             # `{` sorts after letters, and `[` before those that are small
             nested = text.startswith("{") | text.startswith("[")
-            problems.append(_number_within(nested, text, F.lit(column.name)))
-    text, there = F.expr(_unknown_fields(contract)), _has_unknown(contract)
-    named = F.get(F.expr(_unknown_keys(contract)), F.lit(0))
-    return [*problems, _number_within(there, text, named)]
+            problems.append(number_within(nested, text, F.lit(column.name)))
+    text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
+    named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
+    return [*problems, number_within(there, text, named)]
 
 
 # A number that is no integer, and a text
@@ -317,7 +318,7 @@ _NUMBER = r"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
 _TEXT = r'"(?:[^"\\]|\\.)*+"'
 
 
-def _number_within(when: Column, text: Column, field: Column) -> Problem:
+def number_within(when: Column, text: Column, field: Column) -> Problem:
     """A number in an object or array that Spark wrote as a text, with another value than it had.
 
     It goes through a double: of 1.10 it makes 1.1, which is the same, and of 20 digits 17.
