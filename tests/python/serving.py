@@ -1,0 +1,117 @@
+"""A front door for tests: uvicorn in a thread, and what a client needs to send to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from ingestion import ROOT, Node, node, wait_for
+
+from headwaters.contract import Contract, parse_contract
+from headwaters.project import Project
+from headwaters.serve.door import Endpoint, FrontDoor, Limits
+from headwaters.serve.keys import Keys
+from headwaters.serve.run import Options, _listening, endpoints_of
+from headwaters.sources.kafka_client import ranges
+
+NOT_NULL = {"type": "not_null"}
+
+
+@contextmanager
+def door(
+    endpoints: Sequence[Endpoint], keys: Sequence[str] = (), limits: Limits | None = None
+) -> Iterator[httpx.Client]:
+    """A client of a door that listens on a port of its own."""
+    app = FrontDoor(endpoints, Keys(keys), limits or Limits()).application()
+    listener = _listening("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    wait_for(lambda: server.started or not thread.is_alive())
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        with httpx.Client(base_url=address, timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def endpoints(*nodes: Node, port: int = 1, **options: Any) -> list[Endpoint]:
+    """The endpoints of some streams, on the lake of HEADWATERS_LAKE."""
+    contracts = [parse_contract(one) for one in nodes]
+    return endpoints_of(Project(ROOT), contracts, Options(**options), port)
+
+
+def orders(broker: str, *topics: str, **more: Any) -> Node:
+    """A stream `orders` that reads topics."""
+    stream = {"from": "kafka", "path": None, "topics": list(topics), "servers": broker}
+    rules = {
+        "id": [NOT_NULL],
+        "amount": [{"type": "check", "expression": "amount > 0"}],
+    }
+    return node({"id": "string", "amount": "decimal(8, 2)"}, stream | more, rules=rules)
+
+
+def inbox(columns: dict[str, str] | None = None, **more: Any) -> Node:
+    """A stream `orders` that reads a Delta table of the lake."""
+    stream = {"from": "delta", "path": "inbox/orders", "format": None}
+    rules = {"id": [NOT_NULL]}
+    return node(columns or {"id": "string", "amount": "decimal(8, 2)"}, stream | more, rules=rules)
+
+
+def in_topic(broker: str, topic: str) -> list[tuple[int, int, str | None, str]]:
+    """Partition, offset, key and text of what is committed in a topic, in order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": "tests",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    found = []
+    offsets = ranges(broker, [topic])[topic]
+    consumer.assign([TopicPartition(topic, one, 0) for one in offsets])
+    ended: set[int] = set()
+    try:
+        while len(ended) < len(offsets):
+            message = consumer.poll(30)
+            assert message is not None, f"{topic} cannot be read to its end"
+            error, partition = message.error(), message.partition()
+            assert partition is not None
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(partition)
+                continue
+            key, value, offset = message.key(), message.value(), message.offset()
+            assert value is not None and offset is not None
+            text = None if key is None else bytes(key).decode()
+            found.append((partition, offset, text, bytes(value).decode()))
+    finally:
+        consumer.close()
+    return sorted(found)
+
+
+def ndjson(*records: object) -> bytes:
+    """Records, one a line."""
+    return b"".join(json.dumps(one).encode() + b"\n" for one in records)
+
+
+def contract_of(declared: Node) -> Contract:
+    """The contract of a stream."""
+    return parse_contract(declared)
+
+
+def lake_of(folder: Path) -> Path:
+    """A lake of the test's own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
