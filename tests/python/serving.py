@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +16,7 @@ import httpx
 import uvicorn
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from ingestion import ROOT, Node, node, wait_for
+from processes import environment
 
 from headwaters.contract import Contract, parse_contract
 from headwaters.project import Project
@@ -106,12 +110,46 @@ def ndjson(*records: object) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in records)
 
 
+@contextmanager
+def command(
+    folder: Path, lake: Path, streams: Sequence[dict[str, Any]], *options: str, **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], list[str], str]]:
+    """`headwaters serve` in a project of these sources: its process, what it said, its address."""
+    (folder / "models").mkdir(parents=True)
+    (folder / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
+    target = f"{{type: headwaters, schema: main, lake: '{lake}'}}"
+    (folder / "profiles.yml").write_text(f"bare: {{target: dev, outputs: {{dev: {target}}}}}\n")
+    declared = {"sources": [{"name": "bronze", "tables": streams}]}
+    (folder / "models" / "bronze.yml").write_text(json.dumps(declared))
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwaters.cli", "serve", "--port", "0", *options],
+        cwd=folder,
+        env={**environment(lake), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout
+        said: list[str] = []
+        while not said or "serving at" not in said[-1]:
+            said.append(process.stdout.readline())
+            assert said[-1], "".join(said)
+        try:
+            yield process, said, said[-1].split()[2]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            said += process.stdout.readlines()
+
+
+def source(name: str, columns: dict[str, str], **stream: Any) -> dict[str, Any]:
+    """A source as the YAML of a project has it."""
+    return {
+        "name": name,
+        "config": {"meta": {"stream": stream}},
+        "columns": [{"name": one, "data_type": kind} for one, kind in columns.items()],
+    }
+
+
 def contract_of(declared: Node) -> Contract:
     """The contract of a stream."""
     return parse_contract(declared)
-
-
-def lake_of(folder: Path) -> Path:
-    """A lake of the test's own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

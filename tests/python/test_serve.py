@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,8 +19,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT, Ingester, audit, node, wait_for
-from processes import environment
-from serving import contract_of, door, endpoints, in_topic, inbox, ndjson, orders
+from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
 
 from headwaters.cli import _coded
 from headwaters.demo.post import Sent, post_finance
@@ -422,24 +419,11 @@ def test_what_cannot_be_listened_on_is_one_line(lake: Path, tmp_path: Path) -> N
 def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(
     tmp_path: Path,
 ) -> None:
-    folder, lake = tmp_path / "project", tmp_path / "lake"
-    (folder / "models").mkdir(parents=True)
-    (folder / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
-    (folder / "profiles.yml").write_text(
-        "bare: {target: dev, outputs: {dev: "
-        f"{{type: headwaters, schema: main, lake: '{lake}'}}}}}}\n"
-    )
+    lake = tmp_path / "lake"
     streams = [
-        {
-            "name": name,
-            "config": {"meta": {"stream": {"from": kind, "path": f"inbox/{name}", **more}}},
-            "columns": [{"name": "id", "data_type": "string"}],
-        }
-        for name, kind, more in (("orders", "delta", {}), ("files", "files", {"format": "json"}))
+        source("orders", {"id": "string"}, **{"from": "delta", "path": "inbox/orders"}),
+        source("files", {"id": "string"}, **{"from": "files", "path": "x", "format": "json"}),
     ]
-    (folder / "models" / "bronze.yml").write_text(
-        json.dumps({"sources": [{"name": "bronze", "tables": streams}]})
-    )
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         [
@@ -450,23 +434,9 @@ def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(
         check=True,
         capture_output=True,
     )
-    with subprocess.Popen(
-        [
-            *(sys.executable, "-m", "headwaters.cli", "serve", "--port", "0", "--linger", "500ms"),
-            *("--keys-from", "A_KEY", "--tls-cert", str(cert), "--tls-key", str(key)),
-        ],
-        cwd=folder,
-        env={**environment(lake), "A_KEY": KEY},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout
-        said: list[str] = []
-        while not said or "serving at" not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], "".join(said)
-        address = said[-1].split()[2]
+    options = ["--keys-from", "A_KEY", "--tls-cert", str(cert), "--tls-key", str(key)]
+    serving = command(tmp_path / "project", lake, streams, "--linger", "500ms", *options, A_KEY=KEY)
+    with serving as (process, said, address):
         admitted = {"Authorization": f"Bearer {KEY}"}
         trusted = ssl.create_default_context(cafile=str(cert))
         with httpx.Client(base_url=address, verify=trusted, headers=admitted) as client:
@@ -487,7 +457,6 @@ def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(
                 wait_for(lambda: in_flight in watcher.get("/metrics").text)
             process.send_signal(signal.SIGTERM)
             sender.join()
-        said += process.stdout.readlines()
     assert (process.returncode, answers) == (0, [201])
     assert [line.rstrip() for line in said[:-1]] == [
         "files: not served: from files: the front door writes to topics and to Delta tables",

@@ -47,7 +47,7 @@ RULES = {
         {"type": "check", "expression": "i between -9223372036854775808 and 9223372036854775807"},
         {"type": "check", "expression": "i <> 13 and (i is null or not i in (14, 15))"},
     ],
-    "s": [{"type": "check", "expression": "length(s) < 20 or s like 'long%'"}],
+    "s": [{"type": "check", "expression": "length(s) < 24 or s like 'long%'"}],
     "m": [{"type": "check", "expression": "m <> 0.01"}],
 }
 # values as JSON, by column: what is a value of its type, and what is none
@@ -87,7 +87,8 @@ BAD: dict[str, list[str]] = {
     "day": ['"2026-02-30"', '"2026"', "1", '"2026-02-03T01:00:00Z"', '"2026-02-03x"',
             '"26-02-03"'],
     "at": ['"2026-02-30T00:00:00Z"', '"12:00"', "253402300800", "1.5", '"2026-02-03T24:00:00Z"',
-          '"2026-02-03T04:05:06+19:00"', '"2026-02-03T04:05:06 Nowhere/City"', '"2026-02-03T04:05Z"',
+          '"2026-02-03T04:05:06+19:00"', '"2026-02-03T04:05:06 Nowhere/City"',
+          '"2026-02-03T04:05Z"',
           '"2026-02-03T04:60:06Z"', '"2026-02-03T"', '"2026-02-03T04:05:06+130"'],
     "lt": ['"2026-02-03T04:05:06Z"', '"2026-02-03T25:00:00"', "0"],
     "bin": ['"a"', '"a*=="', "1"],
@@ -157,10 +158,10 @@ def test_what_the_door_accepts_ingestion_puts_into_bronze_and_refuses_what_it_re
     expected = cases()
     declared = node(COLUMNS, rules=RULES)
     reader = Reader(contract_of(declared))
-    assert reader.unchecked == ["s: length(s) < 20 or s like 'long%'"]
+    assert reader.unchecked == ["s: length(s) < 24 or s like 'long%'"]
     closed = node({"n": "int"}, {"schema": "fail"}, "closed")
     ingester.land("a.jsonl", *expected)
-    ingester.land("a.jsonl", '{"n": 1}', '{"n": 2, "N": 1}', '{"n": 3, "": null}', stream="closed")
+    ingester.land("a.jsonl", '{"n": 1}', stream="closed")
     ingester.run(declared, closed)
     in_bronze = {row[0] for row in ingester.rows("orders", "n")}
     found = {}
