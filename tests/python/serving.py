@@ -22,7 +22,7 @@ from headwaters.contract import Contract, parse_contract
 from headwaters.project import Project
 from headwaters.serve.door import Endpoint, FrontDoor, Limits
 from headwaters.serve.keys import Keys
-from headwaters.serve.run import Options, _listening, endpoints_of
+from headwaters.serve.run import Options, endpoints_of, listening
 from headwaters.sources.kafka_client import ranges
 
 NOT_NULL = {"type": "not_null"}
@@ -34,7 +34,7 @@ def door(
 ) -> Iterator[httpx.Client]:
     """A client of a door that listens on a port of its own."""
     app = FrontDoor(endpoints, Keys(keys), limits or Limits()).application()
-    listener = _listening("127.0.0.1", 0)
+    listener = listening("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Any, Literal
 
 from sqlglot import exp, parse_one
@@ -109,10 +110,9 @@ class Check:
             )
         if isinstance(node, exp.In) and set(_given(node)) == {"this", "expressions"}:
             found = [self._compared(node.this, one, operator.eq) for one in node.expressions]
-            held = found[0]
-            for one in found[1:]:
-                held = _either(held, one)
-            return held
+            return _among(self._compile(node.this), [*map(self._compile, node.expressions)]) or (
+                reduce(_either, found)
+            )
         raise _Unknown
 
     def _compared(
@@ -124,6 +124,14 @@ class Check:
             one, other = _as_double(one), _as_double(other)
         elif len(sorts) > 1:
             raise _Unknown
+        if isinstance(right, exp.Literal):
+            constant = other({})
+
+            def holds_beside(row: Row) -> bool | None:
+                a = one(row)
+                return None if a is None else compare(a, constant)
+
+            return holds_beside
 
         def holds(row: Row) -> bool | None:
             a, b = one(row), other(row)
@@ -136,6 +144,23 @@ class Check:
         if sort not in (wanted, "null"):
             raise _Unknown
         return value
+
+
+def _among(
+    value: tuple[Sort, Callable[[Row], Any]],
+    others: Sequence[tuple[Sort, Callable[[Row], Any]]],
+) -> Holds | None:
+    """Whether a value is one of some literals of its sort; None where they are others."""
+    sort, given = value
+    if sort not in ("text", "exact") or any(one != sort for one, _ in others):
+        return None
+    try:
+        literals = frozenset(one({}) for _, one in others)
+    except KeyError:
+        return None
+    if None in literals:
+        return None
+    return lambda row: None if (found := given(row)) is None else found in literals
 
 
 def _given(node: exp.Expr) -> list[str]:

@@ -93,6 +93,9 @@ class DeltaWriter(Writer):
             )
         self._number = table.transaction_version(APP) or 0
 
+    def idle(self) -> None:
+        """Nothing: each batch opens the table again."""
+
     def problem(self) -> str | None:
         """Why the table cannot be written, or None."""
         log = self.path / "_delta_log"

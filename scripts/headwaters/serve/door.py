@@ -199,10 +199,11 @@ class FrontDoor:
         try:
             async with asyncio.timeout(self.limits.body_seconds):
                 data = await body.read(request.stream(), gzip)
+            keep_values = key is not None or not endpoint.topics
             if len(data) > _LARGE:
-                reading = await asyncio.to_thread(endpoint.reader.read, data, form)
+                reading = await asyncio.to_thread(endpoint.reader.read, data, form, keep_values)
             else:
-                reading = endpoint.reader.read(data, form)
+                reading = endpoint.reader.read(data, form, keep_values)
             del data
             return await self._written(endpoint, reading, place, key, body.size)
         except TimeoutError:

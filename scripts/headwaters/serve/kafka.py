@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.errors import WorkError
+from headwaters.errors import CodedError, WorkError
 from headwaters.serve.targets import Request, TooLarge, Unwritten, Writer
 from headwaters.sources.kafka_client import connect
 
@@ -76,6 +76,11 @@ class KafkaWriter(Writer):
                 "or let --create-topics do so",
             )
         self.partitions = {topic: len(found[topic].partitions) for topic in topics}
+
+    def idle(self) -> None:
+        """Connect again where the broker was away: health has to know when it is back."""
+        with suppress(Unwritten, CodedError):
+            self._connected().poll(0)
 
     def problem(self) -> str | None:
         """Why the broker does not answer, or None."""

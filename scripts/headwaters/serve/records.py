@@ -24,13 +24,14 @@ MOST_RECORDS = 50_000  # of one request
 DEEPEST = 200  # levels of objects and arrays; Spark's parser stops at 1,000
 LONGEST_NAME = 10_000  # characters; Spark's parser stops at 50,000
 
-_WILD = re.compile(texts.WILD)
 _HALF = re.compile(texts.HALF_A_SURROGATE)
 _NUMBER = re.compile(texts.NUMBER)
 _TEXT = re.compile(texts.TEXT, re.DOTALL)
 _BYTES = re.compile("[\udc80-\udcff]")
 _SPACES = re.compile(r"[ \t\n\r]*").match
 _NUMERIC = re.compile(r'-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity"', re.ASCII).fullmatch
+# how a text begins that is, or has, a number
+_DOUBTFUL = frozenset('{["-0123456789')
 _FORMATS = {"date": "dateFormat", "timestamp": "timestampFormat"}
 
 
@@ -123,10 +124,10 @@ class Reader:
         ]
         self._names = frozenset(column.name for column in self.columns)
         self._reads = {column.name: column.read for column in self.columns}
-        self._loop = [(c.name, c.fits, c.required, c) for c in self.columns]
+        self._loop = [(c.name, c.fits, c.required, c.kind.has_text, c) for c in self.columns]
         self._closed = no_others or contract.stream.schema_policy == "fail"
         declared = [(column.name, column.data_type) for column in contract.read_columns]
-        self._wild = [re.compile(pattern) for pattern in texts.wild_numbers(declared)]
+        self._wild = _Wild(declared, self.columns)
         self._as_text = [c for c in self.columns if c.kind.has_text]
         self.checks: list[tuple[str, str, Check]] = []
         self.unchecked: list[str] = [
@@ -145,7 +146,10 @@ class Reader:
                     self.checks.append((column.name, expression, Check(contract, expression)))
                 except ValueError:
                     self.unchecked.append(f"{column.name}: {expression}")
-        self._checked = {name for _, _, check in self.checks for name in check.columns}
+        checked = {name for _, _, check in self.checks for name in check.columns}
+        self._checked = [
+            (c.name, c.kind.name == "string", c.read) for c in self.columns if c.name in checked
+        ]
 
     def typed(self, value: dict[str, Any]) -> dict[str, Any]:
         """The declared fields of an accepted record, in their types.
@@ -157,8 +161,8 @@ class Reader:
             for name, to_value in self._reads.items()
         }
 
-    def read(self, body: bytes, form: Form) -> Reading:
-        """The records of a body. Raises TooMany."""
+    def read(self, body: bytes, form: Form, keep_values: bool = True) -> Reading:
+        """The records of a body, with or without their values. Raises TooMany."""
         text = body.decode("utf-8", "surrogateescape")
         doubtful = _Doubts.of(text)
         reading = Reading()
@@ -176,7 +180,8 @@ class Reader:
                 reading.refuse(Problem(index, *problem))
             elif not reading.refused:
                 reading.texts.append(record)
-                reading.values.append(value)
+                if keep_values:
+                    reading.values.append(value)
         return reading
 
     def _problem(
@@ -185,33 +190,40 @@ class Reader:
         """What is wrong with a record: type, field, message."""
         if type(value) is not dict:
             return "malformed", None, "is not a JSON object"
-        if problem := doubtful.problem(value, record, self._wild):
+        if problem := doubtful.problem(value, record) or self._wild.problem(value, record):
             return "malformed", None, problem
-        misfit = None
-        for name, fit, required, column in self._loop:
-            given = value.get(name)
+        misfit, may_change = None, False
+        get = value.get
+        for name, fit, required, is_text, column in self._loop:
+            given = get(name)
             if given is None:
                 if required and misfit is None:
                     misfit = "not_null", name, "is null"
+            elif is_text and type(given) is str:
+                may_change = may_change or given[:1] in _DOUBTFUL
             elif not fit(given):
                 shown = given if isinstance(given, str) else json.dumps(given)
                 return "type", name, f"'{shown[:100]}' is not a {column.data_type}"
+            elif is_text:
+                may_change = True
         others = [] if value.keys() <= self._names else [n for n in value if n not in self._names]
         if others and self._closed:
             return "schema", others[0], "is not declared"
-        if (others or self._as_text) and (changed := self._changed(value, record, others)):
+        if (others or may_change) and (changed := self._changed(value, record, others)):
             return changed
         return misfit or (self._broken(value) if self.checks else None)
 
     def _broken(self, value: dict[str, Any]) -> tuple[str, str | None, str] | None:
         row: dict[str, Any] = {}
-        for name in self._checked:
+        for name, is_text, to_value in self._checked:
             given = value.get(name)
-            if given is not None:
-                try:
-                    row[name] = self._reads[name](given)
-                except ValueError:  # an object as text: ingestion will say
-                    return None
+            if given is None or (is_text and type(given) is str):
+                row[name] = given
+                continue
+            try:
+                row[name] = to_value(given)
+            except ValueError:  # an object as text: ingestion will say
+                return None
         for name, expression, check in self.checks:
             if check.broken(row):
                 return "check", name, f"violates {expression}"
@@ -259,32 +271,56 @@ def _digits(number: str) -> str:
     return re.split("[eE]", number)[0].replace("-", "").replace(".", "").strip("0")
 
 
+class _Wild:
+    """Numbers such as 1e100000000 where a decimal is declared, or a field of its name is.
+
+    A record that has the name only once, as the name of a field whose value is no such number, is
+    cleared by counting.
+    """
+
+    def __init__(self, declared: Sequence[tuple[str, str]], columns: Sequence[_Column]) -> None:
+        self._patterns = [re.compile(pattern) for pattern in texts.wild_numbers(declared)]
+        plain = [column.name for column in columns if column.kind.name == "decimal"]
+        # as many patterns as names: none is for a decimal inside another type
+        self._names = plain if len(plain) == len(self._patterns) else None
+
+    def problem(self, value: dict[str, Any], record: str) -> str | None:
+        """Why a record is refused, or None."""
+        if self._names is not None:
+            for name in self._names:
+                if record.count(name) > (name in value) or _wild_exponent(value.get(name)):
+                    break
+            else:
+                return None
+        if any(pattern.search(record) for pattern in self._patterns):
+            return "has a number with an exponent of five digits"
+        return None
+
+
+def _wild_exponent(given: object) -> bool:
+    return isinstance(given, str) and len(given) > 6 and ("e" in given or "E" in given)
+
+
 @dataclass(frozen=True)
 class _Doubts:
     """What a whole request is looked through for, so that its records need not be."""
 
     not_utf8: bool
-    wild: bool
     half: bool
 
     @classmethod
     def of(cls, text: str) -> _Doubts:
         return cls(
             not text.isascii() and _BYTES.search(text) is not None,
-            _WILD.search(text) is not None,
             "\\ud" in text or "\\uD" in text,
         )
 
-    def problem(
-        self, value: dict[str, Any], record: str, wild: Sequence[re.Pattern[str]]
-    ) -> str | None:
+    def problem(self, value: dict[str, Any], record: str) -> str | None:
         """Why a record is none, although it is an object of JSON."""
         if self.not_utf8 and _BYTES.search(record):
             return "has bytes that are not UTF-8"
         if self.half and _HALF.search(record):
             return "has half of a surrogate pair, which is no character"
-        if self.wild and any(pattern.search(record) for pattern in wild):
-            return "has a number with an exponent of five digits"
         if len(record) > LONGEST_NUMBER:
             return _too_large(value, record)
         return None
@@ -385,14 +421,18 @@ def _elements(text: str) -> Iterator[Found]:
             yield found
             if isinstance(found, str):
                 return
-            at = _after_spaces(text, found[2])
+            at = found[2]
+            if text[at : at + 1] != ",":
+                at = _after_spaces(text, at)
             sign = text[at : at + 1]
             if sign == "]":
                 break
             if sign != ",":
                 yield "is not JSON: the array is not continued by a comma"
                 return
-            at = _after_spaces(text, at + 1)
+            at += 2 if text[at + 1 : at + 2] == " " else 1
+            if text[at : at + 1] != "{":
+                at = _after_spaces(text, at)
     if _after_spaces(text, at + 1) != len(text):
         yield "is not JSON: text follows the array"
 

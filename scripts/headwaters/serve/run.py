@@ -63,7 +63,7 @@ def serve(
         raise UserError("HW_ARGUMENT", "--tls-cert and --tls-key belong together: name both")
     lakes.enter(project.lake)
     served = with_target(project.lake, contracts, named, say)
-    with _listening(options.host, options.port) as listener:
+    with listening(options.host, options.port) as listener:
         port = int(listener.getsockname()[1])
         config = _config(options)
         endpoints = endpoints_of(project, served, options, port)
@@ -205,7 +205,8 @@ def _identity(lake: Path, port: int, number: int) -> str:
     return f"headwaters-serve-{place}-{port}-{number}"
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that is bound; 0 is any port. Raises UserError where the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -16,6 +16,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+_IDLE = 1.0  # seconds
+
 Outcome = Literal["none", "unknown"]
 
 
@@ -87,15 +89,25 @@ class Writer(ABC):
         """Write a batch, all of it or nothing; gives the answer of each. Raises Unwritten."""
 
     @abstractmethod
+    def idle(self) -> None:
+        """What is to be done every second while nothing is sent; raises nothing."""
+
+    @abstractmethod
     def problem(self) -> str | None:
         """Why the target does not answer, or None; takes two seconds at most."""
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
+        ended = False
+        while not ended:
+            try:
+                first = self._queue.get(timeout=_IDLE)
+            except queue.Empty:
+                self.idle()
+                continue
+            if first is None:
+                break
             batch, ended = self._gather(first)
             self._write(batch)
-            if ended:
-                break
 
     def _gather(self, first: Request) -> tuple[list[Request], bool]:
         """The requests that come until the time is over, or there are enough records."""

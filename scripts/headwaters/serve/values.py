@@ -242,7 +242,15 @@ def _read_decimal(precision: int, scale: int) -> Read:
     context = Context(
         prec=precision, rounding=ROUND_HALF_UP, Emin=-99_999, Emax=99_999, traps=[InvalidOperation]
     )
-    return lambda value: Decimal(value).quantize(unit, context=context)
+
+    def to_value(value: Any) -> Decimal:
+        if type(value) is Number and 0 < len(value) - value.find(".") - 1 <= scale:
+            plain = _PLAIN_DECIMAL(value) is not None
+            if plain and len(value) <= precision:  # nothing to round, and no digit too many
+                return Decimal(value)
+        return Decimal(value).quantize(unit, context=context)
+
+    return to_value
 
 
 def _read_string(value: Any) -> str:
