@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -22,15 +21,6 @@ from headwaters.project import Project
 
 CLIENTS, SECONDS, RECORDS = 200, 60, 5
 KILLED_AT, AWAY = 20.0, 5.0
-
-
-@pytest.fixture
-def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The lake of a broker that the test kills."""
-    lake = tmp_path / "broker"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
-    yield lake
-    brokers.stop(lake)
 
 
 def resident(pid: int) -> int:
