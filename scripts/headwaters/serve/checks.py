@@ -59,15 +59,13 @@ class Check:
             if base in _SORTS:
                 self._kinds[column.name.lower()] = column.name, _SORTS[base]
         try:
-            sort, self._value = self._compile(parse_one(expression, dialect="spark"))
+            sort, compiled = self._compile(parse_one(expression, dialect="spark"))
         except (SqlglotError, _Unknown):
             raise ValueError(f"{expression} is evaluated by ingestion") from None
         if sort not in ("boolean", "null"):
             raise ValueError(f"{expression} is evaluated by ingestion")
-
-    def broken(self, row: Row) -> bool:
-        """Whether a record violates the check: it is false, and not unknown."""
-        return self._value(row) is False
+        # true, false, or None for unknown; a record violates the check where it is false
+        self.holds: Holds = compiled
 
     def _compile(self, node: exp.Expr) -> tuple[Sort, Callable[[Row], Any]]:
         if isinstance(node, exp.Paren):

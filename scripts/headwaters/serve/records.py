@@ -190,7 +190,10 @@ class Reader:
         """What is wrong with a record: type, field, message."""
         if type(value) is not dict:
             return "malformed", None, "is not a JSON object"
-        if problem := doubtful.problem(value, record) or self._wild.problem(value, record):
+        problem = self._wild.problem(value, record)
+        if doubtful.any or len(record) > LONGEST_NUMBER:
+            problem = doubtful.problem(value, record) or problem
+        if problem:
             return "malformed", None, problem
         misfit, may_change = None, False
         get = value.get
@@ -225,7 +228,7 @@ class Reader:
             except ValueError:  # an object as text: ingestion will say
                 return None
         for name, expression, check in self.checks:
-            if check.broken(row):
+            if check.holds(row) is False:
                 return "check", name, f"violates {expression}"
         return None
 
@@ -307,6 +310,11 @@ class _Doubts:
 
     not_utf8: bool
     half: bool
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any."""
+        return self.not_utf8 or self.half
 
     @classmethod
     def of(cls, text: str) -> _Doubts:
