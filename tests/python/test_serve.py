@@ -148,7 +148,7 @@ def test_each_wrong_request_has_its_code_and_its_reason(
         assert ask(f"/streams/orders?topic={topic}&key=idd") == (
             400, "key", "?key=idd is no field of orders, did you mean 'id'",
         )  # fmt: skip
-        for wrong in ("", KEY, "Bearer ", f"Bearer {KEY}x", f"Basic {KEY}"):
+        for wrong in ("", KEY, "Bearer", f"Bearer {KEY}x", f"Basic {KEY}"):
             assert ask(headers={"Authorization": wrong})[:2] == (401, "key")
             assert ask("/streams/x", headers={"Authorization": wrong})[:2] == (401, "key")
         unknown = client.post("/streams/orders", json=[])

@@ -23,6 +23,7 @@ from headwaters.sources.kafka_client import connect
 
 PATIENCE = 15.0  # seconds for the broker to take a transaction, and to commit it
 CONNECTING = 5.0  # seconds for the broker to know the producer
+ABORTING = 5.0  # seconds for the broker to abort a transaction
 PAUSE = 0.5  # seconds in which a broker that was away is not asked again
 
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
@@ -160,7 +161,7 @@ class KafkaWriter(Writer):
             if reason is not None and reason.fatal():
                 raise KafkaException(reason)
             producer.purge(in_queue=True, in_flight=False)
-            producer.abort_transaction(2)
+            producer.abort_transaction(ABORTING)
         except (KafkaException, BufferError):
             self._drop()
         if reason is None:
