@@ -61,6 +61,13 @@ def simulate_finance(
     to_kafka: Annotated[
         bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
     ] = False,
+    to_http: Annotated[
+        str | None,
+        typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
+    ] = None,
+    key_from: Annotated[
+        str, typer.Option(help="Environment variable with the front door's key, if it has one.")
+    ] = "HEADWATERS_SERVE_KEYS",
 ) -> None:
     """Financial transactions and insurance claims as JSON lines, the same for the same options."""
     from headwaters.demo.clock import moment
@@ -79,6 +86,12 @@ def simulate_finance(
         malformed=malformed,
         flagged_from=None if flagged_from == "off" else moment(flagged_from, "--flagged-from"),
     )
+    if to_http is not None:
+        from headwaters.demo.post import post_finance
+
+        for stream, posted in post_finance(config, to_http, key_from).items():
+            typer.echo(f"{stream}: {posted.accepted:,} accepted, {posted.refused:,} refused")
+        return
     if to_kafka:
         for topic, make in STREAMS.items():
             _send(topic, [(record.key, record.value) for record in make(config)])
