@@ -265,9 +265,11 @@ def test_a_row_goes_with_its_input_row_whatever_became_of_its_lookup(
     written: dict[int, tuple[int, int, int | None]] = {}
     for events in history:
         for happens, key, *values in events:
-            if happens in ("add", "delete") and rows.pop(key, None):
+            if happens in ("add", "delete") and key in rows:
+                del rows[key]
                 spark.sql(f"delete from {inputs}.fed where id = {key}")
-            if happens in ("rate", "no rate") and rates.pop(key, None):
+            if happens in ("rate", "no rate") and key in rates:
+                del rates[key]
                 spark.sql(f"delete from {inputs}.other where k = {key}")
             if happens == "add":
                 rows[key] = (values[0], values[1])
