@@ -20,17 +20,20 @@ run: setup  ## everything: set up, land the sample data, ingest it, build and te
 	@$(BIN)/headwaters summary
 
 FINANCE := source:bronze.financial_transactions source:bronze.insurance_claims
+RETAIL := source:bronze.customer_changes source:bronze.product_changes source:bronze.order_changes
 
 .PHONY: run-kafka
 run-kafka: export HEADWATERS_LAKE := lake/kafka
 run-kafka: export HEADWATERS_FINANCE_FROM := kafka
-run-kafka: setup  ## finance from a simulated Kafka topic to gold, in a lake of its own (lake/kafka)
+run-kafka: export HEADWATERS_RETAIL_FROM := kafka
+run-kafka: setup  ## finance and retail from simulated Kafka topics to gold, in a lake of its own (lake/kafka)
 	@$(BIN)/headwaters kafka start
 	@trap "$(BIN)/headwaters kafka stop" EXIT; \
 	$(BIN)/headwaters simulate finance --to-kafka; \
-	$(BIN)/headwaters ingest --once --select "$(FINANCE)"; \
-	$(BIN)/headwaters audit --select "$(FINANCE)"; \
-	$(BIN)/dbt build --select $(addprefix @,$(FINANCE)); \
+	$(BIN)/headwaters simulate retail --to-kafka; \
+	$(BIN)/headwaters ingest --once --select "$(FINANCE) $(RETAIL)"; \
+	$(BIN)/headwaters audit --select "$(FINANCE) $(RETAIL)"; \
+	$(BIN)/dbt build --select $(addprefix @,$(FINANCE) $(RETAIL)); \
 	$(BIN)/headwaters summary
 
 .PHONY: test
@@ -88,7 +91,7 @@ soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for
 bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-bench-%: setup-dev  ## one of them: bench-dbt_start, bench-file_ingestion, bench-incremental, bench-ingest, bench-maintenance
+bench-%: setup-dev  ## one of them: bench-dbt_start, bench-edges, bench-file_ingestion, bench-incremental, bench-ingest, bench-maintenance
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental

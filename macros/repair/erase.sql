@@ -107,6 +107,8 @@
     {%- set undo = [] -%}
     {#- a row that is only marked as deleted leaves its value in the statistics of a new commit -#}
     {%- do run_query('set `spark.databricks.delta.merge.deletionVectors.persistent` = false') -%}
+    {#- a merge that repartitions rows does not find a partition column with a dot in its name -#}
+    {%- do run_query('set `spark.databricks.delta.merge.repartitionBeforeWrite.enabled` = false') -%}
     {%- for place in places -%}
         {%- do hw_refuse_pending('erase', place.name, place.detail['properties']) -%}
         {%- set version = hw_newest_commit(place.relation).version -%}
@@ -127,6 +129,7 @@
         {%- do undo.append(record.undo) -%}
     {%- endfor -%}
     {%- do run_query('reset `spark.databricks.delta.merge.deletionVectors.persistent`') -%}
+    {%- do run_query('reset `spark.databricks.delta.merge.repartitionBeforeWrite.enabled`') -%}
     {{ print('erase: deleted from ' ~ places | map(attribute='name') | join(', ') ~ '; rows written since are taken back too '
         ~ 'by its undo:\n  ' ~ undo | join(';\n  ') ~ ';\nnow `dbt run`, then run erase again: it removes the files and '
         ~ 'searches what is left') }}

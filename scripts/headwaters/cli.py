@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from headwaters.project import Project
 
 # Packages that only some commands need, and the extra that brings them.
-EXTRAS = {"confluent_kafka": "streams", "prometheus_client": "streams", "grpc": "connect"}
+EXTRAS = {
+    "confluent_kafka": "streams",
+    "prometheus_client": "streams",
+    "grpc": "connect",
+    **dict.fromkeys(("deltalake", "fastapi", "starlette", "uvicorn"), "serve"),
+}
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -147,6 +152,50 @@ def ingest(
     chosen = _words(select), _words(exclude)
     project = find_project(profiles_dir, target)
     raise typer.Exit(run(project, *chosen, once, period, metrics_port, begin))
+
+
+@app.command()
+def serve(
+    select: Select = None,
+    exclude: Exclude = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes any, and prints it.")] = 8080,
+    keys_from: Annotated[
+        str | None,
+        typer.Option(help="Environment variable with the keys of clients, separated by blanks."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, as PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, as PEM.")] = None,
+    linger: Annotated[
+        str | None, typer.Option(help="How long a batch waits for more [Kafka: 5ms, Delta: 200ms].")
+    ] = None,
+    max_body: Annotated[str, typer.Option(help="Largest request, also when unpacked.")] = "8m",
+    max_in_flight: Annotated[str, typer.Option(help="Bytes of all requests in flight.")] = "64m",
+    max_requests: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 512,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Create topics that are missing.")
+    ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Take records over HTTP: into the topics of Kafka streams, the tables of Delta streams.
+
+    POST /streams/<name> with a JSON array or NDJSON. A record is accepted if ingestion will put it
+    into bronze. SIGTERM finishes what is in flight.
+    """
+    from headwaters.declared.fields import bytes_of_size, seconds
+    from headwaters.serve.door import Limits
+    from headwaters.serve.run import Options
+    from headwaters.serve.run import serve as run
+
+    try:
+        wait = None if linger is None else seconds(linger)
+        limits = Limits(bytes_of_size(max_body), max_requests, bytes_of_size(max_in_flight))
+    except ValueError as error:
+        raise UserError("HW_ARGUMENT", f"--linger, --max-body or --max-in-flight {error}") from None
+    options = Options(host, port, keys_from, tls_cert, tls_key, wait, create_topics, limits)
+    project, contracts = _contracts(select, exclude, target, profiles_dir)
+    run(project, contracts, _words(select), options, typer.echo)
 
 
 def _contracts(

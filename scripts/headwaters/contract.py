@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -42,6 +42,8 @@ RESERVED = frozenset(
     | {name for name, _ in (*BATCH, RESCUED)}
     | set(_INTERNAL)
 )
+# What an expression of a stream with Debezium's envelope calls it: `payload.op`
+ENVELOPE = ("schema", "payload")
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
 
 _SCALARS = (
@@ -118,6 +120,16 @@ class Stream(FormatKeys, SourceKeys):
                 raise ValueError(f"options: {option} is missing: {what}")
         if not declared.names_fields and self.schema_policy == "add_columns":
             raise ValueError(f"schema: add_columns: a record of {self.format} names no fields")
+        return self
+
+    @model_validator(mode="after")
+    def _envelope_is_json(self) -> Stream:
+        if self.changes is None or self.changes.envelope == "flat":
+            return self
+        if self.format != "json":
+            raise ValueError("changes: envelope: debezium wants format: json")
+        if loose := [name for name in self.options if name.startswith("allow")]:
+            raise ValueError(f"options: {loose[0]} is not possible with envelope: debezium")
         return self
 
 
@@ -326,12 +338,29 @@ def _columns_for_the_stream(contract: Contract) -> str | None:
     problem = contract.format and contract.format.columns_problem([types[name] for name in read])
     if problem := problem or contract.source.columns_problem(read):
         return problem
+    if problem := _changes_problem(contract, read):
+        return f"config.meta.stream.changes: {problem}"
     if wanted := contract.stream.deduplicate:
         for name in (*wanted.key, wanted.event_time):
             if name not in types:
                 return f"config.meta.stream.deduplicate: {_refuse(name, types, 'a column')}"
         if types[wanted.event_time] != "timestamp":
             return f"config.meta.stream.deduplicate: {wanted.event_time} is not a timestamp"
+    return None
+
+
+def _changes_problem(contract: Contract, read: Sequence[str]) -> str | None:
+    """What is wrong with the columns of a stream of changes, or None."""
+    changes = contract.stream.changes
+    if changes is None:
+        return None
+    for name in changes.key:
+        if name not in read:
+            return f"key: {_refuse(name, read, 'a column that is read')}"
+    if changes.envelope == "debezium":
+        for column in contract.read_columns:
+            if column.name.lower() in ENVELOPE:
+                return f"column {column.name}: this name is the envelope's own; choose another"
     return None
 
 

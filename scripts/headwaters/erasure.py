@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import hmac
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -188,7 +189,7 @@ def _of_csv(raw: bytes, text: str, value: str, form: Form) -> Verdict:
         try:
             rows = list(
                 csv.reader(
-                    text.splitlines(keepends=True) if "\n" in text else [text],
+                    io.StringIO(text, newline="") if "\n" in text else [text],
                     delimiter=separator,
                     quotechar=sign,
                     escapechar=escaped,

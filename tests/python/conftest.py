@@ -6,6 +6,7 @@
 - `ingester`  an embedded Spark in a process of its own, for ingestion, on a lake of the test's
 - `broker`   a real Kafka broker's address
 - `topic`    a topic of the test's own on it
+- `broker_lake`  the lake of a broker that the test starts, kills, stops
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
 - `new_project`  makes a small dbt project of this project's settings and models of your own
@@ -129,6 +130,15 @@ def topic(broker: str) -> str:
     name = f"t_{uuid.uuid4().hex[:8]}"
     make_topic(broker, name, 3)
     return name
+
+
+@pytest.fixture
+def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The lake of a broker that the test starts by itself; it is stopped at the end."""
+    lake = tmp_path / "broker"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    yield lake
+    brokers.stop(lake)
 
 
 @pytest.fixture

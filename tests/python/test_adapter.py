@@ -118,6 +118,8 @@ def test_a_profile_names_a_schema_and_gets_a_spark(monkeypatch: pytest.MonkeyPat
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
     monkeypatch.setenv("HEADWATERS_LAKE", "/elsewhere")
     assert credentials().folder == Path("/elsewhere")
+    monkeypatch.setenv("HEADWATERS_LAKE", "")  # not the project itself
+    assert credentials().folder == Path("/shop/lake")
     assert credentials(lake="../lake of mine").folder == Path("/lake of mine")
 
 

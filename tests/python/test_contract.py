@@ -149,7 +149,8 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             changed(*STREAM, "fromat", to="json"),
             "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
             "(allowed: from, path, topics, servers, client, start, data_loss, on_change, "
-            "rows_per_second, format, options, batch, trigger, schema, bad_records, deduplicate)",
+            "rows_per_second, format, options, changes, batch, trigger, schema, bad_records, "
+            "deduplicate)",
         ),
         (
             changed(*STREAM, "format", to="jsn"),
@@ -227,6 +228,49 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             "config.meta.stream: options: 'timestmpFormat' is not a key here, did you mean "
             "'timestampFormat'? (allowed: timestampFormat, dateFormat, allowComments, "
             "allowSingleQuotes)",
+        ),
+        (
+            changed(*STREAM, "changes", to={"key": ["idd"]}),
+            "config.meta.stream.changes: key: 'idd' is not a column that is read here, did you "
+            "mean 'id'?",
+        ),
+        (
+            changed(*STREAM, "changes", to={"key": ["day"]}),
+            "config.meta.stream.changes: key: 'day' is not a column that is read here",
+        ),
+        (
+            changed(*STREAM, "changes", to={"envelope": "debezium"}),
+            "config.meta.stream.changes.key is missing",
+        ),
+        (
+            changed(*STREAM, "changes", to={"key": ["id"], "tombstones": "skip"}),
+            "config.meta.stream.changes.tombstones: 'skip' is not allowed here (allowed: "
+            "quarantine, rows)",
+        ),
+        (
+            changed(
+                *STREAM,
+                to={
+                    "from": "files",
+                    "path": "x",
+                    "format": "csv",
+                    "changes": {"key": ["id"], "envelope": "debezium"},
+                },
+            ),
+            "changes: envelope: debezium wants format: json",
+        ),
+        (
+            changed(
+                *STREAM,
+                to={
+                    "from": "files",
+                    "path": "x",
+                    "format": "json",
+                    "options": {"allowComments": "true"},
+                    "changes": {"key": ["id"], "envelope": "debezium"},
+                },
+            ),
+            "options: allowComments is not possible with envelope: debezium",
         ),
         (changed("columns", "at", "data_type", to=None), "column at has no data_type"),
         (

@@ -16,14 +16,18 @@ from typing import Any
 import duckdb
 import pytest
 import yaml
+from retail_expected import tables
 
+from headwaters.demo.clicks import ClicksConfig, clicks
+from headwaters.demo.retail import STREAMS, RetailConfig, events
 from headwaters.demo.simulate import FinanceConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 Row = tuple[Any, ...]
 
 COUNTY_FILES = f"read_parquet('{ROOT}/data/covid_nyt/*.parquet')"
-CLICK_FILES = f"read_csv('{ROOT}/data/ecomm/*.csv', all_varchar = true)"
+# the sample, which has no purchase, and simulated visits
+CLICK_FILES = f"read_csv('{ROOT}/lake/dbt-test/landing/click_events/*.csv', all_varchar = true)"
 
 
 def raw(sql: str) -> list[Row]:
@@ -34,12 +38,12 @@ def raw(sql: str) -> list[Row]:
 
 def described(layer: str) -> dict[str, dict[str, str]]:
     """The columns and types of a layer's tables, as their YAML says."""
-    tables = {}
+    described_tables = {}
     for path in sorted((ROOT / "models" / layer).glob("*.yml")):
         for model in yaml.safe_load(path.read_text()).get("models", []):
             columns = {c["name"]: c["data_type"].replace(", ", ",") for c in model["columns"]}
-            tables[model["name"]] = columns
-    return tables
+            described_tables[model["name"]] = columns
+    return described_tables
 
 
 @pytest.mark.parametrize("layer", ["silver", "gold"])
@@ -56,18 +60,20 @@ def test_tables_have_the_columns_that_their_yaml_says(
 def test_bronze_has_every_record(lake_tables: Any) -> None:
     config = FinanceConfig()
     malformed = int(config.rows * config.malformed)
-    tables = {
+    counts = {
         "county_cases": 1_111_930,
         "county_cases_quarantine": 0,
-        "click_events": 169,
+        "click_events": 169 + len(list(clicks(ClicksConfig()))),
         "click_events_quarantine": 0,
         "financial_transactions": config.rows - malformed,
         "financial_transactions_quarantine": malformed,
         "insurance_claims": len(claim_records()),
         "insurance_claims_quarantine": int(config.claims * config.malformed),
     }
-    found = {name: lake_tables(f"select count(*) from bronze.{name}")[0][0] for name in tables}
-    assert found == tables
+    for stream, values in retail_records().items():
+        counts |= {stream: len(values), f"{stream}_quarantine": 0}
+    found = {name: lake_tables(f"select count(*) from bronze.{name}")[0][0] for name in counts}
+    assert found == counts
 
 
 # --- health ---------------------------------------------------------------------------------------
@@ -205,7 +211,7 @@ def test_click_events(lake_tables: Any) -> None:
         from {CLICK_FILES}
         """
     )
-    assert len(expected) == 169
+    assert len(expected) > 169
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
@@ -226,14 +232,15 @@ def test_sessions_funnel_and_revenue(lake_tables: Any) -> None:
         from gold.sessions
         """
     )
-    assert len(found) == 129
+    assert len(found) == 129 + ClicksConfig().visits
     assert sorted(found) == sorted(expected)
 
     expected = raw(
         f"""
         select cast(product_id as bigint), cast(left(event_time, 10) as date),
             sum(case when event_type = 'view' then 1 else 0 end), count(distinct user_session),
-            count(distinct case when event_type <> 'view' then user_session end), 0
+            count(distinct case when event_type <> 'view' then user_session end),
+            count(distinct case when event_type = 'purchase' then user_session end)
         from {CLICK_FILES} group by 1, 2
         """
     )
@@ -245,13 +252,45 @@ def test_sessions_funnel_and_revenue(lake_tables: Any) -> None:
     )
     assert sorted(found) == sorted(expected)
 
-    # The sample holds no purchase.
-    assert lake_tables("select * from gold.brand_daily_revenue") == []
+    expected = raw(
+        f"""
+        select brand, cast(left(event_time, 10) as date), count(*),
+            cast(sum(cast(price as decimal(12, 2))) as decimal(28, 2))
+        from {CLICK_FILES} where event_type = 'purchase' group by 1, 2
+        """
+    )
+    columns = "brand, event_date, purchases, revenue"
+    found = lake_tables(f"select {columns} from gold.brand_daily_revenue")
+    assert len(found) > 10
+    assert sorted(found, key=str) == sorted(expected, key=str)
 
 
 def test_every_category_of_the_sample_has_a_name(lake_tables: Any) -> None:
     nameless = "category_code is not null and category is null"
     assert lake_tables(f"select * from gold.product_daily_funnel where {nameless}") == []
+
+
+# --- retail ---------------------------------------------------------------------------------------
+
+
+def retail_records() -> dict[str, list[str | None]]:
+    """The records of the change streams, as files have them: without tombstones."""
+    config = RetailConfig()
+    return {
+        stream: [one.value for one in events(config, stream) if one.value is not None]
+        for stream in STREAMS
+    }
+
+
+RETAIL = tables(retail_records())
+
+
+@pytest.mark.parametrize("table", RETAIL)
+def test_what_changes_of_retail_leave(lake_tables: Any, table: str) -> None:
+    columns, expected = RETAIL[table]
+    found = lake_tables(f"select {columns} from {table}")
+    assert len(found) > 30
+    assert sorted(found, key=str) == sorted(expected, key=str)
 
 
 # --- finance --------------------------------------------------------------------------------------

@@ -25,7 +25,14 @@ from headwaters.declared.drift import (
 from headwaters.declared.expectations import expectations_of
 from headwaters.declared.names import nearest, not_allowed, or_nearest
 from headwaters.declared.policy import Policy, policy_of
-from headwaters.declared.properties import KNOWN, created_properties, is_same, normal_value
+from headwaters.declared.properties import (
+    KNOWN,
+    created_properties,
+    declared_properties,
+    is_same,
+    normal_value,
+    property_problems,
+)
 from headwaters.declared.units import bytes_of, milliseconds_of
 
 # --- sizes and times ------------------------------------------------------------------------------
@@ -152,6 +159,21 @@ def test_properties_of_config_meta_and_set_are_merged() -> None:
         "headwaters.declared": "a, b, B, delta.checkpointPolicy, delta.columnMapping.mode, "
         "delta.enableDeletionVectors, delta.enableTypeWidening",
     }
+
+
+def test_writes_are_optimized_where_a_merge_would_not_find_a_partition_column() -> None:
+    name = "delta.autoOptimize.optimizeWrite"
+    assert declared_properties({"partition_by": ["day", "a.b"]}) == {name: "true"}
+    assert declared_properties({"partition_by": "day"}) == {}
+    assert declared_properties({"cluster_by": "a.b"}) == {}
+    for value in (True, "True", None):
+        config = {"partition_by": "a.b", "tblproperties": {name: value}}
+        assert not list(property_problems(config))
+    refused = {"partition_by": "a.b", "tblproperties": {name: False}}
+    assert [str(problem) for problem in property_problems(refused)] == [
+        "[HW_PROPERTY_VALUE] tblproperties: 'delta.autoOptimize.optimizeWrite' must be true, since "
+        "Delta's MERGE does not find the partition column 'a.b' otherwise: leave it out."
+    ]
 
 
 # --- drift ----------------------------------------------------------------------------------------
@@ -364,6 +386,17 @@ def test_a_policy_adds_up_over_its_defaults() -> None:
         ({"maintenance": {"compact_above": 0}}, "is '0', it must be a number of files."),
         ({"maintenance": {"purge_above": 20}}, "is '20', it must be a share of rows, 0.2 for 20 %"),
         ({"maintenance": {"zorder_by": "id"}, "cluster_by": "id"}, "zorder_by beside cluster_by"),
+        (
+            {
+                "tblproperties": {
+                    "delta.columnMapping.mode": "name",
+                    "delta.enableChangeDataFeed": True,
+                },
+                "allow_protocol_upgrade": True,
+            },
+            "[HW_MAPPED_FEED] models/gold/some.sql: some: tblproperties: Delta does not build a "
+            "table from a query that has both delta.columnMapping.mode and a change data feed",
+        ),
         ({"expectations": [{"name": "a"}]}, "expectations: one has no expression."),
         ({"expectations": ["id > 0"]}, "'id > 0' is no mapping of name, expression and"),
         ({"expectations": {"name": "a"}}, "write a list of"),

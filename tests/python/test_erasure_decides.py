@@ -124,11 +124,21 @@ def test_others_are_left(value: str, other: str) -> None:
     assert verdict(json.dumps({"c": other}).encode(), value, JSON) == ABSENT
 
 
-@given(values, st.text(st.characters(exclude_categories=("Cs", "Cc"))))
+texts = st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\x85\u2028"))
+
+
+@given(values, texts)
 def test_a_csv_field_is_found_whatever_is_beside_it(value: str, beside: str) -> None:
     written = io.StringIO()
     csv.writer(written, lineterminator="").writerow([beside, value, "z"])
     assert verdict(written.getvalue().encode(), value, CSV) == PRESENT
+
+
+def test_a_csv_field_ends_where_the_csv_ends_it() -> None:
+    """A row of several lines, with a character that ends a line elsewhere."""
+    row = '1,"two\nlines",Zo\u2028e'
+    assert verdict(row.encode(), "Zo\u2028e", CSV) == PRESENT
+    assert verdict(row.encode(), "Zo", CSV) == ABSENT
 
 
 @given(values)

@@ -32,15 +32,6 @@ from headwaters.sources import kafka_client as kafka
 from headwaters.sources.kafka_settings import Reference
 
 
-@pytest.fixture
-def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The lake of a broker that the test starts by itself; it is stopped at the end."""
-    lake = tmp_path / "broker"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
-    yield lake
-    brokers.stop(lake)
-
-
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
     ingester: Ingester, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_raw_keeps_what_came(ingester: Ingester, broker: str, topic: str) -> Non
     rules = {"body": [{"type": "not_null"}]}
     files = node({"body": "binary"}, {"format": "raw"}, "files", rules)
     ingester.land("a.bin", b"\x00\xff two", b"lines", stream="files")
+    ingester.land("nothing.bin", stream="files")  # no record
     send(broker, topic, [(None, b"\x00\xff"), (None, None)])
     how = {"from": "kafka", "topics": [topic], "servers": broker, "format": "raw"}
     stream = node({"body": "binary"}, how, rules=rules)

@@ -10,11 +10,19 @@ from rich.console import Console
 
 from headwaters.delta_log import Snapshot, snapshot
 from headwaters.demo.summary import summary
+from headwaters.json_lines import lines
 from headwaters.project import Project
 
 
 def test_a_folder_without_a_table_has_no_snapshot(tmp_path: Path) -> None:
     assert snapshot(tmp_path) is None
+
+
+def test_a_line_of_a_log_ends_with_a_line_feed_alone(tmp_path: Path) -> None:
+    """Values stand unescaped in the statistics of a commit."""
+    texts = [f"caf{mark}x" for mark in "\u0085\u2028\u2029\u000b\u000c\u001c\u001e\r"]
+    (tmp_path / "log").write_bytes("\n".join([*texts, "", ""]).encode())
+    assert lines(tmp_path / "log") == texts
 
 
 def test_rows_are_counted_through_deletion_vectors_rewrites_and_checkpoints(

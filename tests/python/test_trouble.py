@@ -18,6 +18,7 @@ from ingestion import bare_project
 from processes import environment
 
 from headwaters import metastore
+from headwaters.delta_log import snapshot
 from headwaters.errors import WorkError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +84,51 @@ def test_a_full_disk_lands_whole_files_only_and_the_next_run_the_rest(tmp_path: 
     originals = {path.name: path.stat().st_size for path in (ROOT / "data/covid_nyt").iterdir()}
     landed = {path.name: path.stat().st_size for path in (lake / "landing/county_cases").iterdir()}
     assert landed == originals
+
+
+FILLED = {
+    "models/silver/fed.sql": "{{ config(incremental_strategy='append') }}\n"
+    "select id, concat_ws('', transform(sequence(1, 60), n -> sha2(cast(id * n as string), 512)))"
+    " as text from range({{ var('rows') }})",
+    "models/silver/copied.sql": "{{ config(incremental_strategy='affected_keys', unique_key='id')"
+    " }}\nselect id, count(*) as n, max(text) as text"
+    " from {{ affected(ref('fed'), key='id') }} group by id",
+    "models/silver/copied.yml": "models: [{name: copied, data_tests: [equals_full_refresh]}]",
+}
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_a_table_as_it_was_and_the_next_run_completes_it(
+    tmp_path: Path, new_project: Callable[[dict[str, str]], Path]
+) -> None:
+    def small_files_only() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_000_000, 4_000_000))
+
+    folder, lake = new_project(FILLED), tmp_path / "lake"
+
+    def dbt(
+        rows: int, *arguments: str, before: Callable[[], None] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        command = [*DBT, *arguments, "--profiles-dir", "profiles", "--vars", f"{{rows: {rows}}}"]
+        return run(command, lake, cwd=folder, before=before)
+
+    assert dbt(10, "run").returncode == 0
+    assert dbt(3000, "run", "--select", "fed").returncode == 0
+    full = dbt(0, "run", "--select", "copied", before=small_files_only)
+    assert full.returncode == 1
+    assert "File too large" in full.stdout
+    assert "Traceback" not in full.stdout + full.stderr
+    assert not re.search(r"^\s+at [\w.$]+\(", full.stdout + full.stderr, flags=re.MULTILINE)
+    table = lake / "warehouse" / "silver.db" / "copied"
+    state = snapshot(table)
+    assert state is not None and state.rows == 10
+    ran = dbt(0, "build", "--select", "copied")
+    assert ran.returncode == 0, ran.stdout
+    assert re.search(r"append: 2990 inserted|merge: 2990 inserted", ran.stdout)
+    state = snapshot(table)
+    assert state is not None and state.rows == 3000
+    assert not list((lake / "warehouse" / "silver.db").glob("*__stage_*"))
 
 
 def test_a_second_owner_of_the_metastore_is_told_who_has_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from headwaters.declared.expectations import expectation_problems
 from headwaters.declared.nodes import Node, place_of
 from headwaters.declared.policy import policy_problems
 from headwaters.declared.problems import Problem
-from headwaters.declared.properties import property_problems
+from headwaters.declared.properties import build_problems, property_problems
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def node_problems(node: Node) -> Iterator[Problem]:
     config, kind = node["config"], node["resource_type"]
     if kind not in _TYPES:
         return
-    checks = [property_problems, *([expectation_problems] * (kind != "source")), policy_problems]
+    of_queries = [build_problems, expectation_problems] if kind != "source" else []
+    checks = [property_problems, *of_queries, policy_problems]
     for check in checks:
         yield from (problem.at(place_of(node)) for problem in check(config))
 

@@ -32,7 +32,7 @@ def seconds(text: object) -> float:
 Duration = Annotated[float, BeforeValidator(seconds)]
 
 
-def _bytes(text: object) -> int:
+def bytes_of_size(text: object) -> int:
     """A size such as `512m` in bytes, which is all that Spark's file source understands."""
     bare = re.fullmatch(r"\s*\d+\s*", str(text))
     size = int(bare[0]) if bare else bytes_of(text)
@@ -41,7 +41,7 @@ def _bytes(text: object) -> int:
     return size
 
 
-Size = Annotated[int, BeforeValidator(_bytes)]
+Size = Annotated[int, BeforeValidator(bytes_of_size)]
 
 
 def text_of(value: object) -> str:

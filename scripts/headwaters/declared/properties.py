@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from headwaters.declared.names import did_you_mean
-from headwaters.declared.nodes import Config, merged_setting, setting
+from headwaters.declared.nodes import Config, as_tuple, merged_setting, setting
 from headwaters.declared.problems import Problem
 from headwaters.declared.units import milliseconds_of
 
@@ -81,6 +81,7 @@ SETS: dict[str, dict[str, str]] = {
 DECLARED = "headwaters.declared"
 CONSTRAINT = "delta.constraints."
 FEATURE = "delta.feature."
+_OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
 VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
 # What Delta reads as an interval: more strict than units, which people write elsewhere.
 _INTERVAL = re.compile(
@@ -99,15 +100,22 @@ def declared_properties(config: Config) -> dict[str, str]:
     """The declared properties as text.
 
     dbt has merged those of layer, folder and model; a null takes away one of the layer. A
-    `property_set` comes last, since it is a promise to other engines.
+    `property_set` comes last, since it is a promise to other engines. A table that is partitioned
+    by a column with a dot in its name has optimized writes, so that a merge finds the column.
     """
     merged = merged_setting(config, "tblproperties")
     merged |= SETS.get(str(setting(config, "property_set")), {})
-    return {
+    declared = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in merged.items()
         if value is not None
     }
+    return ({_OPTIMIZE_WRITE: "true"} if _dotted_partitions(config) else {}) | declared
+
+
+def _dotted_partitions(config: Config) -> list[str]:
+    """Delta's MERGE repartitions rows by names that it does not quote; optimized writes do not."""
+    return [name for name in as_tuple(setting(config, "partition_by")) if "." in name]
 
 
 def created_properties(config: Config) -> dict[str, str]:
@@ -173,10 +181,30 @@ def property_problems(config: Config) -> Iterator[Problem]:
     if chosen and chosen not in SETS:
         text = f"there is no property_set '{chosen}': there is {', '.join(SETS)}"
         yield Problem("HW_UNKNOWN_PROPERTY_SET", text)
-    for name, value in declared_properties(config).items():
+    declared = declared_properties(config)
+    dotted = _dotted_partitions(config)
+    if dotted and normal_value("boolean", declared[_OPTIMIZE_WRITE]) == "false":
+        text = f"'{_OPTIMIZE_WRITE}' must be true, since Delta's MERGE does not find the partition"
+        text += f" column '{dotted[0]}' otherwise: leave it out."
+        yield Problem("HW_PROPERTY_VALUE", text).at("tblproperties")
+    for name, value in declared.items():
         problem = _problem(name, value, bool(setting(config, "allow_protocol_upgrade")))
         if problem:
             yield problem.at("tblproperties")
+
+
+def build_problems(config: Config) -> Iterator[Problem]:
+    """Why Delta would not build the table of a model or a seed, which is made from a query."""
+    if config.get("materialized") not in ("table", "incremental", "seed"):
+        return
+    declared = declared_properties(config)
+    has_feed = normal_value("boolean", declared.get("delta.enableChangeDataFeed", "false"))
+    if has_feed == "true" and declared.get("delta.columnMapping.mode", "none").lower() != "none":
+        text = (
+            "Delta does not build a table from a query that has both delta.columnMapping.mode and "
+            "a change data feed: leave the mode out, or set delta.enableChangeDataFeed: false."
+        )
+        yield Problem("HW_MAPPED_FEED", text).at("tblproperties")
 
 
 def _problem(name: str, value: str, may_upgrade: bool) -> Problem | None:

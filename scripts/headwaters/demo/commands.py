@@ -16,13 +16,15 @@ simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look re
 
 
 def land() -> None:
-    """Put the sample data and a simulated month of finance where the streams read."""
+    """Put the sample data and what is simulated of a month where the streams read."""
     from headwaters.demo.land import land as run
 
     project = find_project()
     for stream, count in run(project).items():
         typer.echo(f"{stream}: {count or 'no new'} files landed")
     simulate_finance()
+    simulate_retail()
+    simulate_clicks()
 
 
 def summary() -> None:
@@ -59,12 +61,18 @@ def simulate_finance(
     to_kafka: Annotated[
         bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
     ] = False,
+    to_http: Annotated[
+        str | None,
+        typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
+    ] = None,
+    key_from: Annotated[
+        str, typer.Option(help="Environment variable with the front door's key, if it has one.")
+    ] = "HEADWATERS_SERVE_KEYS",
 ) -> None:
     """Financial transactions and insurance claims as JSON lines, the same for the same options."""
     from headwaters.demo.clock import moment
     from headwaters.demo.finance_files import land, summary
-    from headwaters.demo.simulate import FinanceConfig
-    from headwaters.lake import enter
+    from headwaters.demo.simulate import STREAMS, FinanceConfig
 
     config = FinanceConfig(
         rows=rows,
@@ -78,17 +86,110 @@ def simulate_finance(
         malformed=malformed,
         flagged_from=None if flagged_from == "off" else moment(flagged_from, "--flagged-from"),
     )
-    if to_kafka:
-        from headwaters.demo.send import send_finance
-        from headwaters.sources.kafka_client import servers
+    if to_http is not None:
+        from headwaters.demo.post import post_finance
 
-        for topic, sent in send_finance(config, servers(find_project().lake)).items():
-            typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
+        for stream, posted in post_finance(config, to_http, key_from).items():
+            typer.echo(f"{stream}: {posted.accepted:,} accepted, {posted.refused:,} refused")
         return
-    if out is None:
-        lake = find_project().lake
-        enter(lake)
-        out = lake / "landing"
-    for landed in land(config, out, files):
+    if to_kafka:
+        for topic, make in STREAMS.items():
+            _send(topic, [(record.key, record.value) for record in make(config)])
+        return
+    for landed in land(config, out or _landing(), files):
         for line in summary(landed):
             typer.echo(line)
+
+
+@simulate_app.command("retail")
+def simulate_retail(
+    customers: Annotated[int, typer.Option(help="Customers; a third is in the snapshot.")] = 150,
+    products: Annotated[int, typer.Option(help="Products.")] = 40,
+    orders: Annotated[int, typer.Option(help="Orders, with all that becomes of them.")] = 500,
+    seed: Annotated[int, typer.Option(help="Another seed makes other events.")] = 7,
+    start: Annotated[str, typer.Option(help="Time of the snapshot.")] = "2026-01-01T00:00:00Z",
+    days: Annotated[int, typer.Option(help="Days in which orders are placed.")] = 28,
+    duplicates: Annotated[float, typer.Option(help="Share of the events sent twice.")] = 0.03,
+    late: Annotated[float, typer.Option(help="Share sent after events that follow it.")] = 0.03,
+    files: Annotated[int, typer.Option(help="Files for each stream.")] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the streams' folders [default: lake/landing].")
+    ] = None,
+    to_kafka: Annotated[
+        bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
+    ] = False,
+) -> None:
+    """Change streams of a shop's customers, products and orders, the same for the same options."""
+    from headwaters.demo import parts
+    from headwaters.demo.clock import moment
+    from headwaters.demo.retail import STREAMS, RetailConfig, events
+
+    config = RetailConfig(
+        customers=customers,
+        products=products,
+        orders=orders,
+        seed=seed,
+        start=moment(start, "--start"),
+        days=days,
+        duplicates=duplicates,
+        late=late,
+    )
+    for stream in STREAMS:
+        if to_kafka:
+            _send(stream, [(event.key, event.value) for event in events(config, stream)])
+            continue
+        # a file has no tombstones: the deletion before each has the same to say
+        lines = [event.value for event in events(config, stream) if event.value is not None]
+        prefix = f"seed-{config.seed}-{config.fingerprint}"
+        _told(stream, lines, parts.paths((out or _landing()) / stream, prefix, files))
+
+
+@simulate_app.command("clicks")
+def simulate_clicks(
+    visits: Annotated[int, typer.Option(help="Visits, some of them with a purchase.")] = 200,
+    seed: Annotated[int, typer.Option(help="Another seed makes other events.")] = 7,
+    start: Annotated[str, typer.Option(help="Time of the first visit.")] = "2026-01-01T00:00:00Z",
+    rate: Annotated[
+        float, typer.Option(help="Visits a second of event time, the mean of a week.")
+    ] = 0.0005,
+    bought: Annotated[float, typer.Option(help="Share of the carts that are bought.")] = 0.25,
+    files: Annotated[int, typer.Option(help="Number of files.")] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the stream's folder [default: lake/landing].")
+    ] = None,
+) -> None:
+    """Click events of a shop with purchases as CSV, the same for the same options."""
+    from headwaters.demo import parts
+    from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks
+    from headwaters.demo.clock import moment
+
+    config = ClicksConfig(
+        visits=visits, seed=seed, start=moment(start, "--start"), rate=rate, bought=bought
+    )
+    prefix = f"seed-{config.seed}-{config.fingerprint}"
+    paths = parts.paths((out or _landing()) / "click_events", prefix, files, "csv")
+    _told("click_events", list(clicks(config)), paths, ",".join(COLUMNS))
+
+
+def _landing() -> Path:
+    from headwaters.lake import enter
+
+    lake = find_project().lake
+    enter(lake)
+    return lake / "landing"
+
+
+def _send(topic: str, records: list[tuple[str | None, str | bytes | None]]) -> None:
+    from headwaters.demo.send import send_once
+    from headwaters.sources.kafka_client import servers
+
+    sent = send_once(servers(find_project().lake), topic, records)
+    typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
+
+
+def _told(stream: str, lines: list[str], paths: list[Path], header: str = "") -> None:
+    """Write the lines, and say so."""
+    from headwaters.demo import parts
+
+    new = len(parts.write(lines, paths, header))
+    typer.echo(f"{stream}: {len(lines):,} records in {new or 'no new'} file{'s' * (new != 1)}")

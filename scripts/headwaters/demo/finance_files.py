@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
-from headwaters import drafts
+from headwaters.demo import parts
 from headwaters.demo.simulate import STREAMS, FinanceConfig, Record
-from headwaters.errors import UserError, WorkError
 
 
 @dataclass
@@ -59,53 +57,21 @@ def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
     Raises UserError when the same records lie there in another number of files, and WorkError when
     a file cannot be written.
     """
-    if files < 1:
-        raise UserError("HW_ARGUMENT", f"--files must be at least 1: it is {files}")
     results = []
     for stream, make in STREAMS.items():
-        folder = out / stream
-        paths = _paths(config, folder, files)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            results.append(_land(stream, list(make(config)), paths))
-        except OSError as error:
-            raise WorkError(
-                "HW_FILE", f"cannot write {error.filename or folder}: {error.strerror}"
-            ) from error
+        prefix = f"seed-{config.seed}-{config.fingerprint}"
+        paths = parts.paths(out / stream, prefix, files)
+        results.append(_land(stream, list(make(config)), paths))
     return results
 
 
-def _paths(config: FinanceConfig, folder: Path, files: int) -> list[Path]:
-    prefix = f"seed-{config.seed}-{config.fingerprint}-part"
-    width = len(str(files))
-    paths = [folder / f"{prefix}-{part:0{width}d}-of-{files}.jsonl" for part in range(1, files + 1)]
-    others = sorted(set(folder.glob(f"{prefix}-*.jsonl")) - set(paths))
-    if others:
-        number = others[0].stem.rpartition("-")[2]
-        raise UserError(
-            "HW_ARGUMENT",
-            f"{folder} holds these records already, in {number} files:"
-            f" use --files {number}, or another --seed",
-        )
-    return paths
-
-
 def _land(stream: str, records: list[Record], paths: list[Path]) -> Landed:
-    landed = Landed(Truth(stream), [], [])
-    seen: set[str] = set()
+    truth, seen = Truth(stream), set[str]()
     for record in records:
-        landed.truth.count(record, seen)
-    edges = [len(records) * part // len(paths) for part in range(len(paths) + 1)]
-    for path, (first, last) in zip(paths, pairwise(edges), strict=True):
-        if first == last:
-            continue  # more files than records
-        if path.exists():
-            landed.kept.append(path)
-            continue
-        with drafts.draft(path) as hidden, hidden.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{record.value}\n" for record in records[first:last])
-        landed.written.append(path)
-    return landed
+        truth.count(record, seen)
+    written = parts.write([record.value for record in records], paths)
+    kept = [path for path in paths if path not in written and path.exists()]
+    return Landed(truth, written, kept)
 
 
 def summary(landed: Landed) -> list[str]:

@@ -1,13 +1,12 @@
-"""Send records to Kafka topics: the simulated finance streams, and what tests send."""
+"""Send records to Kafka topics: the simulated streams, and what tests send."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.demo.simulate import STREAMS, FinanceConfig
 from headwaters.errors import WorkError
 from headwaters.sources.kafka_client import connect, ranges
 
@@ -66,15 +65,11 @@ def send(servers: str, topic: str, records: Iterable[Record]) -> int:
     return number
 
 
-def send_finance(config: FinanceConfig, servers: str) -> dict[str, int]:
-    """Send the simulated finance streams to the topics of their names; returns the numbers sent.
+def send_once(servers: str, topic: str, records: Sequence[Record]) -> int:
+    """Send records to a topic, which is made; returns the number sent.
 
     A topic that holds exactly these many records already is left alone.
     """
-    numbers = {}
-    for topic, make in STREAMS.items():
-        records = [(record.key, record.value) for record in make(config)]
-        make_topic(servers, topic)
-        held = sum(high - low for low, high in ranges(servers, [topic])[topic].values())
-        numbers[topic] = 0 if held == len(records) else send(servers, topic, records)
-    return numbers
+    make_topic(servers, topic)
+    held = sum(high - low for low, high in ranges(servers, [topic])[topic].values())
+    return 0 if held == len(records) else send(servers, topic, records)

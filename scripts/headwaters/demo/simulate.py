@@ -7,7 +7,6 @@ same bytes on every machine and in every process.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 import math
@@ -19,6 +18,7 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from headwaters.demo import parts
 from headwaters.demo.clock import arrivals, at, date, iso, milliseconds
 from headwaters.demo.population import (
     ACCOUNTS,
@@ -88,9 +88,8 @@ class FinanceConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Eight characters that stand for these values: equal fingerprints, equal records."""
-        values = repr((FORMAT, *astuple(self))).encode()
-        return hashlib.blake2b(values, digest_size=4).hexdigest()
+        """Stands for these values in names of files."""
+        return parts.fingerprint(FORMAT, astuple(self))
 
     def random(self, purpose: str) -> Random:
         """A generator for one purpose: a change in one does not move the draws of another."""

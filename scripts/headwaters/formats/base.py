@@ -16,8 +16,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+import headwaters.contract as declared
 from headwaters.contract import Contract
 from headwaters.formats.problems import Problem, broken_constraints, no_problem, null
+from headwaters.formats.tombstones import accepts_tombstones, is_tombstone, key_columns, no_key
 
 CORRUPT = "_corrupt"
 PLACE = "_place"  # of a record among those of its batch, while it is parsed
@@ -47,9 +49,17 @@ class Format(ABC):
     def problems(self) -> list[Problem]:
         """What may be wrong with a typed record, in order; declared constraints come after it."""
 
+    def of_row(self) -> tuple[declared.Column, ...]:
+        """The columns that are read from a record of a row."""
+        return self.contract.read_columns
+
     def rescued(self) -> Column:
         """The fields of a typed record that are not declared, as JSON, or null."""
         return null()
+
+    def is_delete(self) -> Column | None:
+        """Whether a record deletes a row, and may have no more of it than its key; or None."""
+        return None
 
     @abstractmethod
     def parse_again(self, rows: DataFrame) -> DataFrame:
@@ -63,9 +73,13 @@ class Format(ABC):
         """
         origin = [*self.contract.origin, *kept]
         typed = self.typed(raw, origin)
+        key = key_columns(self.contract)
+        for name, value in key.items():
+            if name in typed.columns:
+                typed = typed.withColumn(name, _or_key(F.col(f"`{name}`"), value))
         for column in self.contract.computed_columns:
             value = F.expr(str(column.expression)).cast(column.data_type)
-            typed = typed.withColumn(column.name, value)
+            typed = typed.withColumn(column.name, _or_key(value, key.get(column.name)))
         return typed.select(*_parsed_columns(self, tuple(origin)))
 
 
@@ -101,8 +115,7 @@ def _parsed_columns(format_: Format, origin: Sequence[str]) -> list[Column]:
     took longer than a small batch.
     """
     contract = format_.contract
-    problems = [*format_.problems(), *broken_constraints(contract)]
-    problems = problems or [(F.lit(False), no_problem())]
+    problems = _all_problems(format_) or [(F.lit(False), no_problem())]
     any_problem = reduce(Column.__or__, [F.coalesce(when, F.lit(False)) for when, _ in problems])
     first_problem = F.coalesce(*[F.when(when, what) for when, what in problems], no_problem())
     rescued = format_.rescued() if contract.rescues else null()
@@ -114,6 +127,37 @@ def _parsed_columns(format_: Format, origin: Sequence[str]) -> list[Column]:
         (~any_problem).alias("_good"),
         first_problem.alias("_bad"),
     ]
+
+
+def _or_key(value: Column, of_key: Column | None) -> Column:
+    """A value of a record, or of the key of a tombstone."""
+    return value if of_key is None else F.when(is_tombstone(), of_key).otherwise(value)
+
+
+def _all_problems(format_: Format) -> list[Problem]:
+    """What may be wrong with a record: of its format, then of its columns.
+
+    A tombstone has no more than its key, nor may a deletion: constraints of other columns do not
+    hold for it.
+    """
+    contract = format_.contract
+    changes, deletes = contract.stream.changes, format_.is_delete()
+    if changes is None:
+        broken = [problem for one in contract.columns for problem in broken_constraints(one)]
+        return [*format_.problems(), *broken]
+    of_row = {column.name for column in format_.of_row()} - set(changes.key)
+    problems, of_key = format_.problems(), list[Problem]()
+    for column in contract.columns:
+        broken = broken_constraints(column)
+        if column.name in changes.key:
+            of_key += [no_key(column.name), *broken]
+        elif deletes is not None and column.name in of_row:
+            problems += [(when & ~deletes, what) for when, what in broken]
+        else:
+            problems += broken
+    if accepts_tombstones(contract):
+        problems = [(when & ~is_tombstone(), what) for when, what in problems]
+    return [*problems, *of_key]
 
 
 def as_kept(contract: Contract, rows: DataFrame, value: Column) -> DataFrame:

@@ -54,7 +54,7 @@ FORMATS: Mapping[str, DeclaredFormat] = {
             "json",
             carriers=("files", "messages"),
             options=(*_DATES, "allowComments", "allowSingleQuotes"),
-            internal=("_unread", "_keys", "_corrupt", "_row"),
+            internal=("_unread", "_keys", "_corrupt", "_row", "_fields", "_event", "_received"),
         ),
         DeclaredFormat(
             "csv",
@@ -85,8 +85,18 @@ FORMATS: Mapping[str, DeclaredFormat] = {
 }
 
 
+class Changes(Part):
+    """`config.meta.stream.changes`: the records are changes of rows that have a key."""
+
+    key: tuple[str, ...] = Field(min_length=1)
+    envelope: Literal["flat", "debezium"] = "flat"
+    # of records with a key and no value
+    tombstones: Literal["quarantine", "rows"] = "quarantine"
+
+
 class FormatKeys(Part):
     """The keys of `config.meta.stream` that say what a record is."""
 
     format: Annotated[str, one_of(FORMATS)] | None = None
     options: Texts = Field(default_factory=dict)
+    changes: Changes | None = None

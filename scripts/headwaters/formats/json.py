@@ -70,12 +70,12 @@ class Json(FileFormat):
             *_changed_numbers(contract),
         ]
         if contract.stream.schema_policy == "fail":
-            problems.append(undeclared(_has_unknown(contract), _unknown_keys(contract)))
+            problems.append(undeclared(has_unknown(contract), unknown_keys(contract)))
         return problems
 
     def rescued(self) -> Column:
         """A second parse, for the few records that need it."""
-        return F.when(_has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
+        return F.when(has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
         """By their texts."""
@@ -203,32 +203,8 @@ def _known(column: Column | None) -> Column:
     return column
 
 
-def wild_numbers(contract: Contract) -> list[str]:
-    """Patterns of numbers such as 1e100000000 in JSON where a decimal is declared.
-
-    Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
-    In a text, or a field that is not declared, the same characters do no harm. A pattern begins
-    with the field's name, which Java looks for in strides, and not with the quote before it.
-    """
-    decimal = r"(?:decimal|dec|numeric)\b"
-    named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
-    element = rf"(?:array\s*<|map\s*<.*,)\s*{decimal}"
-    types = {column.name: column.data_type.strip() for column in contract.read_columns}
-    names = [name for name, kind in types.items() if re.match(decimal, kind, re.I)]
-    for kind in types.values():
-        names += [quoted or plain for quoted, plain in re.findall(named, kind, re.I)]
-    number = rf"[\"']?\s*[-+]?[0-9.,]++{texts.WILD}"
-    patterns = [
-        rf"{name}(?<=[\"']{name})[\"']\s*:\s*{number}"
-        for name in map(re.escape, dict.fromkeys(names))
-    ]
-    if any(re.search(element, kind, re.I) for kind in types.values()):
-        patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{texts.WILD}", rf"[\"']\s*[-+]?[0-9.,]++{texts.WILD}"]
-    return patterns
-
-
 def _wild(contract: Contract, text: Column) -> Column:
-    return _any_of(text, wild_numbers(contract))
+    return _any_of(text, texts.wild_numbers((c.name, c.data_type) for c in contract.read_columns))
 
 
 def _any_of(text: Column, patterns: Sequence[str]) -> Column:
@@ -240,20 +216,21 @@ def _any_of(text: Column, patterns: Sequence[str]) -> Column:
 _FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
 
 
-def _unknown_keys(contract: Contract) -> str:
+def unknown_keys(contract: Contract) -> str:
+    """The names of the undeclared fields, as an expression."""
     names = ", ".join(literal(column.name) for column in contract.read_columns)
     return f"array_except(_keys, array({names}))"
 
 
 def _unknown_fields(contract: Contract) -> str:
     """The undeclared fields, as JSON."""
-    unknown = _unknown_keys(contract)
+    unknown = unknown_keys(contract)
     return f"to_json(map_filter({_FIELDS}, (k, v) -> array_contains({unknown}, k)))"
 
 
-def _has_unknown(contract: Contract) -> Column:
+def has_unknown(contract: Contract) -> Column:
     """Whether a JSON record has undeclared fields."""
-    return _has_more_keys(contract) & (F.size(F.expr(_unknown_keys(contract))) > 0)
+    return _has_more_keys(contract) & (F.size(F.expr(unknown_keys(contract))) > 0)
 
 
 def _has_more_keys(contract: Contract) -> Column:
@@ -274,11 +251,8 @@ def _repeated_key() -> Column:
 
 def _half_a_surrogate(text: Column) -> Column:
     r"""Whether JSON has a `\ud800` alone, which Spark turns into a question mark."""
-    high, low = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    # a backslash that is written as two begins no escape
-    alone = rf"(?<!\\)(?:\\\\)*+(?:{high}(?!{low})|(?<!{high}){low})"
     escaped = F.contains(text, F.lit(r"\ud")) | F.contains(text, F.lit(r"\uD"))
-    return escaped & text.rlike(alone)
+    return escaped & text.rlike(texts.HALF_A_SURROGATE)
 
 
 def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
@@ -306,24 +280,21 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
             text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
             # `{` sorts after letters, and `[` before those that are small
             nested = text.startswith("{") | text.startswith("[")
-            problems.append(_number_within(nested, text, F.lit(column.name)))
-    text, there = F.expr(_unknown_fields(contract)), _has_unknown(contract)
-    named = F.get(F.expr(_unknown_keys(contract)), F.lit(0))
-    return [*problems, _number_within(there, text, named)]
+            problems.append(number_within(nested, text, F.lit(column.name)))
+    text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
+    named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
+    return [*problems, number_within(there, text, named)]
 
 
-# A number that is no integer, and a text
-_NUMBER = r"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
-_TEXT = r'"(?:[^"\\]|\\.)*+"'
-
-
-def _number_within(when: Column, text: Column, field: Column) -> Problem:
+def number_within(when: Column, text: Column, field: Column) -> Problem:
     """A number in an object or array that Spark wrote as a text, with another value than it had.
 
     It goes through a double: of 1.10 it makes 1.1, which is the same, and of 20 digits 17.
     """
-    given = F.regexp_extract_all(F.regexp_replace("_raw", _TEXT, '""'), F.lit(_NUMBER), F.lit(0))
-    written = F.regexp_extract_all(text, F.lit(_NUMBER), F.lit(0))
+    given = F.regexp_extract_all(
+        F.regexp_replace("_raw", texts.TEXT, '""'), F.lit(texts.NUMBER), F.lit(0)
+    )
+    written = F.regexp_extract_all(text, F.lit(texts.NUMBER), F.lit(0))
 
     def as_written(number: Column) -> Column:
         return number.try_cast("double").cast("string")
@@ -345,7 +316,7 @@ def _number_within(when: Column, text: Column, field: Column) -> Problem:
     )
     first = F.substring(F.get(lost, F.lit(0)), 1, 100)
     said = F.concat(F.lit("has the number "), first, F.lit(", which would change"))
-    has_numbers = text.rlike(rf"{_NUMBER}|Infinity")
+    has_numbers = text.rlike(rf"{texts.NUMBER}|Infinity")
     return when & has_numbers & (F.size(lost) > 0), problem_of("type", field, said)
 
 

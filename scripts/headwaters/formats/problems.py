@@ -78,17 +78,16 @@ def undeclared(there: Column, keys: str) -> Problem:
     return there, problem_of("schema", named, F.lit("is not declared"))
 
 
-def broken_constraints(contract: Contract) -> list[Problem]:
-    """A problem for each declared constraint of each column."""
+def broken_constraints(column: declared.Column) -> list[Problem]:
+    """A problem for each declared constraint of a column."""
     problems = []
-    for column in contract.columns:
-        value, name = F.col(f"`{column.name}`"), F.lit(column.name)
-        for rule in column.constraints:
-            if rule.type == "not_null":
-                problems.append((value.isNull(), problem_of("not_null", name, F.lit("is null"))))
-            else:
-                problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
-                problems.append((F.expr(f"not ({rule.expression})"), problem))
+    value, name = F.col(f"`{column.name}`"), F.lit(column.name)
+    for rule in column.constraints:
+        if rule.type == "not_null":
+            problems.append((value.isNull(), problem_of("not_null", name, F.lit("is null"))))
+        else:
+            problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
+            problems.append((F.expr(f"not ({rule.expression})"), problem))
     return problems
 
 

@@ -13,6 +13,7 @@ from headwaters.formats.avro import AvroFiles, AvroMessages
 from headwaters.formats.base import Format
 from headwaters.formats.columns import Columns
 from headwaters.formats.csv import Csv
+from headwaters.formats.debezium import Debezium
 from headwaters.formats.declared import Carrier
 from headwaters.formats.json import Json
 from headwaters.formats.parquet import Parquet
@@ -33,4 +34,7 @@ def format_of(contract: Contract) -> Format:
     format_, carrier = contract.format, contract.source.delivers
     if format_ is None or carrier is None:
         return Columns(contract)  # whatever it says, its rows have columns with types
+    changes = contract.stream.changes
+    if changes is not None and changes.envelope == "debezium":
+        return Debezium(contract)
     return FORMATS[format_.name][carrier](contract)

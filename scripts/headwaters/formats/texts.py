@@ -27,6 +27,13 @@ PATTERNS: dict[str, str] = {
 _KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
 NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
 
+# Of JSON: a number that is no integer, a text, and a `\ud800` alone; a backslash that is written as
+# two begins no escape.
+NUMBER = r"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
+TEXT = r'"(?:[^"\\]|\\.)*+"'
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+HALF_A_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
+
 
 def kind(data_type: str) -> str:
     """The base of a type as Spark names it, with one name for those that are written alike."""
@@ -63,4 +70,28 @@ def in_json(columns: Iterable[tuple[str, str]], kinds: Iterable[str]) -> list[st
             rf"{name}(?<=[\"']{name})[\"']\s*+:\s*+(?:[\"'](?!{PATTERNS[one]}[\"']){number})"
             for name in map(re.escape, dict.fromkeys(found))
         ]
+    return patterns
+
+
+def wild_numbers(columns: Iterable[tuple[str, str]]) -> list[str]:
+    """Patterns of numbers such as 1e100000000 in JSON where a decimal is declared.
+
+    Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
+    In a text, or a field that is not declared, the same characters do no harm. A pattern begins
+    with the field's name, which Java looks for in strides, and not with the quote before it.
+    """
+    decimal = r"(?:decimal|dec|numeric)\b"
+    named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
+    element = rf"(?:array\s*<|map\s*<.*,)\s*{decimal}"
+    types = {name: data_type.strip() for name, data_type in columns}
+    names = [name for name, one in types.items() if re.match(decimal, one, re.I)]
+    for one in types.values():
+        names += [quoted or plain for quoted, plain in re.findall(named, one, re.I)]
+    number = rf"[\"']?\s*[-+]?[0-9.,]++{WILD}"
+    patterns = [
+        rf"{name}(?<=[\"']{name})[\"']\s*:\s*{number}"
+        for name in map(re.escape, dict.fromkeys(names))
+    ]
+    if any(re.search(element, one, re.I) for one in types.values()):
+        patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{WILD}", rf"[\"']\s*[-+]?[0-9.,]++{WILD}"]
     return patterns

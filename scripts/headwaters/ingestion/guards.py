@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwaters.contract import Contract
 from headwaters.errors import UserError, WorkError
+from headwaters.formats.debezium import enveloped
 from headwaters.ingestion.inputs import source_of
 from headwaters.sources.base import Source
 from headwaters.stream import From, Stream
@@ -117,6 +118,7 @@ def _check_expressions(spark: SparkSession, contract: Contract) -> None:
                 f"{contract.file}: {contract.name}.{what}: expression {expression}: {reason}",
             ) from None
 
+    contract = enveloped(contract)
     names = [(c.name, c.data_type) for c in contract.read_columns]
     names += contract.source.origin  # a computed column may take a record's own time or key
     types = ", ".join(f"`{name}` {kind}" for name, kind in names)

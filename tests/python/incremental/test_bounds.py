@@ -144,3 +144,25 @@ def test_days_beyond_the_calendar_widen_the_bounds(
 ) -> None:
     row = answer([b"0"], "date") | {"least_1": least, "greatest_1": greatest, "whole_1": True}
     assert within_bounds(bounds_of(row, ["k"])) == f"`k` {condition}"
+
+
+@pytest.mark.parametrize(
+    ("type_", "condition"),
+    [
+        # in the session's time zone an hour may come twice
+        (
+            "timestamp",
+            "between cast('2026-01-01Z' as timestamp) and cast('2026-02-01Z' as timestamp)",
+        ),
+        (
+            "timestamp_ntz",
+            "between cast('2026-01-01' as timestamp_ntz) and cast('2026-02-01' as timestamp_ntz)",
+        ),
+        # what cannot be written, or is ordered in another way than its text, has no bounds
+        *((type_, None) for type_ in ("binary", "double", "boolean", "string collate UTF8_LCASE")),
+    ],
+)
+def test_bounds_are_those_of_types_that_can_be_written(type_: str, condition: str | None) -> None:
+    row = answer([b"2026-01-01", b"2026-02-01"], type_)
+    within = within_bounds(bounds_of(row, ["k"]))
+    assert within == ("true" if condition is None else f"`k` {condition}")

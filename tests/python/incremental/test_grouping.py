@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.incremental.failures import lost_feed
+from headwaters.incremental.failures import NOT_UTF8, lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of
 
 EXACT = (
@@ -53,6 +53,7 @@ def test_variants_are_grouped_by_their_json_and_schema() -> None:
             "columns changed in between",
         ),
         ("[DELTA_VERSION_NOT_FOUND] Cannot time travel", "its commits are no longer retained"),
+        ("[USER_RAISED_EXCEPTION] HW_NOT_UTF8", NOT_UTF8),
         ("[TABLE_OR_VIEW_NOT_FOUND] The table", None),
         ("no Spark listens at sc://localhost", None),
     ],

@@ -66,6 +66,18 @@ WAYS: dict[str, tuple[str, str, str]] = {
     ),
     "sums": (SUMS, TOTALS, ""),
     "merged": ("{{ config(apply_by='merge') }}\n" + COPY, PLAIN, "as apply_by says"),
+    "dotted": (
+        "{{ config(partition_by='a.b', unique_key='id') }}\n"
+        f"select id, part as `a.b`, val from {FED} where id % 8 not in (3, 5)",
+        PLAIN + " where id % 8 not in (3, 5)",
+        "",
+    ),
+    "dotted_merged": (
+        "{{ config(partition_by='a.b', unique_key=['id', 'a.b'], apply_by='merge') }}\n"
+        f"select id, part as `a.b`, val from {FED} where id % 8 not in (3, 5)",
+        PLAIN + " where id % 8 not in (3, 5)",
+        "as apply_by says",
+    ),
     "reals": (
         "{{ config(unique_key=['num', 'part']) }}\n"
         f"select cast(id as double) / 2 as num, part, val from {FED}",

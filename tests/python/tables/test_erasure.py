@@ -65,8 +65,8 @@ def test_a_person_is_erased_from_rows_and_files(
         """create table {silver}_quarantine using delta as select '{"customer":"ann"}' as record"""
     )
     orders.sql(
-        "create table {schema}_bronze.visits using delta partitioned by (customer) as"
-        " select * from values (1, 'ann'), (2, 'bob') as visits(id, customer)"
+        "create table {schema}_bronze.visits using delta partitioned by (customer, `at.day`) as"
+        " select * from values (1, 'ann', 1), (2, 'bob', 2) as visits(id, customer, `at.day`)"
     )
     orders.sql("create table {schema}_bronze.kept using delta as select 'bob' as customer")
     shutil.copy(files(orders, orders.bronze)[0], folder(orders, "{schema}_bronze.kept") / ORPHAN)

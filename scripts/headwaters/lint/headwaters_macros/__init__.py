@@ -42,3 +42,8 @@ def as_of(relation: Any, version: int | None = None, timestamp: str | None = Non
 def surrogate_key(columns: list[str]) -> str:
     """An expression over the columns."""
     return f"md5(concat_ws('|', {', '.join(columns)}))"
+
+
+def change_events(relation: Any, key: Any, columns: list[str]) -> str:
+    """The events have the columns of the relation."""
+    return f"select * from {relation}"

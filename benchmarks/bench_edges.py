@@ -1,0 +1,228 @@
+"""The front door: records of a request by HTTP, and the same producer called without HTTP
+
+Requests of 1, 100 and 1,000 records of about 200 bytes, by 32 clients at once, into a topic of 3
+partitions. `producer` writes the texts of the records, which nobody looks at, in the same
+transactions; `checked` first checks each record against the contract, as the door does; `http` is
+the door, in a process of its own, with its clients in two others. Each is given the same requests;
+CPU is that of the writing process alone.
+
+Then the time of each answer while requests of 100 records come at half of the rate that `http`
+reached.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from http.client import HTTPConnection
+from itertools import islice
+from typing import Any
+
+import uvicorn
+
+from benchmarks.bench_ingest import COLUMNS, _records
+from benchmarks.runner import ROOT, Bench, Clock, _cpu, clock
+from headwaters.contract import Contract, parse_contract
+from headwaters.demo.send import make_topic
+from headwaters.dev import broker as brokers
+from headwaters.project import Project
+from headwaters.serve.door import Endpoint, FrontDoor, Limits
+from headwaters.serve.kafka import KafkaWriter
+from headwaters.serve.keys import Keys
+from headwaters.serve.records import Reader
+from headwaters.serve.run import KAFKA_LINGER, MOST
+from headwaters.serve.targets import Request
+
+TIMES = int(os.environ.get("HEADWATERS_BENCH_TIMES", "3"))
+SECONDS = int(os.environ.get("HEADWATERS_BENCH_SECONDS", "30"))  # of the latency's measurement
+CLIENTS = 32
+REQUESTS = {1: 4_000, 100: 1_000, 1_000: 150}
+
+
+def run(bench: Bench) -> None:
+    """One broker; a door for each measurement."""
+    os.chdir(ROOT)
+    os.environ["HEADWATERS_LAKE"] = str(bench.work)
+    project = Project(ROOT)
+    broker = brokers.start(project)
+    try:
+        rate = 0.0
+        for size, number in REQUESTS.items():
+            topic = f"edges_{size}"
+            make_topic(broker.servers, topic, 3)
+            contract = _contract(topic, broker.servers)
+            bodies = _bodies(size, min(number, 200))
+            case = f"{size:,} records a request"
+            given = contract, bodies, number
+            works = {
+                "producer": partial(_called, *given, checked=False),
+                "checked": partial(_called, *given, checked=True),
+                "http": partial(_by_http, *given),
+            }
+            for variant, work in works.items():
+                found = [work() for _ in range(TIMES)]
+                wall = statistics.median(one.wall for one in found)
+                cpu = statistics.median(one.cpu for one in found)
+                bench.record(case, variant, wall, cpu, rows=size * number)
+                print(f"  {number / wall:,.0f} requests/s, {size * number / wall:,.0f} records/s")
+                if (size, variant) == (100, "http"):
+                    rate = number / wall
+        _latency(bench, _contract("edges_100", broker.servers), _bodies(100, 200), rate / 2)
+    finally:
+        brokers.stop(project.lake)
+
+
+def _writer(contract: Contract, name: str) -> KafkaWriter:
+    servers = str(contract.stream.servers)
+    writer = KafkaWriter(servers, f"bench-{name}", dict, KAFKA_LINGER, MOST)
+    writer.open(contract.stream.topics, False)
+    return writer
+
+
+def _called(contract: Contract, bodies: Sequence[bytes], number: int, checked: bool) -> Clock:
+    """The producer in this process: each of the clients waits for an answer before it sends on."""
+    writer, reader = _writer(contract, "called"), Reader(contract)
+    writer.start()
+    topic = contract.stream.topics[0]
+    ready = [reader.read(body, "array").texts for body in bodies]
+
+    def send(index: int) -> Future[dict[str, Any]]:
+        texts = ready[index % len(ready)]
+        if checked:
+            reading = reader.read(bodies[index % len(bodies)], "array")
+            assert not reading.refused
+            texts = reading.texts
+        return writer.send(Request(topic, texts))
+
+    def work() -> None:
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            for _ in pool.map(lambda index: send(index).result(), range(number)):
+                pass
+
+    took = clock(work)
+    writer.close()
+    return took
+
+
+def _serve(contract: Contract, listener: socket.socket) -> None:
+    writer = _writer(contract, "http")
+    endpoint = Endpoint(contract, Reader(contract), writer, contract.stream.topics)
+    app = FrontDoor([endpoint], Keys(()), Limits()).application()
+    config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="on")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _send(
+    port: int, name: str, bodies: Sequence[bytes], number: int, clients: int, rate: float, out: Any
+) -> None:
+    """Send requests by some clients; `rate` of them a second, or as fast as they are answered."""
+    begun = time.monotonic()
+
+    def client(who: int) -> list[float]:
+        connection, times = HTTPConnection("127.0.0.1", port), []
+        for index in range(who, number, clients):
+            due = begun + index / rate if rate else time.monotonic()
+            time.sleep(max(0.0, due - time.monotonic()))
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", f"/streams/{name}", bodies[index % len(bodies)], headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            assert answer.status == 201, text
+            times.append(time.monotonic() - due)
+        return times
+
+    with ThreadPoolExecutor(clients) as pool:
+        out.put([taken for times in pool.map(client, range(clients)) for taken in times])
+
+
+def _with_door(contract: Contract, work: Callable[[int, int], Any]) -> Any:
+    """Do something with a door in a process of its own: its port, its process."""
+    context = multiprocessing.get_context("spawn")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = context.Process(target=_serve, args=(contract, listener))
+        process.start()
+        port = listener.getsockname()[1]
+        connection = HTTPConnection("127.0.0.1", port)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        connection.close()
+        try:
+            return work(port, int(process.pid or 0))
+        finally:
+            process.terminate()
+            process.join()
+
+
+def _requests(
+    port: int, name: str, bodies: Sequence[bytes], number: int, rate: float = 0
+) -> list[float]:
+    """Requests from two processes; the time of each answer."""
+    context = multiprocessing.get_context("spawn")
+    out: Any = context.Queue()
+    half: list[Any] = [port, name, bodies, number // 2, CLIENTS // 2, rate / 2, out]
+    senders = [context.Process(target=_send, args=half) for _ in range(2)]
+    for sender in senders:
+        sender.start()
+    times = [taken for _ in senders for taken in out.get(timeout=600)]
+    for sender in senders:
+        sender.join()
+    return times
+
+
+def _by_http(contract: Contract, bodies: Sequence[bytes], number: int) -> Clock:
+    def work(port: int, pid: int) -> Clock:
+        before, start = _cpu(pid), time.monotonic()
+        _requests(port, contract.name, bodies, number)
+        return Clock(time.monotonic() - start, _cpu(pid) - before)
+
+    found: Clock = _with_door(contract, work)
+    return found
+
+
+def _latency(bench: Bench, contract: Contract, bodies: Sequence[bytes], rate: float) -> None:
+    number = int(rate * SECONDS)
+    times = sorted(
+        _with_door(contract, lambda port, _: _requests(port, contract.name, bodies, number, rate))
+    )
+    case = "an answer at half of the rate, 100 records a request"
+    bench.record(case, "median", times[len(times) // 2], rows=number * 100)
+    bench.record(case, "99 %", times[len(times) * 99 // 100], rows=number * 100)
+    shown = [round(times[len(times) * part // 100] * 1000) for part in (50, 99)]
+    print(f"  median {shown[0]} ms, 99 % {shown[1]} ms")
+
+
+def _bodies(size: int, number: int) -> list[bytes]:
+    records = (json.loads(text) for _, text in _records(0))
+    return [json.dumps(list(islice(records, size))).encode() for _ in range(number)]
+
+
+def _contract(topic: str, servers: str) -> Contract:
+    rules = {
+        "amount": [{"type": "not_null"}],
+        "currency": [{"type": "check", "expression": "length(currency) = 3"}],
+        "transaction_type": [
+            {"type": "check", "expression": "transaction_type in ('debit', 'credit')"}
+        ],
+    }
+    stream = {"from": "kafka", "topics": [topic], "servers": servers, "format": "json"}
+    return parse_contract(
+        {
+            "original_file_path": __file__,
+            "source_name": "bronze",
+            "schema": "bronze",
+            "name": topic,
+            "identifier": topic,
+            "config": {"meta": {"stream": stream}},
+            "columns": {
+                name: {"name": name, "data_type": kind, "constraints": rules.get(name, [])}
+                for name, kind in COLUMNS.items()
+            },
+        }
+    )

@@ -1,0 +1,104 @@
+"""Visits of a shop as click events: what is viewed, put into the cart, and bought.
+
+In the columns and spellings of the sample in `data/ecomm`, which has no purchase. The same
+configuration gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from random import Random
+
+from headwaters.demo import parts
+from headwaters.demo.clock import arrivals, at, milliseconds
+from headwaters.errors import UserError
+
+FORMAT = 1
+COLUMNS = (
+    "event_time", "event_type", "product_id", "category_id", "category_code", "brand", "price",
+    "user_id", "user_session",
+)  # fmt: skip
+# category: identifier, brands, median price
+CATEGORIES = {
+    "electronics.smartphone": (2053013555631882655, ("apple", "samsung", "xiaomi"), 320.0),
+    "electronics.audio.headphone": (2053013554658804075, ("jbl", "sony", ""), 75.0),
+    "appliances.kitchen.washer": (2053013563810775923, ("bosch", "lg"), 410.0),
+    "computers.notebook": (2053013558920217191, ("acer", "lenovo"), 650.0),
+    "": (2053013553559896355, ("", "elmer"), 30.0),
+}
+PRODUCTS = 60
+
+
+@dataclass(frozen=True)
+class ClicksConfig:
+    """What to simulate. Raises UserError when a value makes no sense."""
+
+    visits: int = 200
+    seed: int = 7
+    start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    rate: float = 0.0005  # visits a second, the mean of a week
+    bought: float = 0.25  # share of the carts
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.visits < 0:
+            raise UserError("HW_ARGUMENT", "--visits counts visits: it cannot be negative")
+        if not self.rate > 0 or math.isinf(self.rate):
+            raise UserError("HW_ARGUMENT", f"--rate is visits a second: {self.rate} is not above 0")
+        if not 0 <= self.bought <= 1:
+            raise UserError(
+                "HW_ARGUMENT", f"--bought is a share of the carts: {self.bought} is not in 0 to 1"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for these values in names of files."""
+        return parts.fingerprint(FORMAT, astuple(self))
+
+
+@dataclass(frozen=True)
+class _Product:
+    id: int
+    category: str
+    brand: str
+    price: float
+
+
+def _range() -> list[_Product]:
+    """The products of the shop, the same for every seed."""
+    rng, products = Random("clicks"), []
+    for number in range(PRODUCTS):
+        category = rng.choice(tuple(CATEGORIES))
+        _, brands, median = CATEGORIES[category]
+        price = round(median * math.exp(rng.gauss(0, 0.4)), 2)
+        products.append(_Product(1_000_000 + 37 * number, category, rng.choice(brands), price))
+    return products
+
+
+def clicks(config: ClicksConfig) -> Iterator[str]:
+    """The events as lines of CSV without their header, in the order of time within a visit."""
+    rng, products = Random(f"{config.seed}:clicks"), _range()
+    times = arrivals(rng, milliseconds(config.start), config.rate)
+    for number, began in zip(range(config.visits), times, strict=False):
+        user = 510_000_000 + int(rng.random() * 400)
+        session = f"{config.fingerprint}-{number:06d}"
+        time = began
+        for _ in range(1 + int(rng.expovariate(0.6))):
+            product = rng.choice(products)
+            steps = ["view"]
+            if rng.random() < 0.3:
+                steps += ["cart", "purchase"] if rng.random() < config.bought else ["cart"]
+            for step in steps:
+                time += 1_000 + int(rng.expovariate(1 / 40_000))
+                yield _line(step, product, time, user, session)
+
+
+def _line(step: str, product: _Product, time: int, user: int, session: str) -> str:
+    category, _, _ = CATEGORIES[product.category]
+    moment = f"{at(time):%Y-%m-%d %H:%M:%S} UTC"
+    cells = (moment, step, product.id, category, product.category, product.brand)
+    return ",".join(map(str, (*cells, f"{product.price:.2f}", user, session)))

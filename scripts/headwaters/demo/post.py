@@ -1,0 +1,114 @@
+"""Send the simulated finance streams to a front door, as an application would."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwaters.demo.simulate import STREAMS, FinanceConfig
+from headwaters.errors import UserError, WorkError
+
+A_REQUEST = 100  # records: as many refused ones as an answer lists
+PATIENCE = 60.0  # seconds for which a request that may be sent again is
+
+
+@dataclass
+class Sent:
+    """What became of the records of a stream."""
+
+    accepted: int = 0
+    refused: int = 0
+
+
+class Client:
+    """A client of one front door; its key, if it needs one, is in an environment variable."""
+
+    def __init__(self, url: str, key_from: str) -> None:
+        """Raises UserError for a URL that cannot be one."""
+        parts = urlsplit(url)
+        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+        try:
+            kind, port = kinds[parts.scheme], parts.port
+        except (KeyError, ValueError):
+            kind, port = None, None
+        if kind is None or not parts.hostname:
+            raise UserError(
+                "HW_ARGUMENT", f"--to-http {url} is no address: write http://127.0.0.1:8080"
+            )
+        self.url = url.rstrip("/")
+        self._path = parts.path.rstrip("/")
+        self._connection = kind(parts.hostname, port, timeout=60)
+        key = (os.environ.get(key_from) or "").replace(",", " ").split()
+        self._headers = {"Content-Type": "application/x-ndjson"}
+        self._headers |= {"Authorization": f"Bearer {key[0]}"} if key else {}
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def send(self, stream: str, records: Sequence[str]) -> Sent:
+        """Send records in one request; without those that are refused, once they are known.
+
+        Raises WorkError where the door does not take the request.
+        """
+        body = "".join(f"{record}\n" for record in records).encode()
+        code, answer = self._post(f"{self._path}/streams/{stream}", body)
+        if code == 201:
+            return Sent(accepted=len(records))
+        if code == 400 and answer.get("records"):
+            bad = {record["index"] for record in answer["records"]}
+            good = [record for index, record in enumerate(records) if index not in bad]
+            rest = self.send(stream, good) if good else Sent()
+            return Sent(rest.accepted, rest.refused + len(bad))
+        raise WorkError(
+            "HW_FRONT_DOOR", f"{self.url} does not take {stream} ({code}): {answer.get('message')}"
+        )
+
+    def _post(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        """The answer of a request, which is sent again where nothing was written."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._connection.request("POST", path, body, self._headers)
+                response = self._connection.getresponse()
+                text = response.read()
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                raise WorkError(
+                    "HW_FRONT_DOOR", f"no front door answers at {self.url}: {error}"
+                ) from None
+            try:
+                answer = json.loads(text)
+            except ValueError:
+                answer = {"message": "it is no front door"}
+            again = response.status == 429 or answer.get("outcome") == "none"
+            if not again or time.monotonic() > until:
+                return response.status, answer
+            time.sleep(float(response.headers.get("Retry-After", "1")))
+
+
+def post_finance(config: FinanceConfig, url: str, key_from: str) -> dict[str, Sent]:
+    """Send the simulated finance streams to the streams of their names; what became of each."""
+    numbers = {}
+    with closing(Client(url, key_from)) as client:
+        for stream, make in STREAMS.items():
+            total = numbers[stream] = Sent()
+            for records in _parts(record.value for record in make(config)):
+                sent = client.send(stream, records)
+                total.accepted += sent.accepted
+                total.refused += sent.refused
+    return numbers
+
+
+def _parts(records: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(records)
+    while part := list(islice(left, A_REQUEST)):
+        yield part

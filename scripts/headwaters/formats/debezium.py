@@ -1,0 +1,158 @@
+"""Change events in Debezium's envelope, as JSON with or without its schema.
+
+A row is read from `after`, or from `before` where it was deleted. A record is parsed as an object
+with the column `payload`, the envelope, which expressions of the contract may use: `payload.op`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+import headwaters.contract as declared
+from headwaters.contract import Contract
+from headwaters.formats.json import Json, has_unknown, number_within, unknown_keys
+from headwaters.formats.problems import (
+    Problem,
+    malformed,
+    null,
+    problem_of,
+    type_problem,
+    undeclared,
+)
+from headwaters.formats.values import fitted_text
+from headwaters.sql import identifier
+
+# The fields of an envelope. Of a transaction and of the finer times, no column is made.
+_KNOWN = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
+_ROWS = "payload struct<before: map<string,string>, after: map<string,string>>"
+_WITHIN = "a value of before or after has another type"
+_TRUNCATE = "is t: the source emptied its table, which is no change of one row"
+_MOVED = "is changed by an update, which has to be a deletion and an insertion"
+
+
+def enveloped(contract: Contract) -> Contract:
+    """The contract of the records: `payload` is read, and the columns of the row are computed."""
+    changes = contract.stream.changes
+    if changes is None or changes.envelope == "flat":
+        return contract
+    row = ", ".join(f"{identifier(c.name)}: {c.data_type}" for c in contract.read_columns)
+    images = f"before: struct<{row}>, after: struct<{row}>"
+    rest = "op: string, ts_ms: bigint, source: map<string,string>"
+    columns = [
+        declared.Column(name="schema", data_type="struct<type: string>"),
+        declared.Column(name="payload", data_type=f"struct<{images}, {rest}>"),
+    ]
+    for column in contract.columns:
+        image = "if(payload.op <=> 'd', payload.before, payload.after)"
+        read = f"{image}.{identifier(column.name)}"
+        columns.append(column.model_copy(update={"expression": column.expression or read}))
+    return contract.model_copy(update={"columns": tuple(columns)})
+
+
+class Debezium(Json):
+    """Records of JSON that are change events."""
+
+    def __init__(self, contract: Contract) -> None:
+        """Reads the envelope; gives the columns of the contract."""
+        super().__init__(enveloped(contract))
+        self.declared = contract
+
+    def of_row(self) -> tuple[declared.Column, ...]:
+        """The columns of the row."""
+        return self.declared.read_columns
+
+    def is_delete(self) -> Column:
+        """By its operation."""
+        return F.col("payload.op").eqNullSafe("d")
+
+    def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
+        """An event without a schema is put into such an object as one with it stands in."""
+        value = F.col("value")
+        has_schema = F.array_contains(F.json_object_keys(value), "payload")
+        wrapped = F.concat(F.lit('{"payload":'), value, F.lit("}"))
+        event = raw.withColumn("_received", value)
+        event = event.withColumn("value", F.when(has_schema, value).otherwise(wrapped))
+        parsed = super().parse(event, [*kept, "_received"])
+        names = [*[column.name for column in self.declared.columns], *self.contract.origin, *kept]
+        return parsed.select(
+            *[F.col(f"`{name}`") for name in names],
+            F.col("_received").cast("binary").alias("_raw"),
+            *("_rescued", "_good", "_bad"),
+        )
+
+    def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+        """The envelope; besides, its fields and those of the row, as texts."""
+        rows = F.from_json("_raw", _ROWS).getField("payload")
+        row = F.when(self.is_delete(), rows.getField("before")).otherwise(rows.getField("after"))
+        event = F.from_json("_raw", "payload map<string,string>").getField("payload")
+        return super().typed(raw, origin).withColumns({"_fields": row, "_event": event})
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the JSON, then what makes it no change of one row."""
+        op, before, after = (F.col(f"payload.{name}") for name in ("op", "before", "after"))
+        one = F.json_array_length(F.concat(F.lit("["), F.col("_received"), F.lit("]")))
+        names = F.map_keys("_fields")
+        other = F.concat(F.lit("'"), F.substring(op, 1, 100), F.lit("' is not c, r, u or d"))
+        problems = [
+            malformed(~one.eqNullSafe(1), "is not one JSON object"),
+            *[(when, self._named(what)) for when, what in super().problems()],
+            undeclared(has_unknown(self.contract), unknown_keys(self.contract)),
+            malformed(op.isNull(), "has no op, and is no change event"),
+            (op == "t", problem_of("check", F.lit("op"), F.lit(_TRUNCATE))),
+            (~op.isin("c", "r", "u", "d"), problem_of("check", F.lit("op"), other)),
+            malformed((op == "d") & before.isNull(), "has no before"),
+            malformed((op != "d") & after.isNull(), "has no after"),
+            malformed(F.size(F.array_distinct(names)) < F.size(names), "has a field twice"),
+            *[self._moved(name) for name in self._key],
+            number_within(F.lit(True), F.coalesce(self._unknown(), F.lit("")), null()),
+        ]
+        if self.contract.stream.schema_policy == "fail":
+            first = F.get(F.json_object_keys(self._unknown()), F.lit(0))
+            is_not = problem_of("schema", first, F.lit("is not declared"))
+            problems.append((self._unknown().isNotNull(), is_not))
+        return problems
+
+    def rescued(self) -> Column:
+        """The fields of the row, and of the envelope, that are not declared."""
+        return self._unknown()
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        changes = self.contract.stream.changes
+        return changes.key if changes else ()
+
+    def _unknown(self) -> Column:
+        """The undeclared fields as JSON, or null where there are none."""
+        columns = [F.lit(column.name) for column in self.declared.read_columns]
+        row = F.map_filter("_fields", lambda name, _: ~name.isin(*columns))
+        known = [F.lit(name) for name in _KNOWN]
+        event = F.map_filter("_event", lambda name, _: ~name.isin(*known))
+        # what the row has under one name goes first
+        event = F.map_filter(event, lambda name, _: ~F.map_contains_key(row, name))
+        both = F.map_concat(F.coalesce(row, _empty()), F.coalesce(event, _empty()))
+        return F.when(F.size(both) > 0, F.to_json(both))
+
+    def _moved(self, name: str) -> Problem:
+        """An update that has another key before than after."""
+        before, after = (F.col(f"payload.{image}.`{name}`") for image in ("before", "after"))
+        moved = (F.col("payload.op") == "u") & (before != after)
+        return moved, problem_of("check", F.lit(name), F.lit(_MOVED))
+
+    def _named(self, problem: Column) -> Column:
+        """A problem of the envelope as one of the column of the row that has it."""
+        unfit = []
+        for column in self.declared.read_columns:
+            said = F.element_at("_fields", F.lit(column.name))
+            misfit = said.isNotNull() & fitted_text(column, said).isNull()
+            unfit.append(F.when(misfit, type_problem(column, said)))
+        within = problem_of("type", null(), F.lit(_WITHIN))
+        of_envelope = problem.getField("field") == "payload"
+        inside = problem.getField("field").isNull() & (problem.getField("reason") == "type")
+        return F.when(of_envelope | inside, F.coalesce(*unfit, within)).otherwise(problem)
+
+
+def _empty() -> Column:
+    return F.create_map().cast("map<string,string>")

@@ -1,0 +1,150 @@
+"""Where accepted records go: what the writers of Kafka and of Delta have in common.
+
+A writer takes batches: the records of several requests, written together, all or none. One thread
+writes while the next batch gathers.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+_IDLE = 1.0  # seconds
+_RECOVERY = 1.0  # seconds
+
+Outcome = Literal["none", "unknown"]
+
+
+class Unwritten(Exception):
+    """Records that were not written (`none`), or of which nobody knows (`unknown`)."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        """Why, in a few words."""
+        super().__init__(outcome, reason)
+        self.outcome, self.reason = outcome, reason
+
+
+class TooLarge(Unwritten):
+    """A record that the target does not take, however often it is sent."""
+
+    def __init__(self, reason: str) -> None:
+        """Why, in a few words."""
+        super().__init__("none", reason)
+
+
+@dataclass
+class Request:
+    """The records of one request: `place` says where, as the writer knows it."""
+
+    place: str
+    texts: Sequence[str]
+    keys: Sequence[str | None] | None = None
+    rows: Sequence[dict[str, Any]] = ()
+    size: int = 0
+    answer: Future[dict[str, Any]] = field(default_factory=Future)
+
+    def __post_init__(self) -> None:
+        """Nobody may cancel what is being written."""
+        self.answer.set_running_or_notify_cancel()
+
+    def __len__(self) -> int:
+        """The number of its records."""
+        return len(self.texts)
+
+
+class Writer(ABC):
+    """Writes requests in batches, in a thread of its own, in the order in which they come."""
+
+    def __init__(self, name: str, linger: float, most: int) -> None:
+        """A writer that waits `linger` seconds for more, and writes at most `most` records."""
+        self.linger, self.most = linger, most
+        self.largest = sys.maxsize  # bytes of one record
+        # told why a batch was not written
+        self.on_failure: Callable[[Exception], None] = lambda error: None
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def send(self, request: Request) -> Future[dict[str, Any]]:
+        """Write the records of a request: its answer says where they are, or raises Unwritten."""
+        self._queue.put(request)
+        return request.answer
+
+    def close(self) -> None:
+        """Write what was sent, and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    @abstractmethod
+    def write(self, batch: Sequence[Request]) -> list[dict[str, Any]]:
+        """Write a batch, all of it or nothing; gives the answer of each. Raises Unwritten."""
+
+    @abstractmethod
+    def idle(self) -> None:
+        """What is to be done every second while nothing is sent; raises nothing."""
+
+    @abstractmethod
+    def problem(self) -> str | None:
+        """Why the target does not answer, or None; takes two seconds at most."""
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            try:
+                first = self._queue.get(timeout=_IDLE)
+            except queue.Empty:
+                self.idle()
+                continue
+            if first is None:
+                break
+            batch, ended = self._gather(first)
+            self._write(batch)
+
+    def _gather(self, first: Request) -> tuple[list[Request], bool]:
+        """The requests that come until the time is over, or there are enough records."""
+        batch, records = [first], len(first)
+        until = time.monotonic() + self.linger
+        while records < self.most:
+            try:
+                more = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            if more is None:
+                return batch, True
+            batch.append(more)
+            records += len(more)
+        return batch, False
+
+    def _write(self, batch: Sequence[Request], again: bool = False) -> None:
+        try:
+            answers = self.write(batch)
+        except Unwritten as error:
+            if error.outcome == "none" and len(batch) > 1 and isinstance(error, TooLarge):
+                for request in batch:  # one of them is too large: the others are not to blame
+                    self._write([request], again=True)
+                return
+            if error.outcome == "none" and again and not isinstance(error, TooLarge):
+                time.sleep(_RECOVERY)  # the abort of the whole batch may not be over
+                self._write(batch)
+                return
+            self._failed(batch, error)
+        except Exception as error:  # a defect: the thread is to live, and the log has it
+            self._failed(batch, error)
+        else:
+            for request, answer in zip(batch, answers, strict=True):
+                request.answer.set_result(answer)
+
+    def _failed(self, batch: Sequence[Request], error: Exception) -> None:
+        self.on_failure(error)
+        for request in batch:
+            request.answer.set_exception(error)

@@ -1,0 +1,155 @@
+"""A front door for tests: uvicorn in a thread, and what a client needs to send to it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from ingestion import ROOT, Node, node, wait_for
+from processes import environment
+
+from headwaters.contract import Contract, parse_contract
+from headwaters.project import Project
+from headwaters.serve.door import Endpoint, FrontDoor, Limits
+from headwaters.serve.keys import Keys
+from headwaters.serve.run import Options, endpoints_of, listening
+from headwaters.sources.kafka_client import ranges
+
+NOT_NULL = {"type": "not_null"}
+
+
+@contextmanager
+def door(
+    endpoints: Sequence[Endpoint], keys: Sequence[str] = (), limits: Limits | None = None
+) -> Iterator[httpx.Client]:
+    """A client of a door that listens on a port of its own."""
+    app = FrontDoor(endpoints, Keys(keys), limits or Limits()).application()
+    listener = listening("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    wait_for(lambda: server.started or not thread.is_alive())
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        with httpx.Client(base_url=address, timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def endpoints(*nodes: Node, port: int = 1, **options: Any) -> list[Endpoint]:
+    """The endpoints of some streams, on the lake of HEADWATERS_LAKE."""
+    contracts = [parse_contract(one) for one in nodes]
+    return endpoints_of(Project(ROOT), contracts, Options(**options), port)
+
+
+def orders(broker: str, *topics: str, **more: Any) -> Node:
+    """A stream `orders` that reads topics."""
+    stream = {"from": "kafka", "path": None, "topics": list(topics), "servers": broker}
+    rules = {
+        "id": [NOT_NULL],
+        "amount": [{"type": "check", "expression": "amount > 0"}],
+    }
+    return node({"id": "string", "amount": "decimal(8, 2)"}, stream | more, rules=rules)
+
+
+def inbox(columns: dict[str, str] | None = None, **more: Any) -> Node:
+    """A stream `orders` that reads a Delta table of the lake."""
+    stream = {"from": "delta", "path": "inbox/orders", "format": None}
+    rules = {"id": [NOT_NULL]}
+    return node(columns or {"id": "string", "amount": "decimal(8, 2)"}, stream | more, rules=rules)
+
+
+def in_topic(broker: str, topic: str) -> list[tuple[int, int, str | None, str]]:
+    """Partition, offset, key and text of what is committed in a topic, in order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker,
+            "group.id": "tests",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    found = []
+    offsets = ranges(broker, [topic])[topic]
+    consumer.assign([TopicPartition(topic, one, 0) for one in offsets])
+    ended: set[int] = set()
+    try:
+        while len(ended) < len(offsets):
+            message = consumer.poll(30)
+            assert message is not None, f"{topic} cannot be read to its end"
+            error, partition = message.error(), message.partition()
+            assert partition is not None
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(partition)
+                continue
+            key, value, offset = message.key(), message.value(), message.offset()
+            assert value is not None and offset is not None
+            text = None if key is None else bytes(key).decode()
+            found.append((partition, offset, text, bytes(value).decode()))
+    finally:
+        consumer.close()
+    return sorted(found)
+
+
+def ndjson(*records: object) -> bytes:
+    """Records, one a line."""
+    return b"".join(json.dumps(one).encode() + b"\n" for one in records)
+
+
+@contextmanager
+def command(
+    folder: Path, lake: Path, streams: Sequence[dict[str, Any]], *options: str, **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], list[str], str]]:
+    """`headwaters serve` in a project of these sources: its process, what it said, its address."""
+    (folder / "models").mkdir(parents=True)
+    (folder / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
+    target = f"{{type: headwaters, schema: main, lake: '{lake}'}}"
+    (folder / "profiles.yml").write_text(f"bare: {{target: dev, outputs: {{dev: {target}}}}}\n")
+    declared = {"sources": [{"name": "bronze", "tables": streams}]}
+    (folder / "models" / "bronze.yml").write_text(json.dumps(declared))
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwaters.cli", "serve", "--port", "0", *options],
+        cwd=folder,
+        env={**environment(lake), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout
+        said: list[str] = []
+        while not said or "serving at" not in said[-1]:
+            said.append(process.stdout.readline())
+            assert said[-1], "".join(said)
+        try:
+            yield process, said, said[-1].split()[2]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            said += process.stdout.readlines()
+
+
+def source(name: str, columns: dict[str, str], **stream: Any) -> dict[str, Any]:
+    """A source as the YAML of a project has it."""
+    return {
+        "name": name,
+        "config": {"meta": {"stream": stream}},
+        "columns": [{"name": one, "data_type": kind} for one, kind in columns.items()],
+    }
+
+
+def contract_of(declared: Node) -> Contract:
+    """The contract of a stream."""
+    return parse_contract(declared)

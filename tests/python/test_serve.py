@@ -1,0 +1,470 @@
+"""The front door: what it answers, and that what it accepted is where its stream reads it, once."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from deltalake import DeltaTable, write_deltalake
+from ingestion import ROOT, Ingester, audit, node, wait_for
+from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
+
+from headwaters.cli import _coded
+from headwaters.demo.post import Sent, post_finance
+from headwaters.demo.send import make_topic
+from headwaters.demo.simulate import FinanceConfig
+from headwaters.errors import UserError, WorkError
+from headwaters.project import Project
+from headwaters.serve import kafka
+from headwaters.serve.door import Endpoint, Limits
+from headwaters.serve.records import Reader
+from headwaters.serve.run import Options, serve, with_target
+
+KEY, OTHER = "k" * 32, "o" * 32
+JSON, LINES = {"Content-Type": "application/json"}, {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake of the test's own, which HEADWATERS_LAKE names."""
+    monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path / "lake"))
+    return tmp_path / "lake"
+
+
+def test_an_accepted_request_is_in_the_topic_where_the_answer_says(
+    broker: str, topic: str, lake: Path
+) -> None:
+    with door(endpoints(orders(broker, topic))) as client:
+        array = client.post("/streams/orders", json=[{"id": "ä"}, {"id": "b", "amount": 1.5}])
+        lines = client.post(
+            "/streams/orders",
+            content=gzip.compress(b'{"id": "c", "extra": 1.50}\n\n {"id":"d"} \r\n'),
+            headers={**LINES, "Content-Encoding": "gzip"},
+        )
+        keyed = client.post("/streams/orders?key=id", json=[{"id": "e"}, {"id": "f"}])
+        empty = client.post("/streams/orders", json=[])
+    found = in_topic(broker, topic)
+    assert [answer.status_code for answer in (array, lines, keyed, empty)] == [201] * 4
+    assert empty.json() == {"accepted": 0}
+    places = {text: (str(partition), offset) for partition, offset, _, text in found}
+    for answer, texts in (
+        (array, ['{"id":"ä"}', '{"id":"b","amount":1.5}']),
+        (lines, ['{"id": "c", "extra": 1.50}', '{"id":"d"}']),
+    ):
+        (partition, first), (same, last) = (places[text] for text in texts)
+        assert partition == same
+        assert answer.json() == {
+            "accepted": 2,
+            "topic": topic,
+            "offsets": {partition: {"first": first, "last": last}},
+        }
+    assert {key: text for _, _, key, text in found if key} == {
+        "e": '{"id":"e"}',
+        "f": '{"id":"f"}',
+    }
+    assert len(found) == 6
+
+
+def test_a_request_with_a_bad_record_is_refused_as_a_whole(
+    broker: str, topic: str, lake: Path
+) -> None:
+    with door(endpoints(orders(broker, topic))) as client:
+        answer = client.post(
+            "/streams/orders",
+            content=ndjson({"id": "good"}, {"id": "a", "amount": "x"}, {"amount": 1}),
+            headers=LINES,
+        )
+        many = client.post("/streams/orders", json=[{}] * 150)
+        metrics = client.get("/metrics").text
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {
+            "type": "records",
+            "message": "2 records are refused; nothing of the request was accepted",
+            "refused": 2,
+            "records": [
+                {
+                    "index": 1,
+                    "type": "type",
+                    "field": "amount",
+                    "message": "'x' is not a decimal(8, 2)",
+                },
+                {"index": 2, "type": "not_null", "field": "id", "message": "is null"},
+            ],
+        },
+    )
+    assert (many.json()["refused"], len(many.json()["records"])) == (150, 100)
+    assert in_topic(broker, topic) == []
+    assert 'headwaters_http_requests_total{code="400",stream="orders"} 2.0' in metrics
+    assert 'headwaters_http_request_seconds_count{stream="orders"} 2.0' in metrics
+
+
+def test_each_wrong_request_has_its_code_and_its_reason(
+    broker: str, topic: str, lake: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = f"{topic}_other"
+    make_topic(broker, other)
+    limits = Limits(body=1000, body_seconds=0.5)
+    admitted = {"Authorization": f"Bearer {KEY}"}
+    with door(endpoints(orders(broker, topic, other)), [OTHER, KEY], limits) as client:
+
+        def ask(path: str = f"/streams/orders?topic={topic}", **how: Any) -> tuple[int, str, str]:
+            how = {"content": b"[]", "method": "POST", **how}
+            headers = {**JSON, **admitted, **how.pop("headers", {})}
+            answer = client.request(url=path, headers=headers, **how)
+            content = answer.json()
+            return answer.status_code, content.get("type", ""), content.get("message", "")
+
+        assert ask() == (201, "", "")
+        assert ask("/streams/ordrs") == (
+            404, "stream", "no stream 'ordrs' is served here, did you mean 'orders'",
+        )  # fmt: skip
+        assert ask("/stream/orders")[:2] == (404, "path")
+        assert ask(method="PUT")[:2] == (405, "method")
+        assert ask(headers={"Content-Type": "text/csv"})[:2] == (415, "content_type")
+        assert ask(headers={"Content-Encoding": "br"})[:2] == (415, "content_encoding")
+        bomb = gzip.compress(b" " * 10_000_000)
+        assert ask(content=b" " * 1001)[:2] == (413, "too_large")
+        assert ask(content=iter([b" " * 900, b" " * 900]))[:2] == (413, "too_large")
+        zipped = {"Content-Encoding": "gzip"}
+        assert ask(content=bomb[:900], headers=zipped)[:2] == (413, "too_large")
+        assert ask(content=b"[]", headers=zipped)[:2] == (400, "content_encoding")
+        assert ask("/streams/orders") == (
+            400, "topic", f"orders reads {topic}, {other}: say which one by ?topic=",
+        )  # fmt: skip
+        assert ask("/streams/orders?topic=x")[:2] == (400, "topic")
+        assert ask(f"/streams/orders?topic={topic}&key=idd") == (
+            400, "key", "?key=idd is no field of orders, did you mean 'id'",
+        )  # fmt: skip
+        for wrong in ("", KEY, "Bearer", f"Bearer {KEY}x", f"Basic {KEY}"):
+            assert ask(headers={"Authorization": wrong})[:2] == (401, "key")
+            assert ask("/streams/x", headers={"Authorization": wrong})[:2] == (401, "key")
+        unknown = client.post("/streams/orders", json=[])
+        assert (unknown.status_code, unknown.headers["www-authenticate"]) == (401, "Bearer")
+        assert client.get("/metrics").status_code == 401
+        assert client.get("/health").json() == {"status": "ok", "streams": {"orders": "ok"}}
+        slow = _held(client, KEY, f"/streams/orders?topic={topic}")
+        assert slow.recv(4096).startswith(b"HTTP/1.1 408 ")
+        slow.close()
+    assert in_topic(broker, topic) == []
+    assert KEY not in caplog.text
+
+
+def _held(client: httpx.Client, key: str, path: str) -> socket.socket:
+    """A connection on which a request was begun, whose body does not end."""
+    held = socket.create_connection((client.base_url.host, client.base_url.port or 80))
+    held.settimeout(30)
+    held.sendall(
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {key}\r\nContent-Length: 20\r\n\r\n[".encode()
+    )
+    return held
+
+
+def test_a_request_beyond_those_in_flight_is_to_come_again(lake: Path) -> None:
+    with door(endpoints(inbox()), limits=Limits(requests=2, bytes=100)) as client:
+        held = [_held(client, "", "/streams/orders") for _ in range(2)]
+        in_flight = "headwaters_http_requests_in_flight 2.0"
+        wait_for(lambda: in_flight in client.get("/metrics").text)
+        busy = client.post("/streams/orders", json=[])
+        for one in held:
+            one.sendall(b"]" + b" " * 18)
+            assert one.recv(4096).startswith(b"HTTP/1.1 201 ")
+            one.close()
+        assert client.post("/streams/orders", json=[]).status_code == 201
+        crowded = client.post("/streams/orders", content=b"[" + b" " * 99 + b"]", headers=JSON)
+    for answer in (busy, crowded):
+        assert (answer.status_code, answer.json()["type"]) == (429, "busy")
+        assert answer.headers["retry-after"] == "1"
+
+
+def test_a_record_that_the_topic_does_not_take_is_refused_and_those_beside_it_are_written(
+    broker: str, topic: str, lake: Path
+) -> None:
+    small = f"{topic}_small"
+    admin = AdminClient({"bootstrap.servers": broker})
+    made = admin.create_topics([NewTopic(small, 1, 1, config={"max.message.bytes": "2000"})])
+    made[small].result()
+    with (
+        door(endpoints(orders(broker, small), linger=0.3)) as client,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        records = [[{"id": "a"}], [{"id": "x" * 5000}], [{"id": "b"}]]
+        sent = list(pool.map(lambda one: client.post("/streams/orders", json=one), records))
+        huge = client.post("/streams/orders", json=[{"id": "y"}, {"id": "x" * 1_000_000}])
+    assert [one.status_code for one in sent] == [201, 413, 201]
+    assert (huge.status_code, huge.json()["index"]) == (413, 1)
+    assert sorted(text for *_, text in in_topic(broker, small)) == ['{"id":"a"}', '{"id":"b"}']
+
+
+def test_without_its_broker_the_door_answers_that_nothing_was_written(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "CONNECTING", 0.5)
+    contract = contract_of(orders("127.0.0.1:1", "t"))
+    writer = kafka.KafkaWriter("127.0.0.1:1", "test", dict, 0, 100)
+    with door([Endpoint(contract, Reader(contract), writer, ("t",))]) as client:
+        answer = client.post("/streams/orders", json=[{"id": "a"}])
+        health = client.get("/health")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    content = answer.json()
+    assert (content["type"], content["outcome"]) == ("unavailable", "none")
+    assert (health.status_code, health.json()["status"]) == (503, "unavailable")
+    with pytest.raises(WorkError, match="HW_BROKER_AWAY"):
+        writer.open(["t"], False)
+
+
+def test_a_topic_that_is_missing_is_created_where_that_is_asked_for(
+    broker: str, topic: str, lake: Path
+) -> None:
+    declared = orders(broker, f"{topic}_new")
+    with pytest.raises(WorkError, match=f"no topic {topic}_new: create it, or let --create-topics"):
+        endpoints(declared)
+    with door(endpoints(declared, create_topics=True)) as client:
+        assert client.post("/streams/orders", json=[{"id": "a"}]).status_code == 201
+    assert len(in_topic(broker, f"{topic}_new")) == 1
+
+
+def test_records_through_kafka_are_in_bronze_once_and_reconciled(
+    ingester: Ingester, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
+    declared = orders(broker, topic)
+    with door(endpoints(declared)) as client:
+        for number in range(20):
+            batch = [{"id": f"{number}-{one}", "amount": one + 1} for one in range(10)]
+            batch += [{"id": "bad", "amount": -1}] * (number % 2)
+            code = client.post("/streams/orders", json=batch).status_code
+            assert code == (400 if number % 2 else 201)
+    ingester.run(declared)
+    expected = {f"{number}-{one}" for number in range(0, 20, 2) for one in range(10)}
+    assert [row[0] for row in ingester.rows("orders", "id")] == sorted(expected)
+    assert ingester.quarantine() == []
+    assert audit(ingester, declared) == ["orders: 100 read = 100 bronze + 0 quarantined: right"]
+
+
+def test_records_through_a_delta_table_are_in_bronze_once(
+    ingester: Ingester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
+    columns = {
+        "id": "string", "amount": "decimal(8, 2)", "at": "timestamp", "day": "date", "f": "float",
+        "tags": "array<string>", "who": "struct<name:string,age:smallint>", "m": "map<string,int>",
+    }  # fmt: skip
+    declared = inbox(columns)
+    record = {
+        "id": "a", "amount": "1.005", "at": "2026-01-02T03:04:05.678+01:00", "day": "2026-01-02",
+        "f": 1.5, "tags": ["x", None], "who": {"name": "n", "age": 7}, "m": {"k": 1},
+    }  # fmt: skip
+    with door(endpoints(declared)) as client:
+        first = client.post("/streams/orders", json=[record, {"id": "b"}])
+        assert (first.status_code, first.json()) == (
+            201,
+            {"accepted": 2, "table": "inbox/orders", "version": 1},
+        )
+        undeclared = client.post("/streams/orders", json=[{"id": "c", "extra": 1}])
+        assert undeclared.json()["records"] == [
+            {"index": 0, "type": "schema", "field": "extra", "message": "is not declared"}
+        ]
+        with pytest.raises(WorkError, match=r"headwaters serve, process .* a table has one writer"):
+            endpoints(declared)
+        ingester.run(declared)
+        with ThreadPoolExecutor(8) as pool:
+            sent = [[{"id": f"{one:02}"}] for one in range(16)]
+            more = list(pool.map(lambda one: client.post("/streams/orders", json=one), sent))
+        assert {one.status_code for one in more} == {201}
+        versions = {one.json()["version"] for one in more}
+        assert len(versions) < 16  # several requests share a commit
+        assert max(versions) == DeltaTable(ingester.lake / "inbox" / "orders").version()
+    ingester.run(declared)
+    assert ingester.run(declared) == ["orders  nothing new"]
+    names = "id, amount, at, day, f, to_json(tags) t, to_json(who) w, to_json(m) m"
+    rows = ingester.rows("orders", names, "id")
+    assert [row[0] for row in rows] == [*(f"{one:02}" for one in range(16)), "a", "b"]
+    assert rows[16] == [
+        "a", "1.01", "2026-01-02 02:04:05.678000", "2026-01-02", 1.5, '["x",null]',
+        '{"name":"n","age":7}', '{"k":1}',
+    ]  # fmt: skip
+    assert ingester.quarantine() == []
+
+
+def test_a_table_with_other_columns_is_refused(lake: Path) -> None:
+    path = lake / "inbox" / "orders"
+    path.mkdir(parents=True)
+    write_deltalake(path, pa.table({"id": ["a"], "amount": [1.5]}))
+    with pytest.raises(UserError, match=r"HW_SERVE_TABLE.*other columns .*\(amount\)"):
+        endpoints(inbox())
+    assert DeltaTable(path).version() == 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        (node({"id": "string"}), "from files: the front door writes to topics and to Delta tables"),
+        (inbox(path="s3://b/t"), "s3://b/t is not in the lake"),
+        (inbox(path="../other"), "../other is not in the lake"),
+        (inbox({"v": "variant"}), "variant is a type that only Spark writes"),
+        (orders("b:1", "t", format="raw", schema="fail"), "format raw: the front door takes JSON"),
+    ],
+    ids=["files", "elsewhere", "outside", "variant", "raw"],
+)  # fmt: skip
+def test_a_stream_without_a_target_is_an_error_by_name_and_a_note_otherwise(
+    declared: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    if declared["config"]["meta"]["stream"].get("format") == "raw":
+        del declared["columns"]["amount"]
+    contract, other = contract_of(declared), contract_of({**orders("b:1", "t"), "name": "other"})
+    said: list[str] = []
+    assert with_target(tmp_path, [contract, other], ["tag:x"], said.append) == [other]
+    assert [line.startswith(f"orders: not served: {why}") for line in said] == [True]
+    for name in ("orders", "source:bronze.orders"):
+        with pytest.raises(UserError, match="HW_SERVE_TARGET") as error:
+            with_target(tmp_path, [contract, other], [name], said.append)
+        assert why in str(error.value)
+    with pytest.raises(UserError, match="no stream has a target"):
+        with_target(tmp_path, [contract], [], said.append)
+
+
+def test_two_streams_of_one_table_are_refused(tmp_path: Path) -> None:
+    both = [contract_of({**inbox(), "name": name}) for name in ("one", "two")]
+    with pytest.raises(UserError, match="one and two read one table, inbox/orders"):
+        with_target(tmp_path, both, [], print)
+
+
+def test_simulated_finance_through_the_door_is_what_it_accepts(
+    broker: str, topic: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = []
+    for name, key in (
+        ("financial_transactions", "transaction_id"),
+        ("insurance_claims", "claim_id"),
+    ):
+        make_topic(broker, f"{topic}_{name}")
+        amount = "amount" if name[0] == "f" else "claim_amount"
+        declared = orders(broker, f"{topic}_{name}")
+        columns = {key: "string", amount: "decimal(18, 2)", "timestamp": "timestamp"}
+        rules = {key: [{"type": "not_null"}]}
+        nodes.append(node(columns, declared["config"]["meta"]["stream"], name, rules))
+    monkeypatch.setenv("A_KEY", f"{KEY} {OTHER}")
+    config = FinanceConfig(rows=400, claims=40, malformed=0.1)
+    with door(endpoints(*nodes), [KEY]) as client:
+        sent = post_finance(config, str(client.base_url), "A_KEY")
+        with pytest.raises(
+            WorkError, match=r"does not take financial_transactions \(401\): no key"
+        ):
+            post_finance(config, str(client.base_url), "NO_KEY")
+    # three of four faults are seen in the columns that are declared here, of claims two
+    assert sent["financial_transactions"] == Sent(accepted=360, refused=40)
+    found = [len(in_topic(broker, f"{topic}_{name}")) for name in sent]
+    assert found == [one.accepted for one in sent.values()]
+    with pytest.raises(WorkError, match=r"no front door answers at http://127\.0\.0\.1:1: "):
+        post_finance(config, "http://127.0.0.1:1", "A_KEY")
+    with pytest.raises(UserError, match="is no address"):
+        post_finance(config, "localhost:80", "A_KEY")
+
+
+def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(
+    broker: str, topic: str, lake: Path
+) -> None:
+    with door(endpoints(orders(broker, topic), linger=0), [KEY]) as client:
+        page, described = client.get("/docs"), client.get("/openapi.json").json()
+        own = str(client.base_url)
+    addresses = re.findall(r"(?:https?:)?//[^\s'\"<]+", page.text)
+    assert {address.startswith(own) for address in addresses} == {True}
+    assert not re.search(r"<script|<link|<img|@import", page.text)
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    for part in ("POST /streams/orders", f"topic {topic}", "decimal(8, 2)", "amount &gt; 0"):
+        assert part in page.text
+    assert list(described["paths"]) == ["/streams/orders"]
+    posted = described["paths"]["/streams/orders"]["post"]
+    record = posted["requestBody"]["content"]["application/x-ndjson"]["schema"]
+    assert record["properties"]["id"] == {"type": "string"}
+    assert (record["required"], record["additionalProperties"]) == (["id"], True)
+    assert posted["security"] == [{"key": []}]
+    assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    for name in ("fastapi", "uvicorn", "deltalake"):
+        shown = str(_coded(ModuleNotFoundError(name=name)))
+        assert shown == f"[HW_NO_EXTRA] {name} is missing: pip install 'headwaters[serve]'"
+
+
+def test_what_cannot_be_listened_on_is_one_line(lake: Path, tmp_path: Path) -> None:
+    contracts, project = [contract_of(inbox())], Project(ROOT)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=rf"HW_PORT.*127.0.0.1:{port} cannot be listened on"):
+            serve(project, contracts, [], Options(port=port), print)
+    (tmp_path / "no.pem").write_text("nothing")
+    bad = Options(port=0, tls_cert=tmp_path / "no.pem", tls_key=tmp_path / "no.pem")
+    with pytest.raises(UserError, match="HW_SERVE_TLS"):
+        serve(project, contracts, [], bad, print)
+    with pytest.raises(UserError, match="belong together"):
+        serve(project, contracts, [], Options(tls_key=tmp_path / "no.pem"), print)
+
+
+def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(
+    tmp_path: Path,
+) -> None:
+    lake = tmp_path / "lake"
+    streams = [
+        source("orders", {"id": "string"}, **{"from": "delta", "path": "inbox/orders"}),
+        source("files", {"id": "string"}, **{"from": "files", "path": "x", "format": "json"}),
+    ]
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext"),
+            *("subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    options = ["--keys-from", "A_KEY", "--tls-cert", str(cert), "--tls-key", str(key)]
+    serving = command(tmp_path / "project", lake, streams, "--linger", "500ms", *options, A_KEY=KEY)
+    with serving as (process, said, address):
+        admitted = {"Authorization": f"Bearer {KEY}"}
+        trusted = ssl.create_default_context(cafile=str(cert))
+        with httpx.Client(base_url=address, verify=trusted, headers=admitted) as client:
+            assert client.post("/streams/orders", json=[{"id": "a"}]).status_code == 201
+            wrong = client.post(
+                "/streams/orders", json=[], headers={"Authorization": f"Bearer {OTHER}"}
+            )
+            assert wrong.status_code == 401
+            answers: list[int] = []
+
+            def send() -> None:
+                answers.append(client.post("/streams/orders", json=[{"id": "b"}]).status_code)
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            in_flight = "headwaters_http_requests_in_flight 1.0"
+            with httpx.Client(base_url=address, verify=trusted, headers=admitted) as watcher:
+                wait_for(lambda: in_flight in watcher.get("/metrics").text)
+            process.send_signal(signal.SIGTERM)
+            sender.join()
+    assert (process.returncode, answers) == (0, [201])
+    assert [line.rstrip() for line in said[:-1]] == [
+        "files: not served: from files: the front door writes to topics and to Delta tables",
+        "orders: POST /streams/orders → table inbox/orders",
+    ]
+    assert re.fullmatch(r"serving at https://127.0.0.1:\d+ \(page: /docs\)\n", said[-1])
+    table = DeltaTable(lake / "inbox" / "orders").to_pyarrow_table()
+    assert sorted(table["id"].to_pylist()) == ["a", "b"]
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and file != key]
+    assert [file for file in files if KEY.encode() in file.read_bytes()] == []
+    assert not (lake / "inbox" / "orders").stat().st_mode & 0o077
