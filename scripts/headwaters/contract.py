@@ -194,6 +194,12 @@ class Contract(Part):
         return tuple(column for column in self.columns if column.expression is not None)
 
     @property
+    def envelope(self) -> tuple[str, ...]:
+        """What expressions read of an event besides columns: Debezium's envelope, or nothing."""
+        changes = self.stream.changes
+        return ENVELOPE if changes is not None and changes.envelope == "debezium" else ()
+
+    @property
     def source(self) -> DeclaredSource:
         """What its source says of a record."""
         return SOURCES[self.stream.source]
@@ -357,10 +363,9 @@ def _changes_problem(contract: Contract, read: Sequence[str]) -> str | None:
     for name in changes.key:
         if name not in read:
             return f"key: {_refuse(name, read, 'a column that is read')}"
-    if changes.envelope == "debezium":
-        for column in contract.read_columns:
-            if column.name.lower() in ENVELOPE:
-                return f"column {column.name}: this name is the envelope's own; choose another"
+    for column in contract.read_columns:
+        if column.name.lower() in contract.envelope:
+            return f"column {column.name}: this name is the envelope's own; choose another"
     return None
 
 

@@ -166,9 +166,13 @@ def _source(table: Table, node: Node) -> Table:
     contract = parse_contract(node)
     names = {name.lower(): name for name, _ in contract.bronze_columns()}
     columns: dict[str, Origins] = {name: {} for name in names}
+    readable = [*names, *contract.envelope]
     for column in contract.computed_columns:
         tree = parsed(f"select {column.expression} as computed from {table.key}")
-        columns[column.name.lower()] = read(tree, lambda _: list(names)).columns["computed"]
+        origins = read(tree, lambda _: readable).columns["computed"]
+        columns[column.name.lower()] = {
+            of: kind for of, kind in origins.items() if of.name in names
+        }
     return replace(table, relation=Relation(columns), declared=names)
 
 
