@@ -1,9 +1,9 @@
 {#- Where in a table the changed rows can be, as literals that Delta's file statistics and Parquet's row groups understand. The rules are in
     scripts/headwaters/incremental/bounds.py; these macros ask for what they need, in a form that survives the way through Python. -#}
 
-{#- The question: for each of `columns` of a query its least and greatest value, its type, whether it is null somewhere, and its values
-    where `list_values` says that they are few. -#}
-{% macro hw_bounds_expressions(columns, list_values=false) -%}
+{#- The question: for each of `columns` of a query its least and greatest value, its type, and whether it is null somewhere; and the rows
+    of all of them where `list_rows` says that they are few. -#}
+{% macro hw_bounds_expressions(columns, list_rows=false) -%}
     {%- for column in columns -%}
         {%- set name = hw_quote(column) -%}
 {{ hw_harmless('min(' ~ name ~ ')') }} as least_{{ loop.index }},
@@ -11,12 +11,12 @@
 {{ hw_is_harmless('max(' ~ name ~ ')') }} as whole_{{ loop.index }},
 count_if({{ name }} is null) as nulls_{{ loop.index }},
 typeof(any_value({{ name }})) as type_{{ loop.index }}
-        {%- if list_values -%},
-{{ hw_values_as_json(name) }} as values_{{ loop.index }}
-        {%- endif -%}
         {%- if not loop.last %},
 {% endif -%}
     {%- endfor -%}
+    {%- if list_rows -%},
+{{ hw_rows_as_json(columns) }} as listed
+    {%- endif -%}
 {%- endmacro %}
 
 
@@ -44,12 +44,23 @@ typeof(any_value({{ name }})) as type_{{ loop.index }}
 {% endmacro %}
 
 
+{#- The rows of some columns as one JSON array of arrays, an aggregate: a value that is not harmless is the character U+0001. -#}
+{% macro hw_rows_as_json(columns) %}
+    {%- set values = [] -%}
+    {%- for name in hw_quoted(columns) -%}
+        {%- do values.append('case when ' ~ name ~ ' is null then null when ' ~ hw_is_harmless(name) ~ ' then ' ~ hw_harmless(name)
+            ~ ' else char(1) end') -%}
+    {%- endfor -%}
+    {{ return('to_json(collect_set(array(' ~ values | join(', ') ~ ')))') }}
+{% endmacro %}
+
+
 {#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more`
     expressions. '9' and '10' lie otherwise than 9 and 10, so it asks as well whether the columns have the same types in
     the target and in `others`. -#}
-{% macro hw_affected_bounds_sql(target, touched, columns, list_values, others=[], more=[]) -%}
+{% macro hw_affected_bounds_sql(target, touched, columns, list_rows, others=[], more=[]) -%}
     {%- set names = hw_quoted(columns) | join(', ') -%}
-select {{ hw_bounds_expressions(columns, list_values) }},
+select {{ hw_bounds_expressions(columns, list_rows) }},
 size(array_distinct(array(
     {%- for rows in ['select ' ~ names ~ ' from ' ~ target] + others %}{{ hw_type_of(rows) }}, {% endfor -%}
 typeof(any_value(struct({{ names }})))))) as types
@@ -63,6 +74,6 @@ from (
 
 
 {#- Its answer as bounds; none where the types differ. -#}
-{% macro hw_affected_bounds(row, columns, list_values) %}
-    {{ return(adapter.bounds_of(row, columns, list_values) if row['types'] | int == 1 else []) }}
+{% macro hw_affected_bounds(row, columns, list_rows) %}
+    {{ return(adapter.bounds_of(row, columns, list_rows) if row['types'] | int == 1 else []) }}
 {% endmacro %}

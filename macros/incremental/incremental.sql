@@ -85,6 +85,7 @@
         {{ return({'refused': 'the columns changed'}) }}
     {%- endif -%}
     {%- set bounds = known.bounds -%}
+    {%- do plan.update({'listed_keys': known.get('listed_keys')}) -%}
     {%- do hw_note_run(target, plan, [plan.interrupted] if plan.interrupted else []) -%}
     {%- set stage = hw_staging_relation(target) -%}
     {%- set gap = hw_stage_changes(stage, hw_change_set_sql(strategy, target, sql, plan, settings, columns, bounds), plan) -%}

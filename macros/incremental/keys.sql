@@ -80,15 +80,19 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
 {%- endmacro %}
 
 
-{#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), whether the model has the table's columns
-    (`same_columns`), or why a feed cannot be read (`gap`): one statement. `affected` selects the keys' `columns`, as `others` do. -#}
+{#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), the keys themselves as SQL where they are
+    few (`listed_keys`), whether the model has the table's columns (`same_columns`), or why a feed cannot be read (`gap`): one statement.
+    `affected` selects the keys' `columns`, as `others` do. -#}
 {% macro hw_facts_of_affected_keys(target, sql, plan, affected, columns, others=[]) %}
-    {%- set list_values = adapter.is_small_change(plan.rows) -%}
+    {%- set list_rows = adapter.is_small_change(plan.rows) -%}
     {%- set types = [hw_type_of('select * from ' ~ target) ~ ' as held', hw_type_of(sql) ~ ' as given'] -%}
-    {%- set reading = hw_read_changes(hw_affected_bounds_sql(target, affected, columns, list_values, others, types), plan) -%}
+    {%- set reading = hw_read_changes(hw_affected_bounds_sql(target, affected, columns, list_rows, others, types), plan) -%}
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
     {%- endif -%}
     {%- set row = reading.rows[0] -%}
-    {{ return({'bounds': hw_affected_bounds(row, columns, list_values), 'same_columns': row['held'] == row['given']}) }}
+    {%- set bounds = hw_affected_bounds(row, columns, list_rows) -%}
+    {{ return({
+        'bounds': bounds, 'listed_keys': adapter.keys_as_sql(row, bounds, list_rows), 'same_columns': row['held'] == row['given'],
+    }) }}
 {% endmacro %}

@@ -20,7 +20,8 @@
     differences_sql(sql, inputs, spec, settings, columns, sample), difference_text(target, spec, name)
         one row; each column that is not 0 or false is a reason to refuse, which the text gives
     facts_before_staging(target, sql, plan, settings)
-        what one statement tells before the change set is staged: bounds, same_columns, gap
+        what one statement tells before the change set is staged: bounds, same_columns, gap; and `listed_keys`, SQL of the affected keys
+        themselves, which `plan.listed_keys` is from then on
     inspect(target, stage, keys, look, sql, settings), before_replace(target, plan, settings)
         refuse what may not be written
     named_columns(sql)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# Processes that live for seconds: the best machine code would not pay.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-
 # Compiling a query to Java takes longer than answering it on tables of a few rows. `make dbt-test`,
 # the soak of ingestion and benchmarks compile, as users do.
 INTERPRETED = {
@@ -15,6 +12,12 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+# Processes that live for seconds: the best machine code would not pay. Settings of Spark stand here
+# as well, since those of a session do not reach what Spark runs in sessions of its own.
+QUICK_JAVA = " ".join(
+    ["-XX:TieredStopAtLevel=1", *(f"-D{name}={value}" for name, value in INTERPRETED.items())]
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 

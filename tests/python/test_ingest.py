@@ -259,26 +259,31 @@ REPAIRED: dict[str, tuple[Sequence[object], Sequence[object], object]] = {
 
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, form: str) -> None:
-    nodes = []
-    for number, (kind, (bad, good, _)) in enumerate(REPAIRED.items()):
-        values = [value for value in (*bad, *good) if form == "json" or value != ""]
+    fields = {f"v{number}": kind for number, kind in enumerate(REPAIRED)}
+
+    def record(field: str, value: object) -> str:
         if form == "json":
-            records = [json.dumps({"n": n, "v": value}) for n, value in enumerate(values)]
-        else:
-            records = ["n,v", *(f'{n},"{value}"' for n, value in enumerate(values))]
-        nodes.append(node({"n": "int", "v": kind}, {"format": form}, f"s{number}"))
-        ingester.land(f"a.{form}", *records, stream=f"s{number}")
+            return json.dumps({field: value})
+        return ",".join(f'"{value}"' if name == field else "" for name in fields)
+
+    bad, good = [], []
+    for field, (wrong, right, shown) in zip(fields, REPAIRED.values(), strict=True):
+        # an empty field of CSV is no text
+        bad += [(field, value) for value in wrong if form == "json" or value != ""]
+        good += [(field, value, shown) for value in right]
+    lines = [record(field, value) for field, value, *_ in [*bad, *good]]
+    ingester.land(f"a.{form}", *([",".join(fields)] if form == "csv" else []), *lines)
     infinite = node({"n": "int", "v": "double", "t": "string"}, {"format": form}, "infinite")
     if form == "json":  # a text is no number, whose digits Spark would write in its own way
-        records = ['{"v": 1e400}', '{"t": 1.10}', '{"t": 123456789.5}', '{"v": "-INF", "t": 52.5}']
+        lines = ['{"v": 1e400}', '{"t": 1.10}', '{"t": 123456789.5}', '{"v": "-INF", "t": 52.5}']
     else:
-        records = ["n,v,t", "1,1e400,", "1,1e400,", "1,-1e400,", "1,-INF,52.5"]
-    ingester.land(f"a.{form}", *records, stream="infinite")
-    ingester.run(*nodes, infinite)
-    for number, (bad, good, shown) in enumerate(REPAIRED.values()):
-        assert ingester.rows(f"s{number}", "v") == [[shown]] * len(good)
-        why = ingester.rows(f"s{number}_quarantine", "reason, field")
-        assert why == [["type", "v"]] * len([v for v in bad if form == "json" or v != ""])
+        lines = ["n,v,t", "1,1e400,", "1,1e400,", "1,-1e400,", "1,-INF,52.5"]
+    ingester.land(f"a.{form}", *lines, stream="infinite")
+    ingester.run(node(fields, {"format": form}), infinite)
+    expected = [[shown if name == field else None for name in fields] for field, _, shown in good]
+    assert sorted(ingester.rows("orders", ", ".join(fields)), key=str) == sorted(expected, key=str)
+    refused = ingester.rows("orders_quarantine", "reason, field")
+    assert refused == sorted(["type", field] for field, _ in bad)
     assert ingester.rows("infinite", "v, t") == [[float("-inf"), "52.5"]]
     assert len(ingester.quarantine("infinite")) == 3
 

@@ -2,7 +2,7 @@
     compared with the target's rows of them. -#}
 {% macro hw_affected_keys__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set key = hw_affected_keys__affected_key_columns(plan, settings) -%}
-    {%- set affected = hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
+    {%- set affected = plan.listed_keys or hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
     {%- set recomputed = hw_rows_of_affected_keys_sql(target, sql, plan.inputs, key, bounds) -%}
     {{ return(hw_recomputed_sql(target, affected, key, recomputed, settings, bounds)) }}
 {% endmacro %}

@@ -24,7 +24,7 @@ select inline(array(_latest._row)) from (select max(struct({{ hw_quoted(settings
     {%- endif -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set rows = hw_latest_by__rows_of_keys_sql(sql, keys) -%}
-    {%- set affected = hw_latest_by__affected_keys_sql(sql, plan, settings) -%}
+    {%- set affected = plan.listed_keys or hw_latest_by__affected_keys_sql(sql, plan, settings) -%}
     {#- what `prune_by` says of a key need not hold for what the target has of it -#}
     {{ return(hw_recomputed_sql(target, affected, keys, hw_latest_rows_sql(rows, settings), settings, bounds[:keys | length])) }}
 {% endmacro %}

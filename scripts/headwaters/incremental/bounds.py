@@ -11,7 +11,7 @@ be written exactly widen the bounds or are left without any.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,10 @@ BOUNDED = (*INTEGERS, "decimal", "string", "date", "timestamp", "timestamp_ntz")
 # Parquet's filters take days of the gap between the calendars (October 1582) for others.
 GREGORIAN = "1583-01-01"
 LAST_DAY = "9999-12-31"
+
+# Stands in a list for a value that is not harmless, and so not in it.
+UNWRITABLE = "\x01"
+MOST_VALUES = 2000
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,13 @@ class Bound:
 
 
 def bounds_of(
-    row: Mapping[str, Any], columns: Iterable[str], has_values: bool = False
+    row: Mapping[str, Any], columns: Iterable[str], has_rows: bool = False
 ) -> list[Bound]:
     """The answer to the expressions of the macro `hw_bounds_expressions`, one Bound a column."""
     bounds = []
+    rows = _listed(row) if has_rows else None
     for number, column in enumerate(columns, start=1):
-        values = row[f"values_{number}"] if has_values else None
+        values = None if rows is None else _values([texts[number - 1] for texts in rows])
         bound = Bound(
             column=column,
             type=row[f"type_{number}"],
@@ -60,10 +65,49 @@ def bounds_of(
             least=row[f"least_{number}"],
             greatest=row[f"greatest_{number}"],
             is_whole=bool(row[f"whole_{number}"]),
-            values=None if values is None else tuple(json.loads(values)),
+            values=values,
         )
         bounds.append(_within_calendar(bound))
     return bounds
+
+
+def _values(texts: Iterable[str | None]) -> tuple[str, ...] | None:
+    """The values of a column, each once; None where one of them cannot be written."""
+    known = {text for text in texts if text is not None}
+    return None if UNWRITABLE in known else tuple(sorted(known))
+
+
+def _listed(row: Mapping[str, Any]) -> list[list[str | None]]:
+    """The rows that the macro `hw_rows_as_json` lists."""
+    listed: list[list[str | None]] = json.loads(row["listed"] or "[]")
+    return listed
+
+
+def keys_as_sql(
+    row: Mapping[str, Any], bounds: Sequence[Bound], has_rows: bool = False
+) -> str | None:
+    """The rows of the columns of `bounds`, as a query of literals that reads no table.
+
+    None where they were not listed, are too many, or cannot be written exactly.
+    """
+    if not (has_rows and bounds and all(_is_exact(bound) for bound in bounds)):
+        return None
+    rows = _listed(row)
+    if not 0 < len(rows) * len(bounds) <= MOST_VALUES:
+        return None
+    texts = [
+        ", ".join(
+            f"cast(null as {bound.type})" if value is None else literal(value, bound.type)
+            for value, bound in zip(values, bounds, strict=True)
+        )
+        for values in rows
+    ]
+    names = ", ".join(identifier(bound.column) for bound in bounds)
+    return f"select * from values ({'), ('.join(sorted(texts))}) as _listed ({names})"
+
+
+def _is_exact(bound: Bound) -> bool:
+    return bound.values is not None and bound.type.split("(")[0] in BOUNDED
 
 
 def _within_calendar(bound: Bound) -> Bound:
@@ -124,7 +168,7 @@ def _within(bound: Bound, column: str) -> list[str]:
     else:
         within += [f"{column} >= {low}"] if low else []
         within += [f"{column} {less} {high}"] if high else []
-    if bound.values and len(bound.values) <= 2000:
+    if bound.values and len(bound.values) <= MOST_VALUES:
         values = ", ".join(literal(value, bound.type) for value in bound.values)
         within.append(f"{column} in ({values})")
     return within

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.incremental.bounds import bounds_of, with_values, within_bounds
+from headwaters.incremental.bounds import (
+    UNWRITABLE,
+    bounds_of,
+    keys_as_sql,
+    with_values,
+    within_bounds,
+)
 
 # What the macro `hw_harmless` leaves of a text, here of its bytes.
 HARMLESS = re.compile(rb"(?:[ -#%-~]|[$](?![{]))*")
@@ -27,7 +33,13 @@ def answer(values: list[bytes | None], type_: str = "string") -> dict[str, Any]:
         "whole_1": _cut(max(known)) == max(known) if known else None,
         "nulls_1": len(values) - len(known),
         "type_1": type_,
-        "values_1": json.dumps([text.decode() for text in cut]) if all(whole) else None,
+        "listed": json.dumps(
+            [[None]] * (len(known) < len(values))
+            + [
+                [text.decode() if is_whole else UNWRITABLE]
+                for text, is_whole in zip(cut, whole, strict=True)
+            ]
+        ),
     }
 
 
@@ -82,7 +94,7 @@ VALUES = st.lists(
 
 @given(VALUES)
 def test_bounds_of_strings_hold_for_their_values(values: list[bytes | None]) -> None:
-    condition = within_bounds(bounds_of(answer(values), ["k"], has_values=True))
+    condition = within_bounds(bounds_of(answer(values), ["k"], has_rows=True))
     assert [value for value in values if not holds(condition, value)] == []
 
 
@@ -106,13 +118,15 @@ def test_bounds_of_strings_meet_the_statistics_of_their_files(
 @given(VALUES)
 def test_listed_values_leave_out_every_other(values: list[bytes | None]) -> None:
     row = answer(values)
-    bound = with_values(bounds_of(row, ["k"])[0], row["values_1"])
+    listed = [text for (text,) in json.loads(row["listed"]) if text is not None]
+    is_whole = UNWRITABLE not in listed
+    bound = with_values(bounds_of(row, ["k"])[0], json.dumps(listed) if is_whole else None)
     condition = within_bounds([bound])
     tried = {*values, b"", b"a", b"b~", b"zz", None}
     found = {value for value in tried if holds(condition, value)}
     assert found >= set(values)
     assert "${" not in condition
-    if row["values_1"] is not None and not bound.is_empty:
+    if is_whole and not bound.is_empty:
         assert found == set(values)
 
 
@@ -166,3 +180,62 @@ def test_bounds_are_those_of_types_that_can_be_written(type_: str, condition: st
     row = answer([b"2026-01-01", b"2026-02-01"], type_)
     within = within_bounds(bounds_of(row, ["k"]))
     assert within == ("true" if condition is None else f"`k` {condition}")
+
+
+def of_keys(rows: list[list[str | None]], *types: str) -> dict[str, Any]:
+    """What Spark answers for some columns `k1`, … of these rows, given as texts."""
+    row: dict[str, Any] = {"listed": json.dumps(rows)}
+    for number, (type_, values) in enumerate(zip(types, zip(*rows, strict=True), strict=True), 1):
+        known = [value for value in values if value is not None]
+        row |= {
+            f"least_{number}": min(known, default=None),
+            f"greatest_{number}": max(known, default=None),
+            f"whole_{number}": True,
+            f"nulls_{number}": len(values) - len(known),
+            f"type_{number}": type_,
+        }
+    return row
+
+
+def listed_keys(rows: list[list[str | None]], *types: str) -> str | None:
+    row = of_keys(rows, *types)
+    names = [f"k{number}" for number in range(1, len(types) + 1)]
+    return keys_as_sql(row, bounds_of(row, names, has_rows=True), has_rows=True)
+
+
+def test_few_keys_are_literals_of_their_types() -> None:
+    rows: list[list[str | None]]
+    rows = [["it's", "3", "2026-01-02"], [None, "-1", None], ["", "3", "2026-01-02"]]
+    assert listed_keys(rows, "string", "bigint", "date") == (
+        "select * from values"
+        " ('', 3L, cast('2026-01-02' as date)),"
+        r" ('it\'s', 3L, cast('2026-01-02' as date)),"
+        " (cast(null as string), -1L, cast(null as date))"
+        " as _listed (`k1`, `k2`, `k3`)"
+    )
+    assert listed_keys([[None]], "int") == (
+        "select * from values (cast(null as int)) as _listed (`k1`)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "types"),
+    [
+        ([[UNWRITABLE, "1"], ["a", "2"]], ("string", "int")),  # one value cannot be written
+        ([["1.5"]], ("double",)),  # digits are not all of a double
+        ([["true"]], ("boolean",)),
+        ([["0999-01-01"], ["2026-01-01"]], ("date",)),  # Parquet's filters take it for another
+        ([["+10000-01-01"]], ("date",)),
+        ([[str(number)] for number in range(2001)], ("int",)),  # too many
+    ],
+)
+def test_keys_that_cannot_be_written_are_not_listed(
+    rows: list[list[str | None]], types: tuple[str, ...]
+) -> None:
+    assert listed_keys(rows, *types) is None
+
+
+def test_keys_are_not_listed_where_types_differ_or_nobody_asked() -> None:
+    row = of_keys([["1"]], "int")
+    assert keys_as_sql(row, [], has_rows=True) is None
+    assert keys_as_sql(row, bounds_of(row, ["k1"]), has_rows=False) is None

@@ -129,7 +129,6 @@ CHANGES = [
     "insert into {inputs}.fed values (1, 10), (2, 20), (3, 30), (4, 40)",
     "merge into {inputs}.fed using (select * from values (1, 11), (4, 0) as v (key, more)) as s"
     " on id = key when matched and more = 0 then delete when matched then update set val = more",
-    "delete from {inputs}.fed",
 ]
 
 
@@ -181,11 +180,15 @@ def test_right_sql_is_maintained(
         assert warned == {name for name in models if name.startswith("asks_")} - {"asks_beneath"}
 
     run("run", MODELS)
-    for command, statement in zip(["run", "build", "run"], CHANGES, strict=True):
+    for command, statement in zip(["run", "build"], CHANGES, strict=True):
         spark.sql(statement.replace("{inputs}", inputs))
         run(command, MODELS)
+    # SQL keeps one row of an aggregate without a key
+    of_all = ["of_all", "of_all_joined"]
+    spark.sql(f"delete from {inputs}.fed")
+    run("run", ["joined", *of_all])
     spark.sql(f"insert into {inputs}.fed values (1, 5), (7, 70)")
-    run("run", ["of_all", "of_all_joined"])
+    run("run", of_all)
 
 
 IGNORING = {

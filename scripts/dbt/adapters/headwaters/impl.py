@@ -171,6 +171,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "bounds_of": bounds.bounds_of,
     "within_bounds": bounds.within_bounds,
     "with_values": bounds.with_values,
+    "keys_as_sql": bounds.keys_as_sql,
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
     "followers": writing.followers,

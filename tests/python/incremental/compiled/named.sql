@@ -15,7 +15,7 @@ regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_j
 regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1,
 count_if(`id` is null) as nulls_1,
 typeof(any_value(`id`)) as type_1,
-if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) as values_1,
+to_json(collect_set(array(case when `id` is null then null when regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)) then regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) else char(1) end))) as listed,
 size(array_distinct(array(typeof((select struct(*) from (
 select `id` from world.named
 ) limit 1)), typeof((select struct(*) from (
@@ -55,11 +55,7 @@ alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>
 
 create table world.named__stage using parquet as
 with _touched as (
-select distinct * from (
-select _rows.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _rows
-union all
-select _rows.`id` as `id` from (select _via.* from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows on _rows.`grp` <=> _via.`grp`) as _rows
-)
+select * from values (1), (3), (9), (cast(null as int)) as _listed (`id`)
 ),
 _recomputed as (select struct(*) as _row, `id` from (
 select _model.* from (
