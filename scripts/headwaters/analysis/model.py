@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.analysis import dialect, meaning
+from headwaters.analysis import dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove
@@ -99,6 +99,28 @@ def derivation(
         "inputs": roles,
         "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
+
+
+def same_inputs(
+    built_by: str,
+    would_be_built_by: str,
+    built_of: Sequence[Mapping[str, Any]],
+    would_be_of: Sequence[Mapping[str, Any]],
+) -> bool:
+    """Whether two texts with what built them have the same settings and read the same inputs."""
+    one, other = ({spec["text"] for spec in inputs} for inputs in (built_of, would_be_of))
+    return one == other and built_by.partition("\n")[0] == would_be_built_by.partition("\n")[0]
+
+
+def is_same_query(
+    built_by: str, would_be_built_by: str, inputs: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Whether they are the same query as well. `inputs` have their `columns`."""
+    columns = {column.name for spec in inputs for column in spec["columns"]}
+    one, other = (
+        _with_names(text.partition("\n")[2], inputs) for text in (built_by, would_be_built_by)
+    )
+    return same.is_same(one, other, columns)
 
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:
