@@ -7,7 +7,7 @@
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
-    {%- for spec in inputs if spec.kind == 'affected' -%}
+    {%- for spec in inputs if spec.kind == 'affected' and spec.key -%}
         {%- do spec.update({'stored': hw_partitions_among(spec.key, settings), 'read': adapter.columns_read(spec.source, inputs)}) -%}
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,

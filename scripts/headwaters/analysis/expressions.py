@@ -15,6 +15,7 @@ from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.exact import is_exact, is_exact_cast, sum_type, type_of
+from headwaters.analysis.harmless import rendered
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
@@ -212,7 +213,8 @@ class Expressions(ABC):
         inner = self._query(query, scope.names, scope)
         if inner.fact is not None:
             shown = node.parent if isinstance(node.parent, exp.Not) else node
-            self._rules.nested(scope.relation, inner, how, tested, shown)
+            fact = self._rules.nested(scope.relation, inner, how, tested, shown)
+            scope.relation = replace(scope.relation, fact=fact)
         weighted = value.weight is not Weight.PLAIN or any(
             column.weight is not Weight.PLAIN for column in inner.columns
         )
@@ -498,6 +500,17 @@ class Expressions(ABC):
                 return None
             found.append((around[0], True))
         return found[0], found[1]
+
+    def _rendered(self, node: exp.Expr, scope: Scope) -> str | None:
+        """An expression over columns of the scope that fails for no row, for `RowRules`."""
+
+        def column_of(found: exp.Column) -> Column | None:
+            if isinstance(found.this, exp.Star):
+                return None
+            column = self._find_in(parts_of(found), scope, found)
+            return column[0] if column is not None and column[1] else None
+
+        return rendered(node, column_of)
 
     def _signature(self, node: exp.Expr, scope: Scope) -> str:
         """The expression with its columns by number: equal where Spark takes two as one."""

@@ -61,8 +61,10 @@ def derivation(
     """How a model of plain SQL is maintained: `strategy`, `unique_key`, `inputs` and `reason`.
 
     `has_feed` of an input: its changes can be followed. `inputs` of the result are what input
-    macros write, by their source: `kind`, with `key`, `via` and `on`. `reason` says why the
-    table is replaced when some of its inputs changed, or None.
+    macros write, by their source: `kind`, with `key`, `via` and `on`. `leads`, or None: the `key`
+    to which changed rows are traced, and for each input the name that stands for it and the `sql`
+    of the affected keys. `reason` says why the table is replaced when some of its inputs changed,
+    or None.
     """
     sql, found = _named(sql, inputs, graph)
     seeds = {
@@ -97,6 +99,15 @@ def derivation(
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
         "inputs": roles,
+        "leads": {
+            "key": list(derived.key),
+            "inputs": {
+                source.source: {"name": source.name, "sql": derived.leads.get(source.name)}
+                for source in derived.inputs
+            },
+        }
+        if derived.leads
+        else None,
         "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
 

@@ -186,9 +186,9 @@ def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def is_negated(node: exp.Expr) -> bool:
-    """Whether it stands under NOT, at any depth of its condition."""
+    """Whether it matters if it is false or NULL, as it does not in conjuncts of a condition."""
     parent = node.parent
-    while parent is not None and not isinstance(parent, (exp.Where, exp.Query, exp.Join)):
+    while parent is not None and not isinstance(parent, (exp.Where, exp.Join)):
         if not isinstance(parent, (exp.And, exp.Paren)):
             return True
         parent = parent.parent
