@@ -126,8 +126,7 @@ class Expressions(ABC):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, _STRUCTS) or name in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
-        filled = is_filled(node, parts)
-        return replace(joined(*parts), weight=weight, type=type, is_filled=filled, whole=whole)
+        return Value(weight, type=type, is_filled=is_filled(node, parts), whole=whole)
 
     def _column(self, node: exp.Column, scope: Scope) -> Value:
         found = self._find(node, scope)
@@ -176,12 +175,12 @@ class Expressions(ABC):
                     node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two tables"
                 )
             for columns in tables:
-                found = [column for column in columns if column.name.lower() == parts[1]]
+                found = scope.named(columns, parts[1])
                 if len(found) == 1:
                     return found[0], len(parts) == 2
                 if found:
                     raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the name of two columns")
-        found = [column for column in scope.visible if column.name.lower() == parts[0]]
+        found = scope.named(scope.visible, parts[0])
         if len({column.id for column in found}) > 1:
             raise dialect.refused(
                 node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two columns"

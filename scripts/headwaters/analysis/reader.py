@@ -71,6 +71,7 @@ class Reader(Expressions):
     ) -> None:
         """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
         super().__init__(rules, allowed, functions)
+        self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
         self._known: dict[int, Relation] = {}  # of common table expressions
 
@@ -518,18 +519,19 @@ class Reader(Expressions):
 
     def _narrow(self, scope: Scope, condition: exp.Expr) -> None:
         """Tell the rule book which conditions every row meets."""
-        if isinstance(self._rules, RowRules) and scope.relation.fact is not None:
+        if self._row_rules is not None and scope.relation.fact is not None:
             found = [self._rendered(conjunct, scope) for conjunct in conjuncts(condition)]
             texts = [text for text in found if text is not None]
-            scope.relation = ruled(scope.relation, self._rules.narrowed, texts)
+            scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts)
 
     def _made(self, value: Value, node: exp.Expr, scope: Scope) -> Column:
         """The column that an expression is, or makes."""
         column = column_of(value)
-        if value.column is None and isinstance(self._rules, RowRules):
+        if value.column is None and self._row_rules is not None:
             text = self._rendered(node, scope)
             if text is not None:
-                scope.relation = ruled(scope.relation, self._rules.computed, column.id, text)
+                computed = self._row_rules.computed
+                scope.relation = ruled(scope.relation, computed, column.id, text)
         return column
 
     def _fixed(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:

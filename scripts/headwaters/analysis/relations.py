@@ -46,7 +46,7 @@ class Column:
 
     def named(self, name: str) -> Column:
         """The same value under another name."""
-        return replace(self, name=name)
+        return self if name == self.name else replace(self, name=name)
 
 
 def new_column(name: str, type: str | None = None, weight: Weight = Weight.PLAIN) -> Column:

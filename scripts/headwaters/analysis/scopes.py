@@ -60,6 +60,19 @@ class Scope:
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
     order_of_copies: str = ""  # the one window order in which equal rows tie
+    _by_name: dict[int, tuple[tuple[Column, ...], dict[str, list[Column]]]] = field(
+        default_factory=dict
+    )
+
+    def named(self, columns: tuple[Column, ...], name: str) -> list[Column]:
+        """The columns of a table of the scope, or its visible ones, that have a name."""
+        known = self._by_name.get(id(columns))
+        if known is None:
+            # the tuple is kept, so that no other has its id
+            known = self._by_name[id(columns)] = columns, {}
+            for column in columns:
+                known[1].setdefault(column.name.lower(), []).append(column)
+        return known[1].get(name, [])
 
 
 def value_of(column: Column) -> Value:

@@ -7,8 +7,8 @@ takes equalities and conditions of the query that are known to be harmless, and 
 the rest, so that it finds too many values and never too few. Rows of the result are then recomputed
 and filtered by the values that the leads give.
 
-Each reading of a followed input has a token. What loses one on the way to the result is refused: no
-dependency is forgotten.
+Each reading of a followed input has a token. What loses one on the way to the result is refused: a
+dependency that is left out would leave stale rows.
 """
 
 from __future__ import annotations
