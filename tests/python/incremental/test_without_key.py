@@ -102,3 +102,10 @@ def test_runs_leave_what_the_sql_says(
         seen |= {it.split(":")[0] for it in messages.values()}
     assert seen == {"append", "merge", "no changes"}
     assert {message.split(":")[0] for message in ran().values()} == {"no changes"}
+
+    # new aliases rebuild nothing
+    renamed = MODELS["tagged"].replace("r.", "one.").replace("t.", "other.")
+    renamed = renamed.replace("as r ", "as one ").replace("as t ", "as other ")
+    text = "{{ config(incremental_strategy='auto') }}\n" + renamed
+    (folder / "models/tagged.sql").write_text(text)
+    assert ran()["tagged"].split(":")[0] == "no changes"
