@@ -174,14 +174,14 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
         itertools.combinations(names, many) for many in range(len(names), 0, -1)
     )
     refused: Refused | None = None
-    for followed in itertools.islice(chosen, MOST_ROLES):
+    for followed, nulls in itertools.islice(itertools.product(chosen, (False, True)), MOST_ROLES):
         inputs = tuple(
             replace(source, kind="affected" if source.name in followed else "lookup")
             for source in question.inputs
         )
         if _unfollowed(inputs, question) >= below:
             break
-        rules = TracedRules()
+        rules = TracedRules(nulls)
         try:
             relation = Reader(inputs, rules, question.allowed, question.functions).read(tree)
             unique_key = tuple(question.unique_key) or _unique_key(relation)

@@ -22,6 +22,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from headwaters.analysis import dialect
+from headwaters.analysis.exact import is_exact
 from headwaters.analysis.harmless import kind_of
 from headwaters.analysis.relations import (
     Column,
@@ -92,8 +93,13 @@ def _refuse(node: exp.Expr, reason: str) -> NoReturn:
 
 @dataclass
 class TracedRules:
-    """The rule book. `required`: the tokens that the result has to have; `read`: the inputs."""
+    """The rule book. `required`: the tokens that the result has to have; `read`: the inputs.
 
+    `nulls`: outer joins are traced by columns of the side that rows may lack, too: leads are then
+    twice as long.
+    """
+
+    nulls: bool = False
     required: set[int] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
 
@@ -145,20 +151,18 @@ class TracedRules:
         mine, theirs = _fact(left), _fact(right)
         if isinstance(mine, OfRow) or isinstance(theirs, OfRow):
             _refuse(node, "one side is compared with the outer query and the other is not")
-        if side == "full":
-            if mine.leads or theirs.leads:
-                _refuse(node, "full join: a row that nothing joins has no values of the other side")
-            return Traced(mine.parts, {}, tokens=mine.tokens | theirs.tokens)
         tokens = mine.tokens | theirs.tokens
         conditions = _equalities(equal, mine.names, theirs.names)
+        if side == "full" and not (self.nulls and conditions):
+            if mine.leads or theirs.leads:
+                _refuse(node, "full join: a row that nothing joins has no values of the other side")
+            return Traced(mine.parts, {}, tokens=tokens)
         if not conditions:
             if theirs.leads and (side != "inner" or mine.leads):
                 _refuse(node, f"{side} join by no equality of columns of single rows")
             kept = theirs if side == "inner" and theirs.leads else mine
             return replace(kept, tokens=tokens)
-        if side != "inner":
-            return replace(mine, leads=mine.leads + _nested(theirs, conditions), tokens=tokens)
-        return _with(
+        both = _with(
             Traced(
                 mine.parts + theirs.parts,
                 {**mine.names, **theirs.names},
@@ -168,6 +172,20 @@ class TracedRules:
             ),
             conditions,
         )
+        if side == "inner":
+            return both
+        of_mine = replace(mine, leads=mine.leads + _nested(theirs, conditions), tokens=tokens)
+        if side in ("semi", "anti") or not self.nulls:
+            return of_mine
+        # rows that are joined, and rows that nothing joins: NULL for the columns of the other side
+        facts = [both, of_mine]
+        if side == "full":
+            facts.append(replace(theirs, leads=theirs.leads + _nested(mine, conditions)))
+        nulls = {column.id: _null(column.type) for column in (*left.columns, *right.columns)}
+        names = [
+            [fact.names.get(id) or nulls.get(id, "null") for id in both.names] for fact in facts
+        ]
+        return _union(list(zip(facts, names, strict=True)), list(both.names), tokens)
 
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> _Fact:
         """By columns of single rows, one of them at least."""
@@ -229,22 +247,8 @@ class TracedRules:
         places = [n for n in range(len(columns)) if all(names[n] for _, names in branches)]
         if not places and any(fact.leads for fact in facts):
             _refuse(node, "the branches have no column in common that is made of single rows")
-        number = next(_numbers)
-        lists = [
-            ", ".join(f"{names[n]} as {_quoted(f'c{n}')}" for n in places) or "1 as c"
-            for _, names in branches
-        ]
-        every = [
-            _select(selected, fact) for selected, (fact, _) in zip(lists, branches, strict=True)
-        ]
-        found = [
-            Lead(lead.input, number, f"({_select(selected, fact, lead)})")
-            for selected, (fact, _) in zip(lists, branches, strict=True)
-            for lead in fact.leads
-        ]
-        names = {columns[n].id: f"\x01{number}\x01.{_quoted(f'c{n}')}" for n in places}
-        part = (number, f"({' union all '.join(every)})")
-        return Traced((part,), names, (), tuple(found), tokens)
+        listed = [(fact, [str(names[n]) for n in places]) for fact, names in branches]
+        return _union(listed, [columns[n].id for n in places], tokens)
 
     def nested(
         self,
@@ -380,10 +384,35 @@ class TracedRules:
         return kept
 
 
+def _union(
+    branches: Sequence[tuple[Traced, Sequence[str]]], ids: Sequence[int], tokens: frozenset[int]
+) -> Traced:
+    """The rows of all branches, each with texts for the columns of these ids, as one part."""
+    number = next(_numbers)
+    columns = [_quoted(f"c{place}") for place in range(len(ids))]
+    lists = [
+        ", ".join(f"{text} as {column}" for text, column in zip(texts, columns, strict=True))
+        or "1 as c"
+        for _, texts in branches
+    ]
+    every = [_select(chosen, fact) for chosen, (fact, _) in zip(lists, branches, strict=True)]
+    leads = tuple(
+        Lead(lead.input, number, f"({_select(chosen, fact, lead)})")
+        for chosen, (fact, _) in zip(lists, branches, strict=True)
+        for lead in fact.leads
+    )
+    names = {id: f"\x01{number}\x01.{column}" for id, column in zip(ids, columns, strict=True)}
+    return Traced(((number, f"({' union all '.join(every)})"),), names, (), leads, tokens)
+
+
 def _fact(relation: Relation) -> _Fact:
     """What is known of a relation; of rows that are in the query itself nothing is."""
     fact: _Fact | None = relation.fact
     return Traced((), {}) if fact is None else fact
+
+
+def _null(type: str | None) -> str:
+    return f"cast(null as {type})" if is_exact(type) or type in ("double", "float") else "null"
 
 
 def _is_comparable(type: str | None) -> bool:

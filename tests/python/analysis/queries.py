@@ -614,7 +614,7 @@ def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str 
 def traced_only(question: Question) -> Derivation | None:
     """How changed rows are traced, if they can be."""
     try:
-        return _traced(question, dialect.parsed(question.sql), len(question.inputs))
+        return _traced(question, dialect.parsed(question.sql), len(question.inputs) + 1)
     except Refused:
         return None
 

@@ -48,7 +48,13 @@ EXAMPLES = {
         "inner join by no equality of columns of single rows"
     ),
     "select a.grp, l.grp as g, count(*) as n from a, l group by 1, 2": "grp",
-    "select b.grp, count(*) as n from a left join b on a.id = b.id group by b.grp": SPANS,
+    "select b.grp, count(*) as n from a left join b on a.id = b.id group by b.grp": "grp",
+    "select a.val, b.grp from a left join b on a.id = b.id where b.val > 3": "val",
+    "select coalesce(a.id, b.id) as id, count(*) as n from a full join b on a.id = b.id"
+    " group by 1": "id",
+    "select b.grp, count(*) as n from a left join b on a.id > b.id group by b.grp": (
+        "left join by no equality of columns of single rows"
+    ),
     "select a.grp, count(b.id) as n from a left join b on a.id = b.id group by a.grp": "grp",
     "select a.grp from a join b on a.grp = b.val group by a.grp": (
         "inner join by no equality of columns of single rows"
