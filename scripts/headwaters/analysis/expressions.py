@@ -382,6 +382,7 @@ class Expressions(ABC):
         if not scope.may_aggregate:
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
         groups, scope.groups, scope.may_aggregate = scope.groups, None, False
+        scope.is_of_rows = True
         is_plain = function is node
         parts: list[Value] = []
         for wrapper in wrappers(node):
@@ -402,7 +403,7 @@ class Expressions(ABC):
             else:
                 arguments.append(self._value(argument, scope))
         parts += arguments
-        scope.groups, scope.may_aggregate = groups, True
+        scope.groups, scope.may_aggregate, scope.is_of_rows = groups, True, False
         name = function.name.lower()
         if name in functions.ORDERED_AGGREGATES and not ordered:
             ids = frozenset(column.id for column in (groups or {}).values())
@@ -541,6 +542,8 @@ class Expressions(ABC):
 
 def _is_summed(scope: Scope) -> bool:
     """Whether the expression stands above the aggregate of a `signed_sum`."""
+    if scope.is_of_rows:
+        return False
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
 
 

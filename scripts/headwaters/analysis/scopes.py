@@ -56,6 +56,7 @@ class Scope:
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     groups: dict[str, Column] | None = None
     may_aggregate: bool = False
+    is_of_rows: bool = False  # within an aggregate, whose arguments are those of rows
     # what tells rows apart before they are grouped
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
