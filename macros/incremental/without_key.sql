@@ -36,13 +36,16 @@ array_repeat('missing', if(_copies + _net < 0, 1, 0))
 
 {#- The recomputed rows of the affected keys, against those that the target has of them. `recomputed` may use `_touched`, the keys. -#}
 {% macro hw_recomputed_without_key_sql(target, affected, key, recomputed, columns, bounds) -%}
-    {%- set names = columns | map(attribute='quoted') | join(', ') -%}
-    {%- set present = 'select _target.* from ' ~ target ~ ' as _target left semi join _touched on '
-        ~ hw_equals(key, '_target', '_touched') ~ ' where ' ~ adapter.within_bounds(bounds, '_target') -%}
 with _touched as (
 {{ affected }}
 )
-{{ hw_counted_change_set_sql(recomputed, present, columns) }}
+{{ hw_counted_change_set_sql(recomputed, hw_rows_of_touched_sql(target, key, bounds), columns) }}
+{%- endmacro %}
+
+
+{% macro hw_rows_of_touched_sql(target, key, bounds) -%}
+select _target.* from {{ target }} as _target left semi join _touched on {{ hw_equals(key, '_target', '_touched') }}
+where {{ adapter.within_bounds(bounds, '_target') }}
 {%- endmacro %}
 
 
