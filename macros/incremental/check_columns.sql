@@ -6,7 +6,7 @@
         {%- do wanted.update({setting: hw_as_list(settings.get(setting))}) -%}
     {%- endfor -%}
     {%- do wanted.update(hw_hook(adapter.strategy_of(settings), 'named_columns')(sql)) -%}
-    {%- for spec in inputs if spec.kind == 'affected' -%}
+    {%- for spec in inputs if spec.kind == 'affected' and spec.key -%}
         {%- do wanted.update({'key of affected(' ~ spec.source ~ ')': spec.key | list}) -%}
     {%- endfor -%}
     {%- do hw_check_names_and_types(target, columns, settings) -%}
@@ -38,6 +38,11 @@
     {%- for column in columns if column.dtype.startswith('char') -%}
         {{ hw_raise('CHAR_COLUMN', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Delta cannot merge into a table '
             ~ 'that has one. Select cast(' ~ adapter.quote(column.name) ~ ' as string) as ' ~ adapter.quote(column.name) ~ '.') }}
+    {%- endfor -%}
+    {%- for column in columns if modules.re.search('\\bcollate\\b', column.dtype) and not hw_has_key(settings)
+        and adapter.strategy_of(settings).may_lack_key -%}
+        {{ hw_raise('NOT_COMPARABLE', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', of which values that differ are '
+            ~ 'equal, so it cannot tell rows apart. Name a unique_key.') }}
     {%- endfor -%}
     {%- for column in columns if modules.re.search('\\b(map<|variant\\b)', column.dtype) -%}
         {{ hw_raise('NOT_COMPARABLE', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Spark cannot say whether '

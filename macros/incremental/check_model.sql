@@ -29,6 +29,10 @@
             ~ 'that changed no longer tells: '
             ~ 'use affected_keys, or rebuild.') }}
     {%- endif -%}
+    {%- if strategy.may_lack_key and not hw_has_key(settings) and settings.get('on_lookup_change') == 'ignore' -%}
+        {{ hw_raise('SETTING', where ~ ' has on_lookup_change: ignore and no unique_key, so rows that a lookup has filled otherwise '
+            ~ 'meanwhile could not be found. Name a unique_key.') }}
+    {%- endif -%}
     {%- set share = settings.get('replace_above') -%}
     {%- if share is not none and (share is not number or share < 0) -%}
         {{ hw_raise('SETTING', where ~ ' has replace_above: ' ~ share ~ '. It is a share of the rows, 0.3 for 30 %.') }}

@@ -32,7 +32,8 @@
     {%- endfor -%}
     {{ return({
         'sql': hw_with_inputs(neutral, marked),
-        'settings': dict(node.config, incremental_strategy=derivation.strategy, unique_key=derivation.unique_key, derivation=derivation)
+        'settings': dict(node.config, incremental_strategy=derivation.strategy, unique_key=derivation.unique_key, derivation=derivation,
+            leads=derivation.leads)
     }) }}
 {% endmacro %}
 

@@ -22,7 +22,8 @@
     {%- for spec in plan.inputs -%}{%- do lines.append(hw_explained_input(spec, plan)) -%}{%- endfor -%}
     {%- if settings.derivation -%}
         {%- do lines.append('  derived: ' ~ ('not everything is followed: ' ~ settings.derivation.reason if settings.derivation.reason
-            else 'its SQL proves that ' ~ settings.incremental_strategy ~ ' maintains it')) -%}
+            else 'its SQL proves that ' ~ settings.incremental_strategy ~ ' maintains it')
+            ~ (', by ' ~ settings.derivation.leads.key | join(', ') if settings.derivation.leads else '')) -%}
     {%- elif settings.get('incremental_proof') == 'sample' -%}
         {%- do lines.append('  proof: none, a sample of rows (incremental_proof: sample)') -%}
     {%- else -%}

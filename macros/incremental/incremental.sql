@@ -76,7 +76,7 @@
 {% macro hw_stage_change_set(target, sql, plan) %}
     {%- set settings = model.config -%}
     {%- set strategy = adapter.strategy_of(settings) -%}
-    {%- set columns = adapter.get_columns_in_relation(target) if strategy.needs_types else [] -%}
+    {%- set columns = adapter.get_columns_in_relation(target) if strategy.needs_types or not hw_has_key(settings) else [] -%}
     {%- set gap = hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings, plan) -%}
     {%- set known = {'gap': gap} if gap else hw_hook(strategy, 'facts_before_staging')(target, sql, plan, settings) -%}
     {%- if known.gap -%}
@@ -93,6 +93,10 @@
         {{ return({'gap': gap}) }}
     {%- endif -%}
     {%- set keys = hw_as_list(settings.unique_key) + strategy.further_keys | list -%}
+    {%- if not hw_has_key(settings) -%}
+        {{ return({'stage': stage, 'key_columns': [], 'look': hw_inspect_without_key(target, stage), 'columns': columns,
+            'bounds': bounds}) }}
+    {%- endif -%}
     {%- set is_pruned = strategy.prunes_inserts and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
     {%- set look = hw_inspect_staged(target, stage, keys, settings, bounds if is_pruned else []) -%}
     {%- if look.misplaced -%}
@@ -121,6 +125,9 @@
     {%- set since = hw_commits_since_plan(target, plan, settings) -%}
     {%- if since.refused -%}
         {{ return(since) }}
+    {%- endif -%}
+    {%- if not hw_has_key(settings) -%}
+        {{ return(dict(hw_apply_without_key(target, staged.stage, staged.columns, staged.look), audit=audit)) }}
     {%- endif -%}
     {{ return(dict(hw_apply_staged(target, staged.stage, staged.key_columns, settings, staged.look, since.engine,
         check_target=strategy.computes_old_rows), audit=audit)) }}

@@ -7,7 +7,7 @@
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
-    {%- for spec in inputs if spec.kind == 'affected' -%}
+    {%- for spec in inputs if spec.kind == 'affected' and spec.key -%}
         {%- do spec.update({'stored': hw_partitions_among(spec.key, settings), 'read': adapter.columns_read(spec.source, inputs)}) -%}
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
@@ -21,8 +21,9 @@
     {%- endif -%}
     {%- set state = state or hw_applied_state(relation) -%}
     {%- do plan.update({'holds': state.inputs, 'detail': state.detail}) -%}
+    {%- set built_by = hw_built_by(sql, settings) -%}
     {%- set decision = adapter.plan_of_state(
-        inputs=state.inputs, built_by=state.sql, would_be_built_by=hw_built_by(sql, settings),
+        inputs=state.inputs, built_by=built_by if hw_is_same_query(state.sql, built_by) else state.sql, would_be_built_by=built_by,
         partitions=hw_as_names(state.detail['partitionColumns']),
         clustering=hw_as_names(state.detail['clusteringColumns']), partition_by=hw_as_list(settings.get('partition_by'))
     ) -%}
@@ -30,6 +31,16 @@
         {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
     {%- endif -%}
     {{ return(hw_plan_of_inputs(relation, state, sql, settings, dict(plan, same_sql=true))) }}
+{% endmacro %}
+
+
+{#- Whether the query that built a table is the model's, under other names or with its conjuncts in another order. Runs a statement for each
+    input, which tells its columns, where texts differ that read the same inputs. -#}
+{% macro hw_is_same_query(built_by, would_be_built_by) %}
+    {%- if not built_by or built_by == would_be_built_by -%}{{ return(false) }}{%- endif -%}
+    {%- set inputs = hw_inputs_of(would_be_built_by) -%}
+    {{ return(adapter.same_inputs(built_by, would_be_built_by, hw_inputs_of(built_by), inputs)
+        and adapter.is_same_query(built_by, would_be_built_by, hw_with_columns(inputs))) }}
 {% endmacro %}
 
 

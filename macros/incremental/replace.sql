@@ -41,7 +41,7 @@
     {%- set rows = hw_full_refresh_sql(strategy, sql, settings, columns) -%}
     {%- if strategy.repeated_keys == 'counted' and keys -%}
         {{ return(hw_one_row_a_key_sql(target, keys, rows)) }}
-    {%- elif strategy.repeated_keys == 'queried' and hw_may_repeat_keys(keys, columns, sql) -%}
+    {%- elif strategy.repeated_keys == 'queried' and keys and hw_may_repeat_keys(keys, columns, sql) -%}
         {%- do hw_refuse_repeated_keys(target, none, keys, hw_repeated_keys_sql(keys, '(\n' ~ sql ~ '\n)')) -%}
     {%- endif -%}
     {{ return(rows) }}

@@ -4,6 +4,9 @@
     {%- set key = hw_affected_keys__affected_key_columns(plan, settings) -%}
     {%- set affected = plan.listed_keys or hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
     {%- set recomputed = hw_rows_of_affected_keys_sql(target, sql, plan.inputs, key, bounds) -%}
+    {%- if not hw_has_key(settings) -%}
+        {{ return(hw_recomputed_without_key_sql(target, affected, key, recomputed, columns, bounds)) }}
+    {%- endif -%}
     {{ return(hw_recomputed_sql(target, affected, key, recomputed, settings, bounds)) }}
 {% endmacro %}
 
@@ -36,7 +39,14 @@ select distinct * from (
 
 {#- The keys that are recomputed, among those of the table. Runs a statement. -#}
 {% macro hw_affected_keys__share_changed(relation, sql, plan, settings) %}
-    {%- set reading = hw_read_changes(hw_affected_keys__share_sql(relation, sql, plan, settings), plan) -%}
+    {{ return(hw_share_of_keys(relation, hw_affected_keys__affected_keys_sql(sql, plan, settings),
+        hw_affected_keys__affected_key_columns(plan, settings), plan)) }}
+{% endmacro %}
+
+
+{#- `affected` selects the columns of `key`. Runs a statement. -#}
+{% macro hw_share_of_keys(relation, affected, key, plan) %}
+    {%- set reading = hw_read_changes(hw_share_of_keys_sql(relation, affected, key), plan) -%}
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
     {%- endif -%}
@@ -45,11 +55,11 @@ select distinct * from (
 {% endmacro %}
 
 
-{% macro hw_affected_keys__share_sql(relation, sql, plan, settings) -%}
+{% macro hw_share_of_keys_sql(relation, affected, key) -%}
 select (select count(*) from (
-{{ hw_affected_keys__affected_keys_sql(sql, plan, settings) }}
+{{ affected }}
 )) as touched, (
-select approx_count_distinct(struct({{ hw_quoted(hw_affected_keys__affected_key_columns(plan, settings)) | join(', ') }}))
+select approx_count_distinct(struct({{ hw_quoted(key) | join(', ') }}))
 from {{ relation }}
 ) as present
 {%- endmacro %}

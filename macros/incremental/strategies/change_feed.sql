@@ -5,15 +5,18 @@
     {%- set range = plan.ranges[spec.source] -%}
     {%- set inserted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, 1)}) -%}
     {%- if range.inserts_only -%}
-        {{ return(hw_inserted_rows_sql(inserted, settings)) }}
+        {{ return(hw_inserted_rows_sql(inserted, hw_before_sql(settings) if hw_has_key(settings) else '')) }}
     {%- endif -%}
     {%- set deleted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, -1)}) -%}
+    {%- if not hw_has_key(settings) -%}
+        {{ return(hw_difference_without_key_sql(target, inserted, deleted, columns)) }}
+    {%- endif -%}
     {{ return(hw_difference_sql(inserted, deleted, settings)) }}
 {% endmacro %}
 
 
-{% macro hw_inserted_rows_sql(inserted, settings) -%}
-select *{{ hw_before_sql(settings) }}, 'insert' as _operation from (
+{% macro hw_inserted_rows_sql(inserted, before) -%}
+select *{{ before }}, 'insert' as _operation from (
 {{ inserted }}
 )
 {%- endmacro %}
@@ -39,7 +42,8 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
     {#- rows that were only inserted are appended, however many -#}
     {%- if not plan.ranges.values() | rejectattr('inserts_only') | list -%}
         {{ return(share) }}
-    {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none -%}
+    {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none
+        and hw_has_key(settings) -%}
         {%- set spread = hw_rows_between_changes(relation, sql, plan, settings) -%}
         {%- if spread.gap -%}
             {{ return({'gap': spread.gap}) }}

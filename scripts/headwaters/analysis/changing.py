@@ -15,6 +15,7 @@ from headwaters.analysis.meaning import is_column, refuse_unknown, refuse_unmark
 from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import moment_of, parts_of
 
+_STABLE = functions.STABLE | functions.IN_FROM
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Exists, exp.Any, exp.All)
 
 
@@ -54,9 +55,7 @@ def _refuse_functions(
             rest = {other: text for other, text in bodies.items() if other != name}
             _refuse_functions(body, {}, allowed, rest)
             continue
-        if name in functions.STABLE | functions.IN_FROM and not functions.is_moment(
-            name, node.expressions
-        ):
+        if name in _STABLE and not functions.is_moment(name, node.expressions):
             continue
         raise dialect.refused(
             node,

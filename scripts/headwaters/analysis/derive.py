@@ -2,7 +2,9 @@
 
 The query is read once by a rule book that allows everything and notes which columns are equated,
 and by which ones rows are grouped. They suggest keys. What is suggested counts only once it is
-proven (proof.py); where nothing is proven, the table is replaced when an input changed.
+proven (proof.py). Where not every input can be followed by its own columns, changed rows are traced
+to the columns of the result (traced.py); where nothing is proven, the table is replaced when an
+input changed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
+from headwaters.analysis.exact import is_exact
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused, unforeseen
@@ -30,6 +33,7 @@ from headwaters.analysis.relations import (
     Weight,
     new_column,
 )
+from headwaters.analysis.traced import TracedRules
 from headwaters.incremental.strategies import STRATEGIES
 
 # A column of an input: the input's name, and the column's in lower case.
@@ -37,20 +41,26 @@ Place = tuple[str, str]
 # Keys, and roles of inputs for a key, that are tried before the search ends.
 MOST_KEYS = 32
 MOST_ROLES = 32
+# Columns of a key that leads give.
+MOST_COLUMNS = 8
 
 
 @dataclass(frozen=True)
 class Derivation:
     """How a model is maintained.
 
-    `inputs` have their roles. `refused` is why nothing better was proven, where the table is
-    replaced or a lookup that is no seed makes it so when it changes.
+    `inputs` have their roles; `unique_key` is empty where nothing tells the rows apart. `refused`
+    is why nothing better was proven, where the table is replaced or a lookup that is no seed makes
+    it so when it changes. `leads` have, for each followed input, the query of the affected keys,
+    whose columns are `key`: see traced.py.
     """
 
     strategy: str
     unique_key: tuple[str, ...]
     inputs: tuple[Input, ...]
     refused: Refused | None = None
+    leads: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,11 +88,63 @@ def derive(question: Question) -> Derivation:
     tree = dialect.parsed(question.sql)
     refuse_changing(tree, question.inputs, question.allowed, question.functions)
     unproven: list[Refused] = []
-    best: tuple[int, Derivation] | None = None
-    for strategy, candidate in _candidates(question, tree, unproven):
-        unfollowed = _unfollowed(candidate, question)
-        if best is not None and unfollowed >= best[0]:
+    best: tuple[tuple[int, bool], Derivation] | None = None
+    for derived in _derived(question, tree, unproven):
+        if not derived.unique_key and _is_collated(question, tree):
+            unproven.append(_NO_KEY)
             continue
+        # what is followed counts first, then a key that tells the rows apart
+        rank = _unfollowed(derived.inputs, question), not derived.unique_key
+        if best is None or rank < best[0]:
+            best = rank, derived
+        if best[0] == (0, False):
+            break
+    if best is None or best[0][0]:
+        try:
+            traced = _traced(question, tree, len(question.inputs) if best is None else best[0][0])
+            if traced and not traced.unique_key and _is_collated(question, tree):
+                raise _NO_KEY
+            best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
+        except Refused as refused:
+            unproven.append(refused)
+    if best is None:
+        lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
+        reason = _reason(unproven) or _without_feed(question)
+        return Derivation("replace", tuple(question.unique_key), lookups, reason)
+    (unfollowed, _), found = best
+    if not unfollowed:
+        return found
+    apart = Refused(
+        "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
+    )
+    return replace(found, refused=_without_feed(question) or _reason(unproven) or apart)
+
+
+_NO_KEY = Refused(
+    "HW_NO_UNIQUE_KEY",
+    "",
+    None,
+    "nothing tells which columns tell its rows apart, and collated texts do not",
+    "Say unique_key, or test the key of its inputs with unique",
+)
+
+
+def _is_collated(question: Question, tree: exp.Query) -> bool:
+    """Whether values that differ may be equal, so that rows cannot be counted by all columns."""
+    types = (type for source in question.inputs for type in source.columns.values())
+    return any("collate" in type.lower() for type in types) or any(
+        isinstance(node, exp.Collate)
+        or (
+            isinstance(node, exp.Anonymous)
+            and node.name.lower() in ("collate", *question.functions)
+        )
+        for node in tree.walk()
+    )
+
+
+def _derived(question: Question, tree: exp.Query, unproven: list[Refused]) -> Iterator[Derivation]:
+    """What is proven of the candidates, the cheapest first."""
+    for strategy, candidate in _candidates(question, tree, unproven):
         try:
             relation = proven(
                 tree,
@@ -92,27 +154,65 @@ def derive(question: Question) -> Derivation:
                 question.allowed,
                 question.functions,
             )
-            unique_key = tuple(question.unique_key) or _unique_key(relation)
         except Refused as refused:
             unproven.append(refused)
-            continue
         except Exception as error:
             unproven.append(unforeseen(error))
-            continue
-        best = unfollowed, Derivation(strategy, unique_key, tuple(candidate))
-        if not unfollowed:
-            break
-    if best is None:
-        lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
-        reason = _reason(unproven) or _without_feed(question)
-        return Derivation("replace", tuple(question.unique_key), lookups, reason)
-    unfollowed, derived = best
-    if not unfollowed:
-        return derived
-    apart = Refused(
-        "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
+        else:
+            unique_key = tuple(question.unique_key) or _unique_key(relation)
+            yield Derivation(strategy, unique_key, tuple(candidate))
+
+
+def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | None:
+    """The way that follows most inputs by leads, if fewer than `below` are left. Raises Refused."""
+    names = [
+        source.name
+        for source in question.inputs
+        if source.name not in question.constant and source.name not in question.without_feed
+    ]
+    chosen = itertools.chain.from_iterable(
+        itertools.combinations(names, many) for many in range(len(names), 0, -1)
     )
-    return replace(derived, refused=_without_feed(question) or _reason(unproven) or apart)
+    refused: Refused | None = None
+    for followed, nulls in itertools.islice(itertools.product(chosen, (False, True)), MOST_ROLES):
+        inputs = tuple(
+            replace(source, kind="affected" if source.name in followed else "lookup")
+            for source in question.inputs
+        )
+        if _unfollowed(inputs, question) >= below:
+            break
+        rules = TracedRules(nulls)
+        try:
+            relation = Reader(inputs, rules, question.allowed, question.functions).read(tree)
+            unique_key = tuple(question.unique_key) or _unique_key(relation)
+            key = _key_of_leads(rules, relation, unique_key, tree)
+            leads = rules.leads_of(relation, key, tree)
+        except Refused as error:
+            refused = refused or error
+        except Exception as error:
+            refused = refused or unforeseen(error)
+        else:
+            # what is never read is no part of it
+            if set(leads) == set(followed):
+                return Derivation("affected_keys", unique_key, inputs, None, leads, key)
+    if refused is not None:
+        raise refused
+    return None
+
+
+def _key_of_leads(
+    rules: TracedRules, relation: Relation, unique_key: Sequence[str], tree: exp.Query
+) -> tuple[str, ...]:
+    """The columns by which rows are recomputed: the key of the rows, or all that are traced."""
+    traced = rules.key_of(relation)
+    if not traced:
+        reason = "no column of the result is made of single rows of its inputs"
+        raise dialect.refused(tree, "HW_ACROSS_KEYS", reason)
+    names = {column.name.lower(): column.name for column in traced}
+    if unique_key and all(name.lower() in names for name in unique_key):
+        return tuple(names[name.lower()] for name in unique_key)
+    exact = [column.name for column in traced if is_exact(column.type)]
+    return tuple(exact[:MOST_COLUMNS] or [column.name for column in traced][:MOST_COLUMNS])
 
 
 def _without_feed(question: Question) -> Refused | None:
@@ -140,17 +240,11 @@ def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
 
 
 def _unique_key(relation: Relation) -> tuple[str, ...]:
-    """The fewest columns that are known to tell the rows apart. Raises Refused."""
+    """The fewest columns that are known to tell the rows apart; none where nothing does."""
     places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}
     known = [sorted(places[part] for part in key) for key in relation.unique]
     if not known:
-        raise Refused(
-            "HW_NO_UNIQUE_KEY",
-            "",
-            None,
-            "nothing tells which columns tell its rows apart",
-            "Say unique_key, or test the key of its inputs with unique",
-        )
+        return ()
     shortest = min(known, key=lambda key: (len(key), key))
     # no column at all: there is one row at most
     return tuple(relation.columns[n].name for n in shortest or [0])
@@ -415,9 +509,10 @@ class _Tracing:
         how: How,
         tested: Column | None,
         node: exp.Expr,
-    ) -> None:
+    ) -> Any:
         if tested is not None and inner.columns:
             self._equate([Equal(tested, inner.columns[0], False)], outer.fact, inner.fact)
+        return outer.fact
 
     def renumbered(self, fact: _Trace, number: Callable[[int], int]) -> _Trace:
         return _Trace(

@@ -15,6 +15,7 @@ from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.exact import is_exact, is_exact_cast, sum_type, type_of
+from headwaters.analysis.harmless import rendered
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
@@ -125,8 +126,7 @@ class Expressions(ABC):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, _STRUCTS) or name in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
-        filled = is_filled(node, parts)
-        return replace(joined(*parts), weight=weight, type=type, is_filled=filled, whole=whole)
+        return Value(weight, type=type, is_filled=is_filled(node, parts), whole=whole)
 
     def _column(self, node: exp.Column, scope: Scope) -> Value:
         found = self._find(node, scope)
@@ -175,12 +175,12 @@ class Expressions(ABC):
                     node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two tables"
                 )
             for columns in tables:
-                found = [column for column in columns if column.name.lower() == parts[1]]
+                found = scope.named(columns, parts[1])
                 if len(found) == 1:
                     return found[0], len(parts) == 2
                 if found:
                     raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the name of two columns")
-        found = [column for column in scope.visible if column.name.lower() == parts[0]]
+        found = scope.named(scope.visible, parts[0])
         if len({column.id for column in found}) > 1:
             raise dialect.refused(
                 node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two columns"
@@ -212,7 +212,8 @@ class Expressions(ABC):
         inner = self._query(query, scope.names, scope)
         if inner.fact is not None:
             shown = node.parent if isinstance(node.parent, exp.Not) else node
-            self._rules.nested(scope.relation, inner, how, tested, shown)
+            fact = self._rules.nested(scope.relation, inner, how, tested, shown)
+            scope.relation = replace(scope.relation, fact=fact)
         weighted = value.weight is not Weight.PLAIN or any(
             column.weight is not Weight.PLAIN for column in inner.columns
         )
@@ -381,6 +382,7 @@ class Expressions(ABC):
         if not scope.may_aggregate:
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
         groups, scope.groups, scope.may_aggregate = scope.groups, None, False
+        scope.is_of_rows = True
         is_plain = function is node
         parts: list[Value] = []
         for wrapper in wrappers(node):
@@ -401,7 +403,7 @@ class Expressions(ABC):
             else:
                 arguments.append(self._value(argument, scope))
         parts += arguments
-        scope.groups, scope.may_aggregate = groups, True
+        scope.groups, scope.may_aggregate, scope.is_of_rows = groups, True, False
         name = function.name.lower()
         if name in functions.ORDERED_AGGREGATES and not ordered:
             ids = frozenset(column.id for column in (groups or {}).values())
@@ -499,6 +501,17 @@ class Expressions(ABC):
             found.append((around[0], True))
         return found[0], found[1]
 
+    def _rendered(self, node: exp.Expr, scope: Scope) -> str | None:
+        """An expression over columns of the scope that fails for no row, for `RowRules`."""
+
+        def column_of(found: exp.Column) -> Column | None:
+            if isinstance(found.this, exp.Star):
+                return None
+            column = self._find_in(parts_of(found), scope, found)
+            return column[0] if column is not None and column[1] else None
+
+        return rendered(node, column_of)
+
     def _signature(self, node: exp.Expr, scope: Scope) -> str:
         """The expression with its columns by number: equal where Spark takes two as one."""
 
@@ -529,6 +542,8 @@ class Expressions(ABC):
 
 def _is_summed(scope: Scope) -> bool:
     """Whether the expression stands above the aggregate of a `signed_sum`."""
+    if scope.is_of_rows:
+        return False
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
 
 

@@ -252,10 +252,10 @@ class KeyedRules:
         how: How,
         tested: Column | None,
         node: exp.Expr,
-    ) -> None:
+    ) -> Any:
         """A subquery over rows of the outer row's key."""
         if isinstance(inner.fact, OfOuter):
-            return
+            return outer.fact
         fact = outer.fact
         if (
             how == "in"
@@ -269,7 +269,7 @@ class KeyedRules:
             and inner.columns[0].id in self._one(inner.fact, node)[0]
             and _same_type(tested, inner.columns[0])
         ):
-            return
+            return fact
         remedy = "Equate the key of the subquery with the outer query's in its WHERE clause"
         if how == "not in":
             remedy = "Use not exists, and equate the keys in its WHERE clause"

@@ -166,7 +166,7 @@ class LinearRules:
         how: How,
         tested: Column | None,
         node: exp.Expr,
-    ) -> None:
+    ) -> NoReturn:
         """A subquery reads lookups alone."""
         refuse(
             "HW_READ_TWICE",

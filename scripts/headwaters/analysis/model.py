@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.analysis import dialect, meaning
+from headwaters.analysis import dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove
@@ -61,8 +61,10 @@ def derivation(
     """How a model of plain SQL is maintained: `strategy`, `unique_key`, `inputs` and `reason`.
 
     `has_feed` of an input: its changes can be followed. `inputs` of the result are what input
-    macros write, by their source: `kind`, with `key`, `via` and `on`. `reason` says why the
-    table is replaced when some of its inputs changed, or None.
+    macros write, by their source: `kind`, with `key`, `via` and `on`. `leads`, or None: the `key`
+    to which changed rows are traced, and for each input the name that stands for it and the `sql`
+    of the affected keys. `reason` says why the table is replaced when some of its inputs changed,
+    or None.
     """
     sql, found = _named(sql, inputs, graph)
     seeds = {
@@ -97,8 +99,39 @@ def derivation(
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
         "inputs": roles,
+        "leads": {
+            "key": list(derived.key),
+            "inputs": {
+                source.source: {"name": source.name, "sql": derived.leads.get(source.name)}
+                for source in derived.inputs
+            },
+        }
+        if derived.leads
+        else None,
         "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
+
+
+def same_inputs(
+    built_by: str,
+    would_be_built_by: str,
+    built_of: Sequence[Mapping[str, Any]],
+    would_be_of: Sequence[Mapping[str, Any]],
+) -> bool:
+    """Whether two texts with what built them have the same settings and read the same inputs."""
+    one, other = ({spec["text"] for spec in inputs} for inputs in (built_of, would_be_of))
+    return one == other and built_by.partition("\n")[0] == would_be_built_by.partition("\n")[0]
+
+
+def is_same_query(
+    built_by: str, would_be_built_by: str, inputs: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Whether they are the same query as well. `inputs` have their `columns`."""
+    columns = {column.name for spec in inputs for column in spec["columns"]}
+    one, other = (
+        _with_names(text.partition("\n")[2], inputs) for text in (built_by, would_be_built_by)
+    )
+    return same.is_same(one, other, columns)
 
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:

@@ -22,6 +22,7 @@ from headwaters.analysis.relations import (
     Input,
     Operator,
     Relation,
+    RowRules,
     Rules,
     Side,
     Weight,
@@ -70,6 +71,7 @@ class Reader(Expressions):
     ) -> None:
         """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
         super().__init__(rules, allowed, functions)
+        self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
         self._known: dict[int, Relation] = {}  # of common table expressions
 
@@ -429,7 +431,10 @@ class Reader(Expressions):
         gone = {c.id for pair in shared for c in pair}
         visible = (*merged, *(c for c in both.visible if c.id not in gone))
         every = (*visible, *(c for c in both.visible if c.id in gone))
-        return Scope(Relation(every, fact, unique), both.tables, visible, left.outer, both.is_open)
+        scope = Scope(Relation(every, fact, unique), both.tables, visible, left.outer, both.is_open)
+        if condition is not None and side == "inner":
+            self._narrow(scope, condition)
+        return scope
 
     def _merged(
         self, shared: Sequence[tuple[Column, Column]], side: Side, fact: Any
@@ -473,7 +478,8 @@ class Reader(Expressions):
         if isinstance(node.this, exp.Subquery):
             inner = self._query(node.this.this, names, scope)
             if inner.fact is not None:
-                self._rules.nested(scope.relation, inner, "scalar", None, node)
+                fact = self._rules.nested(scope.relation, inner, "scalar", None, node)
+                scope.relation = replace(scope.relation, fact=fact)
             added = self._named(replace(inner, fact=None), node)
         else:
             self._generated(node.this, scope)
@@ -500,6 +506,8 @@ class Reader(Expressions):
         fixed = frozenset(self._fixed(condition, scope))
         unique = tuple(key - fixed for key in scope.relation.unique)
         scope.relation = replace(scope.relation, unique=unique)
+        self._narrow(scope, condition)
+        self._plain(self._value(condition, scope), condition, "a condition on")
         if scope.outer is not None and scope.relation.fact is not None:
             to_outer = [
                 pair
@@ -508,7 +516,23 @@ class Reader(Expressions):
             ]
             fact = self._rules.correlated(scope.outer.relation, scope.relation, to_outer, condition)
             scope.relation = replace(scope.relation, fact=fact)
-        self._plain(self._value(condition, scope), condition, "a condition on")
+
+    def _narrow(self, scope: Scope, condition: exp.Expr) -> None:
+        """Tell the rule book which conditions every row meets."""
+        if self._row_rules is not None and scope.relation.fact is not None:
+            found = [self._rendered(conjunct, scope) for conjunct in conjuncts(condition)]
+            texts = [text for text in found if text is not None]
+            scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts)
+
+    def _made(self, value: Value, node: exp.Expr, scope: Scope) -> Column:
+        """The column that an expression is, or makes."""
+        column = column_of(value)
+        if value.column is None and self._row_rules is not None:
+            text = self._rendered(node, scope)
+            if text is not None:
+                computed = self._row_rules.computed
+                scope.relation = ruled(scope.relation, computed, column.id, text)
+        return column
 
     def _fixed(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
         """Columns that have one value in every row: those that are equated with a literal."""
@@ -549,7 +573,7 @@ class Reader(Expressions):
         ids = frozenset(column.id for column in columns or [])
         scope.rows_unique, scope.relation = (
             scope.relation.unique,
-            replace(scope.relation, unique=(ids,)),
+            replace(scope.relation, fact=fact, unique=(ids,)),
         )
         groups = {self._signature(expression, scope): column for expression, column in keys or []}
         scope.groups, scope.may_aggregate = groups, True
@@ -558,7 +582,7 @@ class Reader(Expressions):
         if having is not None:
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
-        scope.relation = Relation(everything, fact, (ids,))
+        scope.relation = Relation(everything, scope.relation.fact, (ids,))
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
         return projected
@@ -601,7 +625,7 @@ class Reader(Expressions):
         """A group by expression."""
         value = self._value(node, scope)
         self._plain(value, node, "a group by")
-        return column_of(value)
+        return self._made(value, node, scope)
 
     def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
@@ -621,7 +645,7 @@ class Reader(Expressions):
                 columns.append(new_column(expression.alias))
             else:
                 value = self._value(node, scope)
-                columns.append(column_of(value).named(expression.alias_or_name))
+                columns.append(self._made(value, node, scope).named(expression.alias_or_name))
                 if expression.alias:
                     scope.aliases.setdefault(
                         expression.alias.lower(), replace(value, column=columns[-1])

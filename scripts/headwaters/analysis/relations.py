@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sqlglot import exp
 
@@ -46,7 +46,7 @@ class Column:
 
     def named(self, name: str) -> Column:
         """The same value under another name."""
-        return replace(self, name=name)
+        return self if name == self.name else replace(self, name=name)
 
 
 def new_column(name: str, type: str | None = None, weight: Weight = Weight.PLAIN) -> Column:
@@ -181,8 +181,8 @@ class Rules(Protocol):
         how: How,
         tested: Column | None,
         node: exp.Expr,
-    ) -> None:
-        """A subquery within an expression over `outer`; `tested` is what IN looks for."""
+    ) -> Any:
+        """The outer relation with a subquery in its expressions; `tested` is what IN looks for."""
 
     def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
         """The fact of the same relation with other ids."""
@@ -194,6 +194,17 @@ class Rules(Protocol):
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> Any:
         """WHERE of a subquery that compares its columns (right) with the outer query's (left)."""
+
+
+@runtime_checkable
+class RowRules(Protocol):
+    """What a rule book is told besides, if it wants: expressions that fail for no row."""
+
+    def narrowed(self, relation: Relation, texts: Sequence[str]) -> Any:
+        """Conditions that all rows meet; columns are their ids between two marks."""
+
+    def computed(self, relation: Relation, column: int, text: str) -> Any:
+        """A column is made by an expression."""
 
 
 def ruled(relation: Relation, rule: Callable[..., Any], *of: Any) -> Relation:

@@ -56,10 +56,24 @@ class Scope:
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     groups: dict[str, Column] | None = None
     may_aggregate: bool = False
+    is_of_rows: bool = False  # within an aggregate, whose arguments are those of rows
     # what tells rows apart before they are grouped
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
     order_of_copies: str = ""  # the one window order in which equal rows tie
+    _by_name: dict[int, tuple[tuple[Column, ...], dict[str, list[Column]]]] = field(
+        default_factory=dict
+    )
+
+    def named(self, columns: tuple[Column, ...], name: str) -> list[Column]:
+        """The columns of a table of the scope, or its visible ones, that have a name."""
+        known = self._by_name.get(id(columns))
+        if known is None:
+            # the tuple is kept, so that no other has its id
+            known = self._by_name[id(columns)] = columns, {}
+            for column in columns:
+                known[1].setdefault(column.name.lower(), []).append(column)
+        return known[1].get(name, [])
 
 
 def value_of(column: Column) -> Value:
@@ -186,9 +200,9 @@ def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def is_negated(node: exp.Expr) -> bool:
-    """Whether it stands under NOT, at any depth of its condition."""
+    """Whether it matters if it is false or NULL, as it does not in conjuncts of a condition."""
     parent = node.parent
-    while parent is not None and not isinstance(parent, (exp.Where, exp.Query, exp.Join)):
+    while parent is not None and not isinstance(parent, (exp.Where, exp.Join)):
         if not isinstance(parent, (exp.And, exp.Paren)):
             return True
         parent = parent.parent

@@ -33,6 +33,8 @@ class Strategy:
     on_gap: Literal["rebuild", "fail"] = "rebuild"
     # The model names its unique_key.
     needs_key: bool = True
+    # Without a unique_key its rows are told apart by all of their columns, and counted.
+    may_lack_key: bool = False
     # Its rows are told apart by unique_key and these columns.
     further_keys: tuple[str, ...] = ()
     # Names that its statements give to columns of their own.
@@ -63,6 +65,8 @@ STRATEGIES = {
             "change_feed",
             "change_feed",
             "changes",
+            needs_key=False,
+            may_lack_key=True,
             repeated_keys="queried",
             computes_old_rows=True,
             prunes_inserts=True,
@@ -74,6 +78,20 @@ STRATEGIES = {
             "affected",
             rules="keyed",
             many_inputs=True,
+            needs_key=False,
+            may_lack_key=True,
+            repeated_keys="counted",
+        ),
+        # Only what is derived has leads.
+        Strategy(
+            "led_keys",
+            "affected_keys",
+            "affected",
+            chosen_by="leads",
+            rules="keyed",
+            many_inputs=True,
+            needs_key=False,
+            may_lack_key=True,
             repeated_keys="counted",
         ),
         Strategy(

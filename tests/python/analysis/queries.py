@@ -19,7 +19,7 @@ import duckdb
 import sqlglot
 
 from headwaters.analysis import dialect
-from headwaters.analysis.derive import Derivation, Question, _Tracing, derive
+from headwaters.analysis.derive import Derivation, Question, _traced, _Tracing, derive
 from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
@@ -114,9 +114,16 @@ class Draw:
                     (f"coalesce({plain}, 0)", "int"),
                     (f"case when {plain} > 2 then 1 end", "int"),
                     (f"cast({plain} as string)", "string"),
+                    (f"{plain} % 2", "int"),
                 ]
             )
-        return self.chance.choice([(f"upper({plain})", "string"), (f"length({plain})", "int")])
+        return self.chance.choice(
+            [
+                (f"upper({plain})", "string"),
+                (f"length({plain})", "int"),
+                (f"substring({plain}, 1, 1)", "string"),
+            ]
+        )
 
     def condition(self, columns: Columns, alias: str) -> str:
         """A condition on one row."""
@@ -331,21 +338,23 @@ class Oracle:
     """Answers queries over small tables."""
 
     def __init__(self) -> None:
-        self.db = duckdb.connect()
+        self.db = duckdb.connect(config={"threads": 1})
 
     def answer(self, sql: str, tables: Tables, weights: Sequence[int] = ()) -> Counter[Row]:
         """The rows of a Spark query, as a multiset; `weights` are those of the rows of t."""
         for name, found in tables.items():
+            if name not in sql:
+                continue
             columns = ", ".join(
                 f"{column} {'integer' if kind == 'int' else 'varchar'}"
-                for column, kind in COLUMNS[name].items()
+                for column, kind in COLUMNS[name.rpartition(":")[2]].items()
             )
             weight = ", _weight integer" if name == "t" and weights else ""
-            self.db.execute(f"create or replace temp table {name} ({columns}{weight})")
+            self.db.execute(f'create or replace temp table "{name}" ({columns}{weight})')
             if found:
                 full = [(*row, weights[n]) if weight else row for n, row in enumerate(found)]
                 marks = ", ".join("?" * len(full[0]))
-                self.db.executemany(f"insert into {name} values ({marks})", full)
+                self.db.executemany(f'insert into "{name}" values ({marks})', full)
         return Counter(self.db.execute(sql).fetchall())
 
 
@@ -488,6 +497,8 @@ def maintained(
 ) -> Counter[Row]:
     """What an incremental run leaves."""
     followed = {source.name: source for source in derived.inputs if source.is_followed}
+    if derived.leads:
+        return maintained_by_leads(oracle, sql, derived, before, after)
     gone = {name: Counter(before[name]) - Counter(after[name]) for name in followed}
     come = {name: Counter(after[name]) - Counter(before[name]) for name in followed}
     if derived.strategy == "change_feed":
@@ -537,17 +548,52 @@ def maintained(
     return kept + oracle.answer(sql, restricted)
 
 
+def maintained_by_leads(
+    oracle: Oracle, sql: str, derived: Derivation, before: Tables, after: Tables
+) -> Counter[Row]:
+    """What an incremental run leaves whose affected keys the leads give."""
+    images = {
+        name: list(((one := Counter(before[name])) - (other := Counter(after[name]))).elements())
+        + list((other - one).elements())
+        for name in derived.leads
+    }
+    read: Tables = dict(after)
+    for name in COLUMNS:
+        read[f"hw_changed:{name}"] = images.get(name, [])
+        read[f"hw_wide:{name}"] = after[name] + images.get(name, [])
+    keys: set[Row] = set()
+    for name, lead in derived.leads.items():
+        if images[name]:
+            keys |= set(oracle.answer(in_duckdb(lead), read))
+    places = [int(part[1:]) for part in derived.key]
+
+    def within(found: Counter[Row], affected: bool) -> Counter[Row]:
+        return Counter(
+            {
+                row: count
+                for row, count in found.items()
+                if (tuple(row[place] for place in places) in keys) is affected
+            }
+        )
+
+    return within(oracle.answer(sql, before), False) + within(oracle.answer(sql, after), True)
+
+
 def one_each(found: list[Row]) -> list[Row]:
     """The rows with one for each value of their first column."""
     return list({row[0]: row for row in found}.values())
 
 
 def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str | None]:
-    """The strategy that is derived of a query, and what it then gets wrong."""
+    """The strategy that is derived of a query, and what it then gets wrong.
+
+    `leads` where changed rows are traced: for half of the queries no other way is tried.
+    """
     chance = random.Random(f"plain {number}")
     sql = drawn_plain(chance)
     used = [source for source in PLAIN if f"from {source.name} as" in sql]
-    derived = derive(Question(sql, used, unique_key=["d0"]))
+    question = Question(sql, used, unique_key=["d0"] if chance.random() < 0.5 else [])
+    derived = (chance.random() < 0.5 and traced_only(question)) or derive(question)
     followed = {source.name for source in derived.inputs if source.is_followed}
     for _ in range(rounds if followed else 0):
         before = {name: rows(chance, name, 6) for name in COLUMNS}
@@ -562,7 +608,15 @@ def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str 
         if whole != found:
             told = f"{derived}\n{before}\n{after}\nwhole {dict(whole)}\nfound {dict(found)}"
             return derived.strategy, f"plain {number}: {sql}\n{told}"
-    return derived.strategy, None
+    return "leads" if derived.leads else derived.strategy, None
+
+
+def traced_only(question: Question) -> Derivation | None:
+    """How changed rows are traced, if they can be."""
+    try:
+        return _traced(question, dialect.parsed(question.sql), len(question.inputs) + 1)
+    except Refused:
+        return None
 
 
 # What tells the rows of tables apart.

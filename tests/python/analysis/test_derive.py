@@ -27,8 +27,8 @@ D = Input(
 )
 INPUTS = [A, B, L, C, D]
 WHOLE = (
-    "replace (); `SELECT {1} (SELECT * FROM {0}) AS q` (line 1 of the compiled SQL): a row of the "
-    "result depends on several rows of the input"
+    "replace (); `SELECT {1} (SELECT * FROM {0}) AS q` (line 1 of the compiled SQL): no GROUP BY "
+    "column is made of single rows"
 )
 
 # SQL: strategy, unique_key and roles; after `;` why no more is followed
@@ -64,23 +64,24 @@ EXAMPLES = {
     "select a.id, q.n from a join (select grp, count(*) as n from b group by grp) q"
     " on q.grp = a.grp": "affected_keys (id) a by id, b by grp = grp of a",
     "select a.id, (select max(price) from b) as top from a": (
-        "change_feed (id) changes a; no condition equates its columns with those of a key"
+        "change_feed (id) changes a; `SELECT max(price) FROM b` (line 1 of the compiled SQL): "
+        "no GROUP BY column is made of single rows"
     ),
     "select sum(val) as v from a": (
-        "replace (); `SELECT sum(val) AS v FROM a` (line 1 of the compiled SQL): a row of the "
-        "result depends on several rows of the input"
+        "replace (); `SELECT sum(val) AS v FROM a` (line 1 of the compiled SQL): no GROUP BY "
+        "column is made of single rows"
     ),
     "select 'a' as src, id, val from a union all select 'c', id, 1 from c union all"
-    " select 'b', id, val from b": "replace (); nothing tells which columns tell its rows apart",
+    " select 'b', id, val from b": "affected_keys () a by id, b by id, c by id",
     "select 'a' as src, id, val from a union all select 'b', b.id, b.val from b": (
         "affected_keys (src, id, val) a by id, val, b by id, val"
     ),
     "select 'a' as src, id, grp from a union all select 'A ', id, grp from b": (
-        "replace (); nothing tells which columns tell its rows apart"
+        "affected_keys () a by id, b by id"
     ),
     "select src, id, count(*) as n from (select 'x' as src, id from a union all select 'y', id from"
     " b) group by src, id": "affected_keys (src, id) a by id, b by id",
-    "select name from c": "replace (); nothing tells which columns tell its rows apart",
+    "select name from c": "change_feed () changes c",
     "select grp, val, sum(price) as p from a group by rollup (grp, val)": (
         "replace (); `ROLLUP (grp, val)` (line 1 of the compiled SQL): rollup is not analysed"
     ),
@@ -92,7 +93,7 @@ EXAMPLES = {
         "UNMARKED_INPUT"
     ),
     "with b as (select * from a) select grp, trim(leading '0' from grp) as t from b": (
-        "replace (); nothing tells which columns tell its rows apart"
+        "change_feed () changes a; no row of the result comes from the followed input"
     ),
     "select id, timestamp'now' as m from a": "NONDETERMINISTIC",
     "select id, timestamp'10:00:00' as m from a": "NONDETERMINISTIC",
@@ -107,23 +108,23 @@ EXAMPLES = {
     "with q as (select current_date as day) select count(d.id) as n from d, q": "NONDETERMINISTIC",
     "select count(*) as n from d join (select user as name) q on q.name = d.id": "NONDETERMINISTIC",
     "select count(d.id) as n from d where exists (select 1 from a where a.grp = user)": (
-        "replace (); `EXISTS(SELECT 1 FROM a WHERE a.grp = user)` (line 1 of the compiled SQL): "
-        "a subquery follows changes: it would see the rows that changed, not all rows"
+        "replace (); `SELECT count(d.id) AS n FROM d WHERE EXISTS(SELECT 1 FROM a WHERE a.grp ="
+        " user)` (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
     ),
     # nor a variable of the session, nor the name of a row's file
     "select sum(val) + session.bump as v from a": "NOT_UNDERSTOOD",
     "select sum(val + bump) as v from a": "NOT_UNDERSTOOD",
     "with session as (select * from a) select sum(session.val) as v from session": (
         "replace (); `WITH session AS (SELECT * FROM a) SELECT sum(session.val) AS v FROM session` "
-        "(line 1 of the compiled SQL): a row of the result depends on several rows of the input"
+        "(line 1 of the compiled SQL): no GROUP BY column is made of single rows"
     ),
     "select sum(aggregate(array(val), 0, (x, y) -> x + y)) as v from a": (
         "replace (); `SELECT sum(aggregate(array(val), 0, (x, y) -> x + y)) AS v FROM a` (line 1 of"
-        " the compiled SQL): a row of the result depends on several rows of the input"
+        " the compiled SQL): no GROUP BY column is made of single rows"
     ),
     "select sum(datediff(day, at, at)) as v from c": (
         "replace (); `SELECT sum(datediff(day, at, at)) AS v FROM c` (line 1 of the compiled SQL): "
-        "a row of the result depends on several rows of the input"
+        "no GROUP BY column is made of single rows"
     ),
     "select count(_metadata.file_path) as n from a": "NOT_UNDERSTOOD",
     "select count(a._metadata.file_path) as n from a": "NOT_UNDERSTOOD",
@@ -134,13 +135,13 @@ EXAMPLES = {
     ),
     "with z as (select * from a) select sum(val) as v from (select * from z) q": (
         "replace (); `WITH z AS (SELECT * FROM a) SELECT sum(val) AS v FROM (SELECT * FROM z) AS q`"
-        " (line 1 of the compiled SQL): a row of the result depends on several rows of the input"
+        " (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
     ),
     "select /*+ broadcast(l), repartition(3) */ a.id, l.name from a"
     " left join l on a.grp = l.label": ("affected_keys (id) a by id, l by label = grp of a"),
     "select listagg(grp, ',') within group (order by grp) as v from a": (
         "replace (); `SELECT listagg(grp, ',') WITHIN GROUP (ORDER BY grp) AS v FROM a` (line 1 of"
-        " the compiled SQL): a row of the result depends on several rows of the input"
+        " the compiled SQL): no GROUP BY column is made of single rows"
     ),
     "select grp, listagg(distinct val) within group (order by val) as v from a group by grp": (
         "affected_keys (grp) a by grp"
@@ -154,9 +155,7 @@ EXAMPLES = {
         "session_window() is no function of Spark's that is known to depend on its arguments alone"
     ),
     "select id, window(at, '10 minutes') as w from d": "change_feed (id) changes d",
-    "select id, window(at, '10 minutes', '5 minutes') as w from d": (
-        "replace (); nothing tells which columns tell its rows apart"
-    ),
+    "select id, window(at, '10 minutes', '5 minutes') as w from d": "change_feed () changes d",
     "select grp, array_sort(collect_list(val)) as v from a group by grp": (
         "affected_keys (grp) a by grp"
     ),
@@ -227,7 +226,9 @@ def test_an_input_without_a_feed_is_a_lookup() -> None:
     every = Question(sql, [A, L], without_feed=frozenset(["a", "l"]))
     assert told(derive(every)) == "replace (); a has no change data feed"
     through = "select l.name, count(*) as n from a join l on a.grp = l.label group by l.name"
-    assert told(derive(Question(through, [A, L], without_feed=none))).startswith("replace (); ")
+    assert told(derive(Question(through, [A, L], without_feed=none))) == (
+        "affected_keys (name) a led to name; l has no change data feed"
+    )
 
 
 def test_a_named_key_is_followed() -> None:
@@ -248,6 +249,8 @@ def told(found: Derivation) -> str:
             roles.append(f"{source.name} by {', '.join(pairs)} of {source.via}")
         elif source.key is not None:
             roles.append(f"{source.name} by {', '.join(sorted(source.key.values()))}")
+    if found.leads:
+        roles = [f"{' '.join(sorted(found.leads))} led to {', '.join(found.key)}"]
     reason = f"; {found.refused.cause}" if found.refused else ""
     followed = f" {', '.join(roles)}" if roles else ""
     return f"{found.strategy} ({', '.join(found.unique_key)}){followed}{reason}"
@@ -278,27 +281,27 @@ SEEDS = frozenset(["nation", "region"])
 # What is followed of each query, and what replaces the table when it changes.
 TPCH = {
     "q01": ("affected_keys", "lineitem", ""),
-    "q02": ("replace", "", "part partsupp supplier"),
+    "q02": ("affected_keys", "part partsupp supplier", ""),
     "q03": ("affected_keys", "customer lineitem orders", ""),
     "q04": ("affected_keys", "lineitem orders", ""),
     "q05": ("affected_keys", "customer lineitem nation orders supplier", ""),
     "q06": ("replace", "", "lineitem"),
-    "q07": ("replace", "", "customer lineitem orders supplier"),
-    "q08": ("replace", "", "customer lineitem orders part supplier"),
-    "q09": ("affected_keys", "lineitem nation orders part supplier", "partsupp"),
+    "q07": ("affected_keys", "customer lineitem orders supplier", ""),
+    "q08": ("affected_keys", "customer lineitem orders part supplier", ""),
+    "q09": ("affected_keys", "lineitem orders part partsupp supplier", ""),
     "q10": ("affected_keys", "customer lineitem orders", ""),
     "q11": ("replace", "", "partsupp supplier"),
     "q12": ("affected_keys", "lineitem orders", ""),
     "q13": ("replace", "", "customer orders"),
     "q14": ("replace", "", "lineitem part"),
     "q15": ("change_feed", "supplier", "lineitem"),
-    "q16": ("affected_keys", "part partsupp", "supplier"),
+    "q16": ("affected_keys", "part partsupp supplier", ""),
     "q17": ("replace", "", "lineitem part"),
     "q18": ("affected_keys", "customer lineitem orders", ""),
     "q19": ("replace", "", "lineitem part"),
-    "q20": ("replace", "", "lineitem part partsupp supplier"),
-    "q21": ("affected_keys", "supplier", "lineitem orders"),
-    "q22": ("replace", "", "customer orders"),
+    "q20": ("affected_keys", "lineitem part partsupp supplier", ""),
+    "q21": ("affected_keys", "lineitem orders supplier", ""),
+    "q22": ("affected_keys", "orders", "customer"),
 }
 
 

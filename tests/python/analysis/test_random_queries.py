@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.queries import KINDS, Oracle, tried, tried_keys, tried_plain
-from headwaters.analysis import keyed, linear
+from headwaters.analysis import keyed, linear, traced
 from headwaters.analysis.relations import Weight
 from headwaters.incremental.strategies import RuleBook
 
@@ -25,6 +25,7 @@ def test_what_is_derived_is_right() -> None:
     found = [tried_plain(number, oracle) for number in range(COUNT)]
     assert [problem for _, problem in found if problem] == []
     assert sum(strategy != "replace" for strategy, _ in found) >= COUNT // 2
+    assert sum(strategy == "leads" for strategy, _ in found) >= COUNT // 4
 
 
 BROKEN = {
@@ -40,6 +41,14 @@ def test_a_wrong_rule_is_found(kind: RuleBook, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rules, name, accepts)
     oracle = Oracle()
     assert any(tried(kind, number, oracle)[1] for number in range(COUNT * 4))
+
+
+def test_a_wrong_trace_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        traced.TracedRules, "_kept", lambda self, relation, ids, node, lacks: relation.fact
+    )
+    oracle = Oracle()
+    assert any(tried_plain(number, oracle)[1] for number in range(COUNT * 4))
 
 
 def test_what_is_said_to_tell_rows_apart_does() -> None:

@@ -101,6 +101,11 @@ EXPECTED = {
     "auto_through_view": """
         select grp, val > 20, count(*) from items where val is not null group by 1, 2
     """,
+    "auto_unlisted": """
+        select val % 3, count(*), sum(val) from items where grp not in (select grp from people)
+        group by 1
+    """,
+    "auto_copies": "select grp, val from items",
     "high_or_low": "select grp, val from items where val is not null",
     # what was true when is in the feed, not in the rows: the same model, fully refreshed each time
     "tracked": "select * from model.tracked_anew",

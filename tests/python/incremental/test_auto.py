@@ -52,6 +52,13 @@ DERIVED: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "auto_most": ("replace", [], {ITEMS: LOOKUP}),
     "auto_shares": ("replace", [], {"auto.auto_totals": LOOKUP}),
     "auto_through_view": ("affected_keys", ["grp", "is_high"], {ITEMS: by(grp="grp")}),
+    # traced to the remainder
+    "auto_unlisted": (
+        "affected_keys",
+        ["remainder"],
+        {ITEMS: {"kind": "affected"}, PEOPLE: {"kind": "affected"}},
+    ),
+    "auto_copies": ("change_feed", [], {ITEMS: {"kind": "changes"}}),
 }
 
 
@@ -78,7 +85,7 @@ def test_what_changes_is_followed(world: World) -> None:
     nothing = dict.fromkeys(MODELS, "no changes")
     world.change("delete from {inputs}.people where grp = 'b'")
     of_people = dict.fromkeys(["auto_far", "auto_named", "auto_people"], "merge")
-    others = {"auto_groups": "no changes, of 1 changed input rows"}
+    others = {"auto_groups": "no changes, of 1 changed input rows", "auto_unlisted": "append"}
     assert said(world) == nothing | of_people | others
     world.check()
     assert said(world) == nothing
@@ -150,7 +157,7 @@ def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
     (folder / "models/inputs.yml").write_text(SOURCE % "")
     spark.sql(f"insert into {rows} values (3, 'c', 30)")
     said, strategy, lines, is_of_sql = run(expect=False)
-    assert (said[1], strategy, is_of_sql) == ("plain: replace", "replace", True)
+    assert (said[1], strategy, is_of_sql) == ("plain: replace", "change_feed", True)
     assert "[HW_NONDETERMINISTIC]" in lines
     left = spark.sql(f"select id from {schema}.named order by id").collect()
     assert [row.id for row in left] == [1, 2]

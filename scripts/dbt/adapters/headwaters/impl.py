@@ -155,6 +155,18 @@ def _keeps_meaning(*arguments: Any) -> bool:
     return keeps_meaning(*arguments)
 
 
+def _same_inputs(*arguments: Any) -> bool:
+    from headwaters.analysis.model import same_inputs
+
+    return same_inputs(*arguments)
+
+
+def _is_same_query(*arguments: Any) -> bool:
+    from headwaters.analysis.model import is_same_query
+
+    return is_same_query(*arguments)
+
+
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
@@ -190,6 +202,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "columns_digest": noted.columns_digest,
     "added_columns": noted.added_columns,
     "keeps_meaning": _keeps_meaning,
+    "same_inputs": _same_inputs,
+    "is_same_query": _is_same_query,
     "refusal": _refusal,
     "derivation": _derivation,
     "view": sql_text.view,

@@ -1,0 +1,187 @@
+"""Whether two texts are the same query: a change of text that changes nothing rebuilds nothing.
+
+Names of common table expressions, aliases of tables, the order of conjuncts, comments and
+formatting say nothing. What is not understood here is taken for a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.scopes import conjuncts
+
+# Aliases of tables, in lower case, and the names that stand for them.
+_Aliases = Mapping[str, str]
+_JOIN = {"this", "side", "kind", "on", "using", "method", "hint"}
+
+
+class _NotUnderstood(Exception):
+    """A piece of syntax whose names are not known to be aliases."""
+
+
+def is_same(one: str, other: str, columns: Iterable[str]) -> bool:
+    """Whether two queries are equal but for names that say nothing.
+
+    `columns` are those of the inputs: an alias that has the name of a column may mean either.
+    """
+    try:
+        return _normal(one, columns) == _normal(other, columns)
+    except (Refused, _NotUnderstood, RecursionError):
+        return False
+
+
+def _normal(sql: str, columns: Iterable[str]) -> str:
+    tree = dialect.parsed(sql)
+    for node in tree.walk():
+        node.pop_comments()
+    taken = {name.lower() for name in columns}
+    taken |= {found.alias.lower() for found in tree.find_all(exp.Alias)}
+    for found in tree.find_all(exp.Aliases, exp.Lambda, exp.TableAlias):
+        names = found.args.get("expressions") or found.args.get("columns") or []
+        taken |= {name.name.lower() for name in names}
+    return dialect.whole_text(_Normal(taken).query(tree, {}, {}, 0))
+
+
+class _Normal:
+    """Rewrites a query; `taken` are names of columns, which no alias may have."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+
+    def query(self, node: exp.Expr, outer: _Aliases, queries: _Aliases, depth: int) -> exp.Expr:
+        """A copy of the query; `outer` are the aliases around it, `queries` what `with` names."""
+        made = node.copy()
+        clause = made.args.get("with_")
+        if clause is not None:
+            if clause.args.get("recursive"):
+                raise _NotUnderstood
+            for number, query in enumerate(clause.expressions):
+                if set(query.args) - {"this", "alias"} and query.args.get("materialized"):
+                    raise _NotUnderstood
+                query.set("this", self.query(query.this, {}, queries, depth + 1))
+                name = f"hw_query_{depth}_{number}"
+                queries = {**queries, self._alias(query.alias): name}
+                query.args["alias"].set("this", exp.to_identifier(name))
+        if isinstance(made, exp.SetOperation):
+            for side in ("this", "expression"):
+                made.set(side, self.query(made.args[side], outer, queries, depth + 1))
+            for name, value in made.args.items():
+                if value and name not in ("with_", "this", "expression", "distinct"):
+                    self._rename(made, name, outer, queries, depth)
+            return made
+        if isinstance(made, exp.Subquery):
+            if any(value for name, value in made.args.items() if name not in ("this", "with_")):
+                raise _NotUnderstood
+            made.set("this", self.query(made.this, outer, queries, depth))
+            return made
+        if not isinstance(made, exp.Select):
+            raise _NotUnderstood
+        return self._select(made, outer, queries, depth)
+
+    def _select(self, made: exp.Select, outer: _Aliases, queries: _Aliases, depth: int) -> exp.Expr:
+        for place, found in enumerate(made.expressions):
+            # its text is its name
+            if not isinstance(found, (exp.Alias, exp.Aliases, exp.Column, exp.Star)):
+                alias = exp.to_identifier(dialect.whole_text(found), quoted=True)
+                made.expressions[place].replace(exp.Alias(this=found.copy(), alias=alias))
+        own: dict[str, str] = {}
+        clause = made.args.get("from_")
+        joins = made.args.get("joins") or []
+        for number, holder in enumerate([*([clause] if clause else []), *joins]):
+            if isinstance(holder, exp.Join) and any(
+                value for name, value in holder.args.items() if name not in _JOIN
+            ):
+                raise _NotUnderstood
+            self._source(holder, f"hw_table_{depth}_{number}", own, {**outer}, queries, depth)
+        aliases = {**outer, **own}
+        for join in joins:
+            if join.args.get("on") is not None:
+                self._rename(join, "on", aliases, queries, depth)
+                join.set("on", _sorted(join.args["on"]))
+        for name, value in made.args.items():
+            if value and name not in ("with_", "from_", "joins"):
+                self._rename(made, name, aliases, queries, depth)
+        if made.args.get("where") is not None:
+            made.args["where"].set("this", _sorted(made.args["where"].this))
+        return made
+
+    def _source(
+        self,
+        holder: exp.Expr,
+        name: str,
+        own: dict[str, str],
+        outer: _Aliases,
+        queries: _Aliases,
+        depth: int,
+    ) -> None:
+        """What a from clause or a join reads; it is called `name`."""
+        source = holder.this
+        if any(source.args.get(part) for part in ("joins", "pivots", "sample", "laterals")):
+            raise _NotUnderstood
+        alias = self._alias(source.alias_or_name)
+        if alias in own:
+            raise _NotUnderstood
+        if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier):
+            if not source.args.get("db") and source.name.lower() in queries:
+                source.set("this", exp.to_identifier(queries[source.name.lower()]))
+        elif isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query):
+            if source.args.get("with_"):
+                raise _NotUnderstood
+            source.set("this", self.query(source.this, outer, queries, depth + 1))
+        else:
+            raise _NotUnderstood
+        own[alias] = name
+        named = source.args.get("alias") or exp.TableAlias()
+        named.set("this", exp.to_identifier(name))
+        source.set("alias", named)
+
+    def _alias(self, name: str) -> str:
+        lower = name.lower()
+        if not lower or lower in self._taken:
+            raise _NotUnderstood
+        return lower
+
+    def _rename(
+        self, holder: exp.Expr, part: str, aliases: _Aliases, queries: _Aliases, depth: int
+    ) -> None:
+        """Renames the aliases in a clause, and in its subqueries."""
+        value = holder.args[part]
+        for node in value if isinstance(value, list) else [value]:
+            if not isinstance(node, exp.Expr):
+                continue
+            if isinstance(node, exp.Lateral):
+                raise _NotUnderstood
+            for column in list(_columns(node)):
+                first = column.parts[0]
+                if len(column.parts) > 1 and first.name.lower() in aliases:
+                    first.replace(exp.to_identifier(aliases[first.name.lower()]))
+            for query in list(_queries(node)):
+                query.replace(self.query(query, aliases, queries, depth + 1))
+
+
+def _columns(node: exp.Expr) -> Iterator[exp.Column]:
+    """The columns of an expression, without those of its subqueries."""
+    if isinstance(node, exp.Column):
+        yield node
+    if not isinstance(node, (exp.Select, exp.SetOperation)):
+        for child in node.iter_expressions():
+            yield from _columns(child)
+
+
+def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The outermost queries in an expression."""
+    if isinstance(node, (exp.Select, exp.SetOperation)):
+        yield node
+        return
+    for child in node.iter_expressions():
+        yield from _queries(child)
+
+
+def _sorted(condition: exp.Expr) -> exp.Expr:
+    """The conjuncts in an order that does not depend on the text's."""
+    found = sorted(conjuncts(condition), key=dialect.whole_text)
+    return exp.and_(*(part.copy() for part in found), copy=False)

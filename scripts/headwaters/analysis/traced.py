@@ -1,0 +1,488 @@
+"""Which rows of the result may change with a row of an input: `affected_keys` by traced keys.
+
+A relation is traced by columns that are made of single rows of the inputs. For each of their values
+that no *lead* gives, the relation has the same rows before and after a run. A lead is a join
+of the rows of one input that changed with all rows that the other inputs have before or after; it
+takes equalities and conditions of the query that are known to be harmless, and leaves out
+the rest, so that it finds too many values and never too few. Rows of the result are then recomputed
+and filtered by the values that the leads give.
+
+Each reading of a followed input has a token. What loses one on the way to the result is refused: a
+dependency that is left out would leave stale rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from headwaters.analysis import dialect
+from headwaters.analysis.exact import is_exact
+from headwaters.analysis.harmless import kind_of
+from headwaters.analysis.relations import (
+    Column,
+    Equal,
+    How,
+    Input,
+    Operator,
+    Relation,
+    Side,
+    Weight,
+)
+
+_numbers = itertools.count(1)
+# The alias of a part within a text; ids of columns are between other marks.
+_PART = re.compile("\x01(\\d+)\x01")
+_COLUMN = re.compile("\x02(\\d+)\x02")
+MOST_LEADS = 60
+LONGEST = 60_000
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Rows of `input` that changed: `content` is read in place of the part with this number.
+
+    `parts` and `conditions` are those of a subquery, besides the relation's own.
+    """
+
+    input: str
+    number: int
+    content: str
+    parts: tuple[tuple[int, str], ...] = ()
+    conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The fact: a join of `parts` (number and content) that has every value of `names`, by id.
+
+    A content is a table's name, or a query in brackets.
+    """
+
+    parts: tuple[tuple[int, str], ...]
+    names: Mapping[int, str]
+    conditions: tuple[str, ...] = ()
+    leads: tuple[Lead, ...] = ()
+    tokens: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class OfRow:
+    """The fact of a subquery that reads rows equated with the outer's, whose `leads` they are."""
+
+    leads: tuple[Lead, ...] = ()
+    tokens: frozenset[int] = frozenset()
+
+
+_Fact = Traced | OfRow
+
+_SPANS = (
+    "Compute what spans all rows in a model of its own, or equate its columns with those of the "
+    "rows that it is compared with"
+)
+
+
+def _refuse(node: exp.Expr, reason: str) -> NoReturn:
+    raise dialect.refused(node, "HW_ACROSS_KEYS", reason, _SPANS)
+
+
+@dataclass
+class TracedRules:
+    """The rule book. `required`: the tokens that the result has to have; `read`: the inputs.
+
+    `nulls`: outer joins are traced by columns of the side that rows may lack, too: leads are then
+    twice as long.
+    """
+
+    nulls: bool = False
+    required: set[int] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+
+    def base(self, source: Input, relation: Relation) -> Traced:
+        """Every column of an input, followed or not."""
+        number = next(_numbers)
+        names = {c.id: f"\x01{number}\x01.{_quoted(c.name)}" for c in relation.columns}
+        parts = ((number, _quoted(f"hw_wide:{source.name}")),)
+        if not source.is_followed:
+            return Traced(parts, names)
+        self.read.add(source.name)
+        lead = Lead(source.name, number, _quoted(f"hw_changed:{source.name}"))
+        return Traced(parts, names, leads=(lead,), tokens=self._token())
+
+    def narrowed(self, relation: Relation, texts: Iterable[str]) -> _Fact:
+        """Conditions on single rows, as far as their columns are traced."""
+        fact: _Fact = relation.fact
+        if isinstance(fact, OfRow):
+            return fact
+        known = (_named(text, fact.names) for text in texts)
+        return _with(fact, [text for text in known if text is not None])
+
+    def computed(self, relation: Relation, column: int, text: str) -> _Fact:
+        """A column that is made of those of one row."""
+        fact: _Fact = relation.fact
+        known = None if isinstance(fact, OfRow) else _named(text, fact.names)
+        if known is None:
+            return fact
+        assert isinstance(fact, Traced)
+        return replace(fact, names={**fact.names, column: known})
+
+    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> _Fact:
+        """Any: see `narrowed`."""
+        fact: _Fact = relation.fact
+        return fact
+
+    def joined(
+        self,
+        side: Side,
+        left: Relation,
+        right: Relation,
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> _Fact:
+        """Every value of a row that stays, joined by what is equated."""
+        if side == "right":
+            turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
+            return self.joined("left", right, left, turned, node)
+        mine, theirs = _fact(left), _fact(right)
+        if isinstance(mine, OfRow) or isinstance(theirs, OfRow):
+            _refuse(node, "one side is compared with the outer query and the other is not")
+        tokens = mine.tokens | theirs.tokens
+        conditions = _equalities(equal, mine.names, theirs.names)
+        if side == "full" and not (self.nulls and conditions):
+            if mine.leads or theirs.leads:
+                _refuse(node, "full join: a row that nothing joins has no values of the other side")
+            return Traced(mine.parts, {}, tokens=tokens)
+        if not conditions:
+            if theirs.leads and (side != "inner" or mine.leads):
+                _refuse(node, f"{side} join by no equality of columns of single rows")
+            kept = theirs if side == "inner" and theirs.leads else mine
+            return replace(kept, tokens=tokens)
+        both = _with(
+            Traced(
+                mine.parts + theirs.parts,
+                {**mine.names, **theirs.names},
+                mine.conditions + theirs.conditions,
+                mine.leads + theirs.leads,
+                tokens,
+            ),
+            conditions,
+        )
+        if side == "inner":
+            return both
+        of_mine = replace(mine, leads=mine.leads + _nested(theirs, conditions), tokens=tokens)
+        if side in ("semi", "anti") or not self.nulls:
+            return of_mine
+        # rows that are joined, and rows that nothing joins: NULL for the columns of the other side
+        facts = [both, of_mine]
+        if side == "full":
+            facts.append(replace(theirs, leads=theirs.leads + _nested(mine, conditions)))
+        nulls = {column.id: _null(column.type) for column in (*left.columns, *right.columns)}
+        names = [
+            [fact.names.get(id) or nulls.get(id, "null") for id in both.names] for fact in facts
+        ]
+        return _union(list(zip(facts, names, strict=True)), list(both.names), tokens)
+
+    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> _Fact:
+        """By columns of single rows, one of them at least."""
+        ids = {key.id for key in keys or []}
+        return self._kept(relation, ids, node, "no GROUP BY column is made of single rows")
+
+    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
+        """Any, over the rows of a group."""
+        return Weight.PLAIN
+
+    def having(self, relation: Relation, node: exp.Expr) -> _Fact:
+        """Any: which groups stay depends on their own rows."""
+        fact: _Fact = relation.fact
+        return fact
+
+    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> _Fact:
+        """A row depends on its whole partition."""
+        ids = {column.id for column in partition}
+        fact = self._kept(relation, ids, node, "no PARTITION BY column is made of single rows")
+        return replace(fact, tokens=fact.tokens | self._token()) if fact.leads else fact
+
+    def distinct(self, relation: Relation, node: exp.Expr) -> _Fact:
+        """Equal rows have equal values."""
+        return self._kept(relation, relation.ids, node, "no column is made of single rows")
+
+    def projected(self, relation: Relation, node: exp.Expr) -> _Fact:
+        """What is selected."""
+        fact: _Fact = relation.fact
+        return fact if isinstance(fact, OfRow) else _only(fact, relation.ids)
+
+    def limited(self, relation: Relation, node: exp.Expr) -> _Fact:
+        """Only of what is equated with the outer row."""
+        fact: _Fact = relation.fact
+        if isinstance(fact, Traced) and fact.leads:
+            _refuse(node, "which rows are within the limit depends on all of them")
+        return fact
+
+    def united(
+        self,
+        operator: Operator,
+        left: Relation,
+        right: Relation,
+        columns: Sequence[Column],
+        node: exp.Expr,
+    ) -> _Fact:
+        """The columns that every branch makes of single rows."""
+        facts = [_fact(left), _fact(right)]
+        tokens = frozenset[int]().union(*(fact.tokens for fact in facts))
+        if any(isinstance(fact, OfRow) for fact in facts):
+            if any(isinstance(fact, Traced) and fact.leads for fact in facts):
+                _refuse(node, "one branch is compared with the outer query and the other is not")
+            leads = [lead for fact in facts if isinstance(fact, OfRow) for lead in fact.leads]
+            return OfRow(tuple(leads), tokens)
+        branches = [
+            (fact, [fact.names.get(column.id) for column in branch.columns])
+            for fact, branch in zip(facts, (left, right), strict=True)
+            if isinstance(fact, Traced)
+        ]
+        places = [n for n in range(len(columns)) if all(names[n] for _, names in branches)]
+        if not places and any(fact.leads for fact in facts):
+            _refuse(node, "the branches have no column in common that is made of single rows")
+        listed = [(fact, [str(names[n]) for n in places]) for fact, names in branches]
+        return _union(listed, [columns[n].id for n in places], tokens)
+
+    def nested(
+        self,
+        outer: Relation,
+        inner: Relation,
+        how: How,
+        tested: Column | None,
+        node: exp.Expr,
+    ) -> _Fact:
+        """The outer rows that a changed row of the subquery may be compared with."""
+        fact, of = _fact(outer), _fact(inner)
+        tokens = fact.tokens | of.tokens
+        if not of.leads:
+            return replace(fact, tokens=tokens)
+        if isinstance(fact, OfRow):
+            _refuse(node, "a subquery within a subquery that is compared with the outer query")
+        if isinstance(of, OfRow):
+            return replace(fact, leads=fact.leads + of.leads, tokens=tokens)
+        looked = tested if how in ("in", "not in") and inner.columns else None
+        listed = [Equal(looked, inner.columns[0], False)] if looked is not None else []
+        conditions = _equalities(listed, fact.names, of.names)
+        if looked is None or not conditions:
+            _refuse(node, "the subquery looks at rows that no equality compares with the outer row")
+        leads = _nested(of, conditions)
+        if how == "not in":
+            # a NULL in the list, or for what is looked up, is no answer: it concerns every row
+            leads += _nested(of, [f"{fact.names[looked.id]} is null"])
+            leads += _nested(of, [f"{of.names[inner.columns[0].id]} is null"])
+        return replace(fact, leads=fact.leads + leads, tokens=tokens)
+
+    def renumbered(self, fact: _Fact, number: Callable[[int], int]) -> _Fact:
+        """Another reading, with parts and tokens of its own."""
+        if isinstance(fact, OfRow):
+            return fact
+        numbers: dict[int, int] = {}
+
+        def part(old: int) -> int:
+            return numbers.setdefault(old, next(_numbers))
+
+        def text(old: str) -> str:
+            return _PART.sub(lambda found: f"\x01{part(int(found[1]))}\x01", old)
+
+        def parts(old: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+            return tuple((part(one), text(content)) for one, content in old)
+
+        leads = tuple(
+            Lead(
+                lead.input,
+                part(lead.number),
+                text(lead.content),
+                parts(lead.parts),
+                tuple(map(text, lead.conditions)),
+            )
+            for lead in fact.leads
+        )
+        self.required -= fact.tokens
+        return Traced(
+            parts(fact.parts),
+            {number(id): text(name) for id, name in fact.names.items()},
+            tuple(map(text, fact.conditions)),
+            leads,
+            frozenset[int]().union(*(self._token() for _ in fact.tokens)),
+        )
+
+    def either(self, relation: Relation, ids: Sequence[int]) -> None:
+        """Nothing."""
+
+    def correlated(
+        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
+    ) -> _Fact:
+        """WHERE of a subquery that equates its columns with the outer row's."""
+        fact: _Fact = inner.fact
+        if isinstance(fact, OfRow) or not isinstance(outer.fact, Traced):
+            return fact
+        conditions = _equalities(equal, outer.fact.names, fact.names)
+        if not conditions:
+            return fact
+        return OfRow(_nested(fact, conditions), fact.tokens)
+
+    def leads_of(self, relation: Relation, key: Sequence[str], node: exp.Expr) -> dict[str, str]:
+        """For each followed input the query of the affected keys. Raises Refused.
+
+        A query reads `hw_changed:<input>`, the rows that changed as they were and as they are, and
+        `hw_wide:<input>`, all rows that an input had before or has now.
+        """
+        fact = relation.fact
+        if not isinstance(fact, Traced) or not self.required <= fact.tokens:
+            _refuse(node, "not every use of an input leads to columns of the result")
+        texts = {
+            c.name.lower(): fact.names[c.id]
+            for c in reversed(relation.columns)
+            if c.id in fact.names
+        }
+        selected = ", ".join(f"{texts[name.lower()]} as {_quoted(name)}" for name in key)
+        found: dict[str, list[str]] = {}
+        for lead in dict.fromkeys(fact.leads):
+            found.setdefault(lead.input, []).append(_written(_select(selected, fact, lead)))
+        if (
+            len(fact.leads) > MOST_LEADS
+            or sum(map(len, itertools.chain(*found.values()))) > LONGEST
+        ):
+            _refuse(node, "too many ways lead from its inputs to the result")
+        if set(found) != self.read:
+            _refuse(node, "not every followed input leads to columns of the result")
+        return {name: "\nunion all\n".join(queries) for name, queries in found.items()}
+
+    def key_of(self, relation: Relation) -> list[Column]:
+        """The columns of the result that are made of single rows, each name once."""
+        fact = relation.fact
+        names = [column.name.lower() for column in relation.columns]
+        return [
+            column
+            for column in relation.columns
+            if isinstance(fact, Traced)
+            and column.id in fact.names
+            and names.count(column.name.lower()) == 1
+            and _is_comparable(column.type)
+        ]
+
+    def _token(self) -> frozenset[int]:
+        token = next(_numbers)
+        self.required.add(token)
+        return frozenset([token])
+
+    def _kept(self, relation: Relation, ids: Iterable[int], node: exp.Expr, lacks: str) -> _Fact:
+        """The fact with these columns alone."""
+        fact: _Fact = relation.fact
+        if isinstance(fact, OfRow):
+            return fact
+        kept = _only(fact, ids)
+        if fact.leads and not kept.names:
+            _refuse(node, lacks)
+        return kept
+
+
+def _union(
+    branches: Sequence[tuple[Traced, Sequence[str]]], ids: Sequence[int], tokens: frozenset[int]
+) -> Traced:
+    """The rows of all branches, each with texts for the columns of these ids, as one part."""
+    number = next(_numbers)
+    columns = [_quoted(f"c{place}") for place in range(len(ids))]
+    lists = [
+        ", ".join(f"{text} as {column}" for text, column in zip(texts, columns, strict=True))
+        or "1 as c"
+        for _, texts in branches
+    ]
+    every = [_select(chosen, fact) for chosen, (fact, _) in zip(lists, branches, strict=True)]
+    leads = tuple(
+        Lead(lead.input, number, f"({_select(chosen, fact, lead)})")
+        for chosen, (fact, _) in zip(lists, branches, strict=True)
+        for lead in fact.leads
+    )
+    names = {id: f"\x01{number}\x01.{column}" for id, column in zip(ids, columns, strict=True)}
+    return Traced(((number, f"({' union all '.join(every)})"),), names, (), leads, tokens)
+
+
+def _fact(relation: Relation) -> _Fact:
+    """What is known of a relation; of rows that are in the query itself nothing is."""
+    fact: _Fact | None = relation.fact
+    return Traced((), {}) if fact is None else fact
+
+
+def _null(type: str | None) -> str:
+    return f"cast(null as {type})" if is_exact(type) or type in ("double", "float") else "null"
+
+
+def _is_comparable(type: str | None) -> bool:
+    return type is None or not re.search(r"\b(map|variant|collate|interval|geo\w*)\b", type)
+
+
+def _only(fact: Traced, ids: Iterable[int]) -> Traced:
+    return replace(fact, names={id: fact.names[id] for id in ids if id in fact.names})
+
+
+def _with(fact: Traced, conditions: Iterable[str]) -> Traced:
+    return replace(fact, conditions=tuple(dict.fromkeys((*fact.conditions, *conditions))))
+
+
+def _nested(fact: Traced, conditions: Sequence[str]) -> tuple[Lead, ...]:
+    """The leads of a relation as those of another, whose rows it is compared with."""
+    return tuple(
+        Lead(
+            lead.input,
+            lead.number,
+            lead.content,
+            lead.parts + fact.parts,
+            (*lead.conditions, *fact.conditions, *conditions),
+        )
+        for lead in fact.leads
+    )
+
+
+def _equalities(
+    equal: Sequence[Equal], mine: Mapping[int, str], theirs: Mapping[int, str]
+) -> list[str]:
+    """Conditions that equate columns of two relations, of types that need no cast."""
+    found = []
+    for pair in equal:
+        for one, other in ((pair.left, pair.right), (pair.right, pair.left)):
+            kinds = {kind_of(one), kind_of(other)}
+            is_harmless = len(kinds) == 1 and (kinds != {"other"} or one.type == other.type)
+            if one.id in mine and other.id in theirs and is_harmless:
+                operator = "<=>" if pair.is_null_safe else "="
+                found.append(f"{mine[one.id]} {operator} {theirs[other.id]}")
+                break
+    return found
+
+
+def _named(text: str, names: Mapping[int, str]) -> str | None:
+    """A rendered expression over the parts; None where a column of it is not traced."""
+    if any(int(found[1]) not in names for found in _COLUMN.finditer(text)):
+        return None
+    return _COLUMN.sub(lambda found: names[int(found[1])], text)
+
+
+def _select(selected: str, fact: Traced, lead: Lead | None = None) -> str:
+    """The query of all rows, or of those that a lead gives; what changed is joined first."""
+    parts = list(fact.parts)
+    conditions = fact.conditions
+    if lead is not None:
+        parts = [*parts, *lead.parts]
+        conditions = (*conditions, *lead.conditions)
+        parts.sort(key=lambda part: part[0] != lead.number)
+        parts = [(n, lead.content if n == lead.number else content) for n, content in parts]
+    sources = ", ".join(f"{content} as \x01{number}\x01" for number, content in parts)
+    where = f" where {' and '.join(dict.fromkeys(conditions))}" if conditions else ""
+    return f"select {selected}{f' from {sources}' if sources else ''}{where}"
+
+
+def _written(text: str) -> str:
+    """The text with aliases of its own, in the order in which they come."""
+    numbers: dict[str, int] = {}
+    return _PART.sub(lambda found: f"hw_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

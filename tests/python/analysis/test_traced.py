@@ -1,0 +1,153 @@
+"""Changed rows are traced to columns of the result: what is accepted, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from headwaters.analysis import dialect
+from headwaters.analysis.derive import Question, _traced
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import Input
+
+COLUMNS = {"id": "int", "grp": "string", "val": "int", "at": "date", "price": "double"}
+NAMES = ("a", "b", "c", "l")
+INPUTS = [Input(name, name, "", COLUMNS) for name in NAMES]
+SPANS = "no GROUP BY column is made of single rows"
+FREE = "the subquery looks at rows that no equality compares with the outer row"
+LOST = "not every use of an input leads to columns of the result"
+
+# SQL over followed a, b and c, and the lookup l: the key, or the reason why not
+EXAMPLES = {
+    # computed keys
+    "select year(at) as y, count(*) as n from a group by 1": "y",
+    "select extract(year from at) as y, upper(grp) as g, sum(val) as n from a group by all": "y g",
+    "select y, max(val) as n from (select *, date_trunc('month', at) as y from a) group by y": "y",
+    "select case when val > 2 then 'high' else 'low' end as c from a group by 1": "c",
+    "select val % 10 as v, count(*) as n from a group by 1": "v",
+    "select val + 1 as v, grp, count(*) as n from a group by 1, 2": "grp",
+    "select val + 1 as v, count(*) as n from a group by 1": SPANS,
+    "select 100 / val as v, count(*) as n from a where val <> 0 group by 1": SPANS,
+    "select cast(grp as int) as v, count(*) as n from a group by 1": SPANS,
+    "select cast(at as string) as v, count(*) as n from a group by 1": "v",
+    "select length(grp) as v, count(*) as n from a group by 1": "v",
+    "select year(grp) as v, count(*) as n from a group by 1": SPANS,
+    "select count(*) as n from a": SPANS,
+    "select n from (select grp, count(*) as n from a group by grp) group by n": SPANS,
+    # joins of any length
+    "select c.grp, sum(a.val) as n from a, b, c where a.id = b.id and b.val = c.val"
+    " group by c.grp": "grp",
+    "select a.grp, b.grp as other, count(*) as n from a join b using (id) group by 1, 2": (
+        "grp other"
+    ),
+    "select a.grp, count(*) as n from a join b on a.id = b.id + 1 group by a.grp": (
+        "inner join by no equality of columns of single rows"
+    ),
+    "select a.grp, count(*) as n from a, b group by a.grp": (
+        "inner join by no equality of columns of single rows"
+    ),
+    "select a.grp, l.grp as g, count(*) as n from a, l group by 1, 2": "grp",
+    "select b.grp, count(*) as n from a left join b on a.id = b.id group by b.grp": "grp",
+    "select a.val, b.grp from a left join b on a.id = b.id where b.val > 3": "val",
+    "select coalesce(a.id, b.id) as id, count(*) as n from a full join b on a.id = b.id"
+    " group by 1": "id",
+    "select b.grp, count(*) as n from a left join b on a.id > b.id group by b.grp": (
+        "left join by no equality of columns of single rows"
+    ),
+    "select a.grp, count(b.id) as n from a left join b on a.id = b.id group by a.grp": "grp",
+    "select a.grp from a join b on a.grp = b.val group by a.grp": (
+        "inner join by no equality of columns of single rows"
+    ),
+    "select id, count(*) as n from a full join b using (id) group by id": (
+        "full join: a row that nothing joins has no values of the other side"
+    ),
+    "select o.grp, count(*) as n from a o join a i on o.id = i.val group by o.grp": "grp",
+    "with q as (select id, grp from a) select x.grp, count(*) as n from q x join q y on x.id = y.id"
+    " group by x.grp": "grp",
+    # subqueries
+    "select grp from a where id in (select id from b)": "grp",
+    "select grp from a where id not in (select id from b)": "grp",
+    "select grp from a where exists (select 1 from b where b.id = a.id and b.val <> a.val)": "grp",
+    "select grp from a where not exists (select 1 from b where b.val <> a.val)": FREE,
+    "select grp from a where val > (select avg(val) from b where b.id = a.id)": "grp",
+    "select grp from a where val > (select avg(val) from b)": SPANS,
+    "select grp from a where val > (select avg(val) from l)": "grp",
+    "select grp from a where val in (select max(val) from b group by grp)": FREE,
+    "select grp from a where grp in (select grp from b group by grp having count(*) > 1)": "grp",
+    "select grp from a where id in (select id from b where val in (select val from c))": "grp",
+    "select grp from a where exists (select 1 from b where b.id = a.id and b.val in"
+    " (select val from c))": "grp",
+    "select grp, (select max(val) from b where b.id = a.id) as top from a": "grp",
+    "select grp, id in (select id from b) as is_there from a": "grp",
+    "select a.grp, count(*) as n from a group by a.grp having count(*) >"
+    " (select max(val) from b where b.grp = a.grp)": "grp",
+    "select a.grp from a group by a.grp having count(*) > (select max(val) from b)": SPANS,
+    "select a.grp from a join b on a.id = b.id and a.val in (select c.val from c)": LOST,
+    "select grp from a left semi join b on a.id = b.id": "grp",
+    "select grp from a left anti join b on a.id = b.id": "grp",
+    # windows, sets, limits
+    "select grp, rank() over (partition by grp order by val) as n from a": "grp",
+    "select grp, val, rank() over (partition by grp order by val) as n from a": "grp",
+    "select grp, rank() over (order by val) as n from a": (
+        "no PARTITION BY column is made of single rows"
+    ),
+    "select grp, max(n) as n from (select grp, val, count(*) over (partition by val) as n from a)"
+    " group by grp": SPANS,
+    "select distinct grp, year(at) as y from a": "grp y",
+    "select grp, val from a union select grp, val from b": "grp val",
+    "select grp, val + 1 as v from a union all select grp, val from b": "grp",
+    "select grp, val from a except select grp, val from l": "grp val",
+    "select 'a' as src, val from a union all select 'b', val from b": "val",
+    "select val + 1 as v from a union all select val from b": (
+        "the branches have no column in common that is made of single rows"
+    ),
+    "select grp from a order by id limit 3": (
+        "which rows are within the limit depends on all of them"
+    ),
+}
+
+
+def derived(sql: str) -> tuple[str, dict[str, str]]:
+    used = [it for it in INPUTS if re.search(rf"\b(from|join|,) {it.name}\b", sql)]
+    found = _traced(Question(sql, used, frozenset(["l"])), dialect.parsed(sql), 1)
+    assert found is not None
+    assert set(found.leads) == {it.name for it in used if it.name != "l"}
+    return " ".join(found.key), dict(found.leads)
+
+
+@pytest.mark.parametrize("sql", EXAMPLES)
+def test_examples(sql: str) -> None:
+    try:
+        assert derived(sql)[0] == EXAMPLES[sql]
+    except Refused as refused:
+        assert refused.cause.endswith(EXAMPLES[sql]) or EXAMPLES[sql] in str(refused)
+
+
+def test_what_changed_is_read_first_and_its_conditions_are_kept() -> None:
+    _, leads = derived(
+        "select b.grp, count(*) as n from a join b on a.id = b.id where a.val > 3 and a.val + 1 > 2"
+        " group by b.grp"
+    )
+    assert leads["b"] == (
+        "select hw_1.`grp` as `grp` from `hw_changed:b` as hw_1, `hw_wide:a` as hw_2"
+        " where hw_2.`id` = hw_1.`id` and (hw_2.`id` = hw_1.`id`) and (hw_2.`val` > 3)"
+    )
+
+
+def test_nulls_of_not_in_concern_every_row() -> None:
+    _, leads = derived("select grp from a where id not in (select id from b)")
+    assert [query.partition(" where ")[2] for query in leads["b"].split("\nunion all\n")] == [
+        "hw_1.`id` = hw_2.`id`",
+        "hw_1.`id` is null",
+        "hw_2.`id` is null",
+    ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["a.grp = '/* x */'", "a.grp like 'a\\\\%'", "a.grp > 5", "a.price / 2 > 1", "abs(a.val) > 1"],
+)
+def test_conditions_that_may_fail_are_left_out(condition: str) -> None:
+    _, leads = derived(f"select grp, count(*) as n from a where {condition} group by grp")
+    assert leads["a"] == "select hw_1.`grp` as `grp` from `hw_changed:a` as hw_1"

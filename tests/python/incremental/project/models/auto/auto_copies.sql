@@ -1,0 +1,4 @@
+select
+    items.grp,
+    items.val
+from {{ source('inputs', 'items') }}
