@@ -266,12 +266,14 @@ def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, f
             return json.dumps({field: value})
         return ",".join(f'"{value}"' if name == field else "" for name in fields)
 
-    bad, good = [], []
+    bad: list[tuple[str, object]] = []
+    good: list[tuple[str, object, object]] = []
     for field, (wrong, right, shown) in zip(fields, REPAIRED.values(), strict=True):
         # an empty field of CSV is no text
         bad += [(field, value) for value in wrong if form == "json" or value != ""]
         good += [(field, value, shown) for value in right]
-    lines = [record(field, value) for field, value, *_ in [*bad, *good]]
+    lines = [record(field, value) for field, value in bad]
+    lines += [record(field, value) for field, value, _ in good]
     ingester.land(f"a.{form}", *([",".join(fields)] if form == "csv" else []), *lines)
     infinite = node({"n": "int", "v": "double", "t": "string"}, {"format": form}, "infinite")
     if form == "json":  # a text is no number, whose digits Spark would write in its own way

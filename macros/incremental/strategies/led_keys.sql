@@ -3,11 +3,12 @@
     The inputs are read whole, and the result is filtered by the keys. -#}
 {% macro hw_led_keys__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set key = settings.leads.key -%}
+    {%- set affected = plan.listed_keys or hw_led_keys_sql(plan, settings) -%}
     {%- set recomputed = hw_rows_of_led_keys_sql(sql, key) -%}
     {%- if not hw_has_key(settings) -%}
-        {{ return(hw_recomputed_without_key_sql(target, hw_led_keys_sql(plan, settings), key, recomputed, columns, bounds)) }}
+        {{ return(hw_recomputed_without_key_sql(target, affected, key, recomputed, columns, bounds)) }}
     {%- endif -%}
-    {{ return(hw_recomputed_sql(target, hw_led_keys_sql(plan, settings), key, recomputed, settings, bounds)) }}
+    {{ return(hw_recomputed_sql(target, affected, key, recomputed, settings, bounds)) }}
 {% endmacro %}
 
 
