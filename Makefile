@@ -36,6 +36,10 @@ run-kafka: setup  ## finance and retail from simulated Kafka topics to gold, in 
 	$(BIN)/dbt build --select $(addprefix @,$(FINANCE) $(RETAIL)); \
 	$(BIN)/headwaters summary
 
+.PHONY: run-retail
+run-retail: setup  ## the shop from an application to PostgreSQL and a topic, with real parts, in a lake of its own (lake/retail)
+	@scripts/run-retail
+
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
 	@scripts/checks setup-dev lint+types+dbt-test+pytest-incremental+pytest-rest
