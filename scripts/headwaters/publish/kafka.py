@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -27,6 +28,7 @@ IDENTITY = "headwaters-publish-"
 _LONGEST = 900_000  # milliseconds of a transaction, which is as long as brokers allow by default
 _PAUSE = 0.5  # seconds
 _FENCED = (
+    KafkaError._FATAL,  # what the client says of it, once it knows
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -214,7 +216,7 @@ class KafkaTarget(Target):
                 yield bytes(key).decode(), None if value is None else bytes(value).decode()
 
     def _there(self, topic: str) -> bool:
-        return topic in self._admin().list_topics(timeout=10).topics
+        return topic in self._admin.list_topics(timeout=10).topics
 
     def _make(self) -> None:
         """Make the topics that are missing, both compacted."""
@@ -224,7 +226,7 @@ class KafkaTarget(Target):
             for topic, partitions in ((self.topic, -1), (self.state, 1))
             if not self._there(topic)
         ]
-        for made in self._admin().create_topics(wanted).values() if wanted else ():
+        for made in self._admin.create_topics(wanted).values() if wanted else ():
             made.result(10)
         if self.topic not in compacted(self.servers, [self.topic], self._settings()):
             self._say(
@@ -232,7 +234,9 @@ class KafkaTarget(Target):
                 "removes are missing to new readers"
             )
 
+    @cached_property
     def _admin(self) -> AdminClient:
+        # kept: its answers end with it
         return connect(AdminClient, self.servers, self._settings())
 
     def _said(self, reason: KafkaError, source: Source) -> CodedError:

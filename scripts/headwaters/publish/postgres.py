@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import psycopg
 import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.sql import SQL, Composable, Identifier
+from psycopg.sql import SQL, Composable, Composed, Identifier
 
 from headwaters.declared.publications import postgres_type
 from headwaters.errors import CodedError, UserError, WorkError
@@ -108,7 +108,9 @@ class PostgresTarget(Target):
         counted = SQL("select count(*) from ({} except all {}) as found")
         rows_there = _one(cursor, SQL("select count(*) from {}").format(STAGING))
         missing = _one(cursor, counted.format(one, other))
-        return Compared(before.version, rows_there, missing, _one(cursor, counted.format(other, one)))
+        return Compared(
+            before.version, rows_there, missing, _one(cursor, counted.format(other, one))
+        )
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -126,9 +128,10 @@ class PostgresTarget(Target):
         if not _one(cursor, SQL("select to_regclass({}) is not null"), self._state_name):
             cursor.execute(
                 SQL(
-                    "create table {} (target text primary key, relation oid not null, model text not "
-                    "null, table_id text not null, version bigint not null, commit text not null, columns text not "
-                    "null, published_at timestamp with time zone not null)"
+                    "create table {} (target text primary key, relation oid not null, "
+                    "model text not null, table_id text not null, version bigint not null, "
+                    "commit text not null, columns text not null, "
+                    "published_at timestamp with time zone not null)"
                 ).format(self.state)
             )
 
@@ -235,9 +238,7 @@ class PostgresTarget(Target):
         )
         return cursor.rowcount
 
-    def _delete(
-        self, cursor: Cursor, staging: Identifier, key: Sequence[str], there: SQL
-    ) -> int:
+    def _delete(self, cursor: Cursor, staging: Identifier, key: Sequence[str], there: SQL) -> int:
         """Delete rows whose key is, or is not, in a staging table.
 
         Equality finds rows by hash or index; keys with a null are compared apart.
@@ -358,9 +359,9 @@ def _copy(
     return cursor.rowcount
 
 
-def _one(cursor: Cursor, query: Composable, *values: str) -> Any:
+def _one(cursor: Cursor, query: SQL | Composed, *values: str) -> Any:
     """The one value that a query gives."""
-    cursor.execute(query.format(*values) if isinstance(query, SQL) and values else query)
+    cursor.execute(query.format(*values) if isinstance(query, SQL) else query)
     row = cursor.fetchone()
     assert row is not None
     return row[0]
@@ -371,4 +372,4 @@ def _listed(names: Iterable[str]) -> Composable:
 
 
 def _type(field: Field) -> SQL:
-    return SQL(postgres_type(field.type))  # type: ignore[arg-type]  # one of a few, and digits
+    return SQL(postgres_type(field.type))

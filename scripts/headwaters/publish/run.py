@@ -48,9 +48,7 @@ def publish(
                 return code if every is None else 0
 
 
-def check(
-    project: Project, publications: Sequence[Publication], patience: float, say: Say
-) -> int:
+def check(project: Project, publications: Sequence[Publication], patience: float, say: Say) -> int:
     """Compare what is published with the tables, row by row; 1 where something differs."""
     lakes.enter(project.lake)
     code = 0

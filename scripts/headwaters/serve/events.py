@@ -49,8 +49,8 @@ class EventReader(Reader):
         image, row, other = ("before", before, after) if op == "d" else ("after", after, before)
         if type(row) is not dict or type(other) not in (dict, type(None)):
             return "malformed", None, f"has no {image}"
-        own = self._images if op == "d" else super()
-        if found := own.problem(row, record, doubtful):
+        check = self._images.problem if op == "d" else super().problem
+        if found := check(row, record, doubtful):
             return found
         if other is not None and (found := self._images.problem(other, record, doubtful)):
             return found
