@@ -12,6 +12,9 @@ if __name__ == "__main__":
     table = Gold.__new__(Gold)
     table.path = Path(path)
     to = to_postgres(url), to_kafka(servers, topic)
+    print("begun", flush=True)
     while True:
         for target in to:
-            print(target.publish(table.source), flush=True)
+            done = target.publish(table.source)
+            if not done.already:  # nobody reads more than the first line
+                print(done, flush=True)

@@ -41,7 +41,7 @@ def gold(tmp_path: Path) -> Make:
     return lambda *rows: Gold(tmp_path / "gold.db" / "value", *rows)
 
 
-# -- PostgreSQL --------------------------------------------------------------------------------------
+# -- PostgreSQL ------------------------------------------------------------------------------------
 
 
 def test_inserts_updates_and_deletes_arrive_once(gold: Make, postgres: str) -> None:
@@ -320,7 +320,7 @@ def test_what_somebody_changed_in_the_target_is_found(gold: Make, postgres: str)
     )
 
 
-# -- Kafka -------------------------------------------------------------------------------------------
+# -- Kafka -----------------------------------------------------------------------------------------
 
 
 def compacted(broker: str, topic: str) -> dict[Any, Any]:
@@ -420,7 +420,7 @@ def test_a_broker_that_is_away_is_told(gold: Make) -> None:
         to_kafka("127.0.0.1:1", "t", patience=0).publish(gold(ONE).source)
 
 
-# -- the command -------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_the_command_publishes_checks_and_tells(tmp_path: Path, postgres: str) -> None:

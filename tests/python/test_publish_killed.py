@@ -39,7 +39,9 @@ def test_a_killed_publisher_leaves_a_version_and_nothing_else(
             assert worker.stdout.readline()  # it runs, and changes come while it does
             until = time.monotonic() + rng.random()
             while time.monotonic() < until:
-                table.table.update({"name": f"'u{rng.random()}'"}, f"id % {rng.randint(1, 5)} = 0")
+                table.table.update(
+                    {"name": f"'u{rng.random()}'"}, predicate=f"id % {rng.randint(1, 5)} = 0"
+                )
                 table.table.delete(f"id % 97 = {rng.randrange(97)}")
             worker.kill()
         for target, seen in zip(to, versions, strict=True):
