@@ -86,6 +86,8 @@ class Stream(FormatKeys, SourceKeys):
     )
     bad_records: Literal["quarantine", "fail"] = "quarantine"
     deduplicate: Deduplicate | None = None
+    # who besides ingestion may append to bronze
+    writers: tuple[Literal["foreign"], ...] = ()
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Stream:

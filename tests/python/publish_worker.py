@@ -1,4 +1,4 @@
-"""Publish a table to both places, again and again, until it is killed."""
+"""Publish a table to PostgreSQL or to a topic, again and again, until it is killed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 
 from publishing import Gold, to_kafka, to_postgres
 
+from headwaters.publish.target import Target
+
 if __name__ == "__main__":
-    path, url, servers, topic = sys.argv[1:]
+    path, url, topic = sys.argv[1:]
     table = Gold.__new__(Gold)
     table.path = Path(path)
-    to = to_postgres(url), to_kafka(servers, topic)
+    to: Target = to_kafka(url, topic) if topic else to_postgres(url)
     print("begun", flush=True)
     while True:
-        for target in to:
-            done = target.publish(table.source)
-            if not done.already:  # nobody reads more than the first line
-                print(done, flush=True)
+        done = to.publish(table.source)
+        if not done.already:
+            print(done, flush=True)

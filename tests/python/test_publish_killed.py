@@ -25,33 +25,34 @@ def test_a_killed_publisher_leaves_a_version_and_nothing_else(
     table = Gold(tmp_path / "value", *[(one, f"n{one}", None) for one in range(5_000)])
     to = to_postgres(postgres, patience=30), to_kafka(broker, topic, patience=60)
     paths = os.pathsep.join(str(ROOT / one) for one in ("scripts", "tests/python"))
-    command = [sys.executable, str(Path(__file__).with_name("publish_worker.py"))]
-    command += [str(table.path), postgres, broker, topic]
+    command = [sys.executable, str(Path(__file__).with_name("publish_worker.py")), str(table.path)]
+    places = [postgres, ""], [broker, topic]
     versions: list[set[int]] = [set(), set()]
-    for _ in range(KILLS):
+    for number in range(KILLS):
+        which = number % 2
         with subprocess.Popen(
-            command,
+            command + places[which],
             env={**environment(), "PYTHONPATH": paths},
             stdout=subprocess.PIPE,
             text=True,
         ) as worker:
             assert worker.stdout
-            assert worker.stdout.readline()  # it runs, and changes come while it does
+            # killed at its start, or once it publishes what changes meanwhile
+            for _ in range(1 + (number % 4 > 1)):
+                assert worker.stdout.readline()
             until = time.monotonic() + rng.random()
             while time.monotonic() < until:
-                table.table.update(
-                    {"name": f"'u{rng.random()}'"}, predicate=f"id % {rng.randint(1, 5)} = 0"
-                )
+                some = rng.randint(1, 5)
+                table.table.update({"name": f"'u{rng.random()}'"}, predicate=f"id % {some} = 0")
                 table.table.delete(f"id % 97 = {rng.randrange(97)}")
             worker.kill()
-        for target, seen in zip(to, versions, strict=True):
-            found = target.compare(table.source)
-            assert found is None or found.equal, found
-            seen.add(found.version if found else -1)
+        found = to[which].compare(table.source)
+        assert found is None or found.equal, found
+        versions[which].add(found.version if found else -1)
     for target in to:
         target.publish(table.source)
         found = target.compare(table.source)
         assert found and found.equal
         assert (found.version, found.rows) == (table.table.version(), len(table.rows()))
-    # kills came at many versions, and not before anything was published
-    assert all(len(seen) > KILLS / 3 for seen in versions), versions
+    # kills came at many versions
+    assert all(len(seen) > KILLS / 6 for seen in versions), versions
