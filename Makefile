@@ -37,7 +37,7 @@ run-kafka: setup  ## finance and retail from simulated Kafka topics to gold, in 
 	$(BIN)/headwaters summary
 
 .PHONY: run-retail
-run-retail: setup  ## the shop from an application to PostgreSQL and a topic, with real parts, in a lake of its own (lake/retail)
+run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic, with real parts, in a lake of its own (lake/retail)
 	@scripts/run-retail
 
 .PHONY: test

@@ -4,8 +4,7 @@ A table of 300,000 rows (`bigint`, two of `string`, `decimal(12, 2)`, `date`, `t
 by delta-rs. `COPY` reads lines that were made before, from memory, into a table with the same
 columns and unique index; `publish` is `headwaters publish` of the table: it reads Delta, makes the
 lines and writes the version. Then a tenth of the rows is updated, all over the files: `COPY` of
-these rows into a staging table, and `publish`, which finds them and upserts them. CPU is that of
-this process, without the server's.
+these rows into a staging table, and `publish`, which finds them and upserts them.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -23,7 +23,7 @@ import psycopg
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from benchmarks.runner import ROOT, Bench, Clock, _cpu
+from benchmarks.runner import ROOT, Bench
 from headwaters.dev import postgres as databases
 from headwaters.project import Project
 from headwaters.publish.changes import Source
@@ -32,9 +32,11 @@ from headwaters.publish.values import csv_expressions, csv_lines
 
 ROWS = 300_000
 TIMES = int(os.environ.get("HEADWATERS_BENCH_TIMES", "3"))
-NOTES = (
-    "Wanted: at least 0.5 of COPY's rows per second for a table that is published the first time."
-)
+NOTES = """
+Wanted: at least 0.5 of COPY's rows per second for a table that is published the first time; 0.76
+was reached. An update finds the changed rows in the files of both versions, and upserts them by the
+unique index, of which COPY into a staging table does nothing.
+""".strip()
 _COLUMNS = (
     "id bigint, name text, city text, amount numeric(12,2), day date, at timestamp with time zone"
 )
@@ -47,37 +49,38 @@ def run(bench: Bench) -> None:
     project = Project(ROOT)
     server = databases.start(project)
     try:
-        first: dict[str, list[Clock]] = {"COPY": [], "publish": []}
-        later: dict[str, list[Clock]] = {"COPY": [], "publish": []}
+        first: dict[str, list[float]] = {"COPY": [], "publish": []}
+        later: dict[str, list[float]] = {"COPY": [], "publish": []}
         for number in range(TIMES):
             path = bench.work / f"table_{number}"
             write_deltalake(path, _rows(ROWS), target_file_size=2**22)
             source = Source("gold.bench", path, ["id"])
-            target = PostgresTarget(f"public.t{number}", "BENCH", lambda: server.url, 60)
+            target = PostgresTarget(
+                f"public.t{number}", "BENCH", partial(getattr, server, "url"), 60
+            )
             first["COPY"].append(_measured(_copy(server.url, _lines(source), index=True)))
-            first["publish"].append(_measured(lambda t=target, s=source: t.publish(s)))
+            first["publish"].append(_measured(partial(target.publish, source)))
             DeltaTable(path).update({"amount": "amount + 1"}, predicate="id % 10 = 3")
             changed = _source_of(path, bench.work / f"changed_{number}")
             later["COPY"].append(_measured(_copy(server.url, _lines(changed), index=False)))
             source = Source("gold.bench", path, ["id"])
-            later["publish"].append(_measured(lambda t=target, s=source: t.publish(s)))
+            later["publish"].append(_measured(partial(target.publish, source)))
         for case, found, rows in (
             (f"the first time, {ROWS:,} rows", first, ROWS),
             (f"{ROWS // 10:,} of {ROWS:,} rows updated", later, ROWS // 10),
         ):
             for variant, clocks in found.items():
-                wall = statistics.median(one.wall for one in clocks)
-                cpu = statistics.median(one.cpu for one in clocks)
-                bench.record(case, variant, wall, cpu, rows=rows)
+                wall = statistics.median(clocks)
+                bench.record(case, variant, wall, rows=rows)
                 print(f"  {rows / wall:,.0f} rows/s")
     finally:
         databases.stop(project.lake)
 
 
-def _measured(work: Callable[[], object]) -> Clock:
-    before, start = _cpu(os.getpid()), time.monotonic()
+def _measured(work: Callable[[], object]) -> float:
+    start = time.monotonic()
     work()
-    return Clock(time.monotonic() - start, _cpu(os.getpid()) - before)
+    return time.monotonic() - start
 
 
 def _copy(url: str, lines: Sequence[bytes], index: bool) -> Callable[[], None]:

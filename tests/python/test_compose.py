@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from headwaters.cli import app, serve
 from headwaters.dev.broker import _properties
-from headwaters.dev.environment import JAVA_PROVEN
+from headwaters.jars import JAVA_PROVEN
 from headwaters.postgres import DATABASE, USER, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -78,7 +78,10 @@ def test_bronze_is_appended_to_where_its_owner_opened_it(
     bronze = DeltaTable(ingester.lake / "warehouse" / "bronze.db" / "orders")
     ids = sorted(bronze.to_pyarrow_table(columns=["id"])["id"].to_pylist())
     assert ids == ["a", "b0", "b1", "b2", *["f1"] * 10, *["f2"] * 10]
-    named = example(ENRICH, ingester.lake)["named"]
+    # Polars does not find files below a folder with a blank or an umlaut in its name
+    alias = tmp_path / "alias"
+    alias.symlink_to(ingester.lake)
+    named = example(ENRICH, alias)["named"]
     assert named.rows() == [("f1", Decimal(1), "first")] * 10 + [("f2", Decimal(2), "second")] * 10
 
 

@@ -396,7 +396,7 @@ def test_of_two_publishers_of_a_topic_the_later_one_writes(gold: Make, broker: s
         assert over.wait(60)
         return send(*arguments)
 
-    first._send = slowly  # type: ignore[method-assign]
+    first._send = slowly  # type: ignore[method-assign, assignment]
     failed: list[WorkError] = []
 
     def publish() -> None:

@@ -28,7 +28,7 @@ def publish(
     """Publish tables; with `every` again after so many seconds, until a signal asks for the end.
 
     A publication that fails does not stop the others. Returns 2 if one was declared or set up
-    wrongly, 1 if one failed, in the last round.
+    wrongly, 1 if one failed, 130 or 143 after a signal; 0 where a signal ends `every`.
     """
     lakes.enter(project.lake)
     told: dict[str, str] = {}
@@ -44,8 +44,10 @@ def publish(
                 if told.get(one.name) != line:
                     say(line)
                 told[one.name] = line
-            if every is None or stopping.wait(every):
-                return code if every is None else 0
+            if every is None:
+                return 128 + stopping.signal if stopping.signal else code
+            if stopping.wait(every):
+                return 0
 
 
 def check(project: Project, publications: Sequence[Publication], patience: float, say: Say) -> int:
