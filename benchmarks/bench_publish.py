@@ -33,8 +33,8 @@ from headwaters.publish.values import csv_expressions, csv_lines
 ROWS = 300_000
 TIMES = int(os.environ.get("HEADWATERS_BENCH_TIMES", "3"))
 NOTES = """
-Wanted: at least 0.5 of COPY's rows per second for a table that is published the first time; 0.76
-was reached. An update finds the changed rows in the files of both versions, and upserts them by the
+Wanted: at least 0.5 of COPY's rows per second for a table that is published the first time. An
+update finds the changed rows in the files of both versions, and upserts them by the
 unique index, of which COPY into a staging table does nothing.
 """.strip()
 _COLUMNS = (

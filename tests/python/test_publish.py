@@ -128,6 +128,7 @@ def test_the_table_is_equal_after_any_history(seed: int, gold: Make, postgres: s
     assert target.compare(table.source) == Compared(table.table.version(), len(table.rows()), 0, 0)
 
 
+@pytest.mark.slow
 def test_tables_of_spark_with_deletion_vectors_arrive(
     spark: Any, tmp_path: Path, postgres: str
 ) -> None:
