@@ -417,8 +417,10 @@ def test_of_two_publishers_of_a_topic_the_later_one_writes(gold: Make, broker: s
 
 
 def test_a_broker_that_is_away_is_told(gold: Make) -> None:
-    with pytest.raises(WorkError, match=r"\[HW_BROKER_AWAY\] the Kafka broker 127.0.0.1:1 does"):
-        to_kafka("127.0.0.1:1", "t", patience=0).publish(gold(ONE).source)
+    target, source = to_kafka("127.0.0.1:1", "t", patience=0), gold(ONE).source
+    for work in (target.publish, target.compare):
+        with pytest.raises(WorkError, match=r"\[HW_BROKER_AWAY\] the Kafka broker 127.0.0.1:1 "):
+            work(source)
 
 
 # -- the command -----------------------------------------------------------------------------------

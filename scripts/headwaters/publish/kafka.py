@@ -27,6 +27,8 @@ from headwaters.sources.kafka_client import compacted, connect, identities, rang
 IDENTITY = "headwaters-publish-"
 _LONGEST = 900_000  # milliseconds of a transaction, which is as long as brokers allow by default
 _PAUSE = 0.5  # seconds
+_ABORTING = 5.0  # seconds; what is not aborted then, the next producer aborts
+_READING = 30.0  # seconds for the next record
 _FENCED = (
     KafkaError._FATAL,  # what the client says of it, once it knows
     KafkaError._FENCED,
@@ -62,10 +64,21 @@ class KafkaTarget(Target):
                 reason = error.args[0]
                 if reason.code() in (*_FENCED, *_TOO_LARGE) or time.monotonic() > until:
                     raise self._said(reason, source) from None
-                time.sleep(_PAUSE)
+            except WorkError as error:
+                # a topic that was made just now is not known everywhere at once
+                away = error.code in ("HW_BROKER_AWAY", "HW_NO_TOPIC")
+                if not away or time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE)
 
     def compare(self, source: Source) -> Compared | None:
         """Compare the compacted topic with the rows of the published version."""
+        try:
+            return self._compare(source)
+        except KafkaException as error:
+            raise self._said(error.args[0], source) from None
+
+    def _compare(self, source: Source) -> Compared | None:
         if not self._there(self.topic) or not self._there(self.state):
             return None
         while isinstance(before := self._published(source), Position):
@@ -96,7 +109,7 @@ class KafkaTarget(Target):
         except BaseException:
             with suppress(KafkaException):
                 producer.purge(in_queue=True, in_flight=False)
-                producer.abort_transaction(self.patience)
+                producer.abort_transaction(_ABORTING)
             raise
         return done
 
@@ -204,7 +217,7 @@ class KafkaTarget(Target):
         with closing(connect(Consumer, self.servers, settings)) as consumer:
             consumer.assign([TopicPartition(topic, one, 0) for one in left])
             while left:
-                message = consumer.poll(self.patience)
+                message = consumer.poll(_READING)
                 error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
