@@ -101,6 +101,12 @@ class KafkaWriter(Writer):
 
     def write(self, batch: Sequence[Request]) -> list[dict[str, Any]]:
         """Write a batch in one transaction."""
+        try:
+            return self._transaction(batch)
+        except _Purged:
+            return self._transaction(batch)
+
+    def _transaction(self, batch: Sequence[Request]) -> list[dict[str, Any]]:
         producer = self._connected()
         until = time.monotonic() + PATIENCE
         try:
@@ -160,7 +166,6 @@ class KafkaWriter(Writer):
         try:
             if reason is not None and reason.fatal():
                 raise KafkaException(reason)
-            producer.purge(in_queue=True, in_flight=False)
             producer.abort_transaction(ABORTING)
         except (KafkaException, BufferError):
             self._drop()
@@ -168,6 +173,8 @@ class KafkaWriter(Writer):
             return Unwritten("none", "the queue of the producer is full")
         if reason.code() in _TOO_LARGE:
             return TooLarge(reason.str())
+        if reason.code() == KafkaError._PURGE_QUEUE:
+            return _Purged("none", reason.str())
         return Unwritten("none", reason.str())
 
     def _connected(self) -> Producer:
@@ -203,6 +210,10 @@ class KafkaWriter(Writer):
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge()
+
+
+class _Purged(Unwritten):
+    """Records that librdkafka threw away: it does so once after a transaction that was refused."""
 
 
 class _Place:

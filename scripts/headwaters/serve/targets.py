@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 _IDLE = 1.0  # seconds
-_RECOVERY = 1.0  # seconds
 
 Outcome = Literal["none", "unknown"]
 
@@ -125,17 +124,13 @@ class Writer(ABC):
             records += len(more)
         return batch, False
 
-    def _write(self, batch: Sequence[Request], again: bool = False) -> None:
+    def _write(self, batch: Sequence[Request]) -> None:
         try:
             answers = self.write(batch)
         except Unwritten as error:
-            if error.outcome == "none" and len(batch) > 1 and isinstance(error, TooLarge):
+            if len(batch) > 1 and isinstance(error, TooLarge):
                 for request in batch:  # one of them is too large: the others are not to blame
-                    self._write([request], again=True)
-                return
-            if error.outcome == "none" and again and not isinstance(error, TooLarge):
-                time.sleep(_RECOVERY)  # the abort of the whole batch may not be over
-                self._write(batch)
+                    self._write([request])
                 return
             self._failed(batch, error)
         except Exception as error:  # a defect: the thread is to live, and the log has it

@@ -37,3 +37,24 @@ def fresh_world(worlds: World) -> World:
     if not worlds.sound or len(worlds.story) > 1:
         worlds.reset()
     return worlds
+
+
+@pytest.fixture(scope="module")
+def worlds_of_module(
+    request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """A world of the test module's own, with its MODELS and no others."""
+    name = request.module.__name__.rpartition(".")[2]
+    folder = tmp_path_factory.mktemp(name) / "project"
+    made = World(spark, name, folder, request.module.MODELS)
+    yield made
+    for schema in (made.schema, made.inputs):
+        spark.sql(f"drop schema if exists {schema} cascade")
+
+
+@pytest.fixture
+def small_world(worlds_of_module: World) -> World:
+    """The module's world as the test before left it, its tables as they should be."""
+    if not worlds_of_module.sound:
+        worlds_of_module.reset()
+    return worlds_of_module

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from incremental.world import World
 
 # One model of each way to write; `make soak-incremental` stops all of them, before any statement.
@@ -21,6 +23,12 @@ UNDO = [
 ]
 
 
+@pytest.fixture
+def world(small_world: World) -> World:
+    """These models and no others."""
+    return small_world
+
+
 def before_commit(model: str, number: int, sql: str) -> bool:
     """Stops at the statement that changes rows of a model's table."""
     return sql.strip().startswith(("merge into", "insert into"))
@@ -36,10 +44,10 @@ def test_stopped_runs_and_a_source_that_takes_its_change_back(world: World) -> N
     for stop in (before_commit, before_watermark):
         for statement in CHANGE:
             world.change(statement)
-        stopped = world.run("--select", *MODELS, stop=stop, expect=False)
+        stopped = world.run(stop=stop, expect=False)
         assert "stopped by the test" in world.answers(stopped)["sums"]
         world.story.append(f"(stopped by {stop.__name__})")
     for statement in UNDO:
         world.change(statement)
-    world.run("--select", *MODELS)
-    world.check(*MODELS)
+    world.run()
+    world.check()

@@ -17,6 +17,12 @@ MODELS = ("linear", "sums")
 NOTES = "'headwaters.pending' = '{"
 
 
+@pytest.fixture
+def world(small_world: World) -> World:
+    """These models and no others."""
+    return small_world
+
+
 def before_note(model: str, number: int, sql: str) -> bool:
     return NOTES in sql
 
@@ -55,13 +61,13 @@ def test_of_two_runs_at_once_one_applies_the_changes(
     for statement in CHANGE:
         world.change(statement)
     between = while_running(world, point, lambda model: other_run(world, model))
-    ran = world.run("--threads", "1", "--select", *MODELS, stop=between, expect=first_wins)
+    ran = world.run("--threads", "1", stop=between, expect=first_wins)
     if not first_wins:
         for model, said in world.answers(ran).items():
             assert "came in between, so this run wrote nothing" in said, (model, said)
-    world.check(*MODELS)
-    world.run("--select", *MODELS)
-    world.check(*MODELS)
+    world.check()
+    world.run()
+    world.check()
 
 
 @pytest.mark.parametrize("point", [before_note, before_commit, before_watermark])
@@ -75,9 +81,9 @@ def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
     def append(model: str) -> None:
         world.spark.sql(f"insert into {world.schema}.{model} select * from {world.schema}.{model}")
 
-    world.run("--threads", "1", "--select", *MODELS, stop=while_running(world, point, append))
-    ran = world.run("--select", *MODELS)
-    world.check(*MODELS)
+    world.run("--threads", "1", stop=while_running(world, point, append))
+    ran = world.run()
+    world.check()
     if point is before_watermark:
         told = world.answers(ran)
         assert all("which is no run of its model" in said for said in told.values()), told
@@ -86,11 +92,11 @@ def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
 def test_an_append_after_a_killed_run_is_not_taken_for_its_commit(world: World) -> None:
     for statement in CHANGE:
         world.change(statement)
-    world.run("--select", *MODELS, stop=before_commit, expect=False)
+    world.run(stop=before_commit, expect=False)
     for model in MODELS:
         world.spark.sql(
             f"insert into {world.schema}.{model} select * from {world.schema}.{model} limit 1"
         )
-    told = world.answers(world.run("--select", *MODELS))
+    told = world.answers(world.run())
     assert all("which is no run of its model" in said for said in told.values()), told
-    world.check(*MODELS)
+    world.check()
