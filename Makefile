@@ -36,6 +36,10 @@ run-kafka: setup  ## finance and retail from simulated Kafka topics to gold, in 
 	$(BIN)/dbt build --select $(addprefix @,$(FINANCE) $(RETAIL)); \
 	$(BIN)/headwaters summary
 
+.PHONY: run-retail
+run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic, with real parts, in a lake of its own (lake/retail)
+	@scripts/run-retail
+
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
 	@scripts/checks setup-dev lint+types+dbt-test+pytest-incremental+pytest-rest
@@ -91,7 +95,7 @@ soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for
 bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-bench-%: setup-dev  ## one of them: bench-dbt_start, bench-edges, bench-file_ingestion, bench-incremental, bench-ingest, bench-maintenance
+bench-%: setup-dev  ## one of them: bench-dbt_start, bench-edges, bench-file_ingestion, bench-incremental, bench-ingest, bench-maintenance, bench-publish
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental

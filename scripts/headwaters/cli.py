@@ -25,6 +25,7 @@ EXTRAS = {
     "confluent_kafka": "streams",
     "prometheus_client": "streams",
     "grpc": "connect",
+    "psycopg": "publish",
     **dict.fromkeys(("deltalake", "fastapi", "starlette", "uvicorn"), "serve"),
 }
 
@@ -86,6 +87,7 @@ app.command()(demo.land)
 app.command()(demo.summary)
 app.add_typer(dev.engine_app, name="engine")
 app.add_typer(dev.kafka_app, name="kafka")
+app.add_typer(dev.postgres_app, name="postgres")
 app.add_typer(demo.simulate_app, name="simulate")
 
 
@@ -242,6 +244,51 @@ def audit(
         for line in summarise(name, balances):
             typer.echo(line)
     raise typer.Exit(0 if all(map(right, found.values())) else 1)
+
+
+@app.command()
+def publish(
+    select: Annotated[
+        list[str] | None, typer.Option("--select", "-s", help="Exposures, in dbt's syntax.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Exposures to leave out, in the same syntax.")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Publish what is there and end, which is the default.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="Run on, and publish every 10s, 1m …, until stopped.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Publish nothing, and compare what is published.")
+    ] = False,
+    patience: Annotated[
+        str, typer.Option(help="How long a target may be away, or its table locked.")
+    ] = "60s",
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Send tables to PostgreSQL and Kafka, as exposures declare it (`config.meta.publish`).
+
+    A target gets the net change since the version that it has, in one transaction with that of the
+    new one. Starts no Spark.
+    """
+    from headwaters.declared.fields import seconds
+    from headwaters.manifest import load_publications
+    from headwaters.publish import run
+
+    try:
+        period, wait = None if every is None else seconds(every), seconds(patience)
+    except ValueError as error:
+        raise UserError("HW_ARGUMENT", f"--every or --patience {error}") from None
+    if period is not None and (once or check):
+        raise UserError("HW_ARGUMENT", "--every runs on, and --once and --check end: choose one")
+    project = find_project(profiles_dir, target)
+    found = load_publications(project, _words(select), _words(exclude))
+    if check:
+        raise typer.Exit(run.check(project, found, wait, typer.echo))
+    raise typer.Exit(run.publish(project, found, period, wait, typer.echo))
 
 
 @app.command()

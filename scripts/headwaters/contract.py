@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from headwaters.analysis.functions import BARE, CHANGING
-from headwaters.declared.fields import Duration, Part, seconds
+from headwaters.declared.fields import Duration, Part, explain, seconds
 from headwaters.declared.names import not_allowed
 from headwaters.declared.properties import DECLARED, declared_properties, in_order
 from headwaters.errors import UserError
@@ -86,6 +86,8 @@ class Stream(FormatKeys, SourceKeys):
     )
     bad_records: Literal["quarantine", "fail"] = "quarantine"
     deduplicate: Deduplicate | None = None
+    # who besides ingestion may append to bronze
+    writers: tuple[Literal["foreign"], ...] = ()
 
     @model_validator(mode="after")
     def _source_is_named(self) -> Stream:
@@ -293,7 +295,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         stream = Stream.model_validate(meta["stream"])
     except ValidationError as error:
         raise UserError(
-            "HW_CONTRACT", f"{where}: {_explain(error, Stream, 'config.meta.stream')}"
+            "HW_CONTRACT", f"{where}: {explain(error, Stream, 'config.meta.stream')}"
         ) from None
     try:
         contract = Contract(
@@ -306,7 +308,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
             schema_name=node["schema"],
         )
     except ValidationError as error:
-        raise UserError("HW_CONTRACT", f"{where}: {_explain(error, Contract, '')}") from None
+        raise UserError("HW_CONTRACT", f"{where}: {explain(error, Contract, '')}") from None
     if problem := _columns_for_the_stream(contract):
         raise UserError("HW_CONTRACT", f"{where}: {problem}")
     if problem := _changes_by_itself(contract):
@@ -406,43 +408,3 @@ def _data_type(where: str, column: Mapping[str, Any]) -> str:
 
 def _refuse(given: str, allowed: Iterable[str], what: str = "a key") -> str:
     return not_allowed(given, allowed, what)
-
-
-def _explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
-    """The first problem of a pydantic error, as one line for a person."""
-    # a misspelt key first; and of one that takes words or a mapping, what is wrong with the mapping
-    problem = min(
-        error.errors(),
-        key=lambda p: (
-            p["type"] != "extra_forbidden",
-            p["type"] == "literal_error" and isinstance(p["input"], Mapping),
-        ),
-    )
-    path = [str(part) for part in problem["loc"] if not _names_a_type(part)]
-    key = ".".join(filter(None, [root, *path]))
-    kind = problem["type"]
-    if kind == "extra_forbidden":
-        owner = _model_at(model, path[:-1])
-        names = [field.alias or name for name, field in owner.model_fields.items()]
-        return f"{'.'.join(filter(None, [root, *path[:-1]]))}: {_refuse(path[-1], names)}"
-    if kind == "missing":
-        return f"{key} is missing"
-    if kind == "literal_error":
-        allowed = re.findall(r"'([^']*)'", str(problem["ctx"]["expected"]))
-        return f"{key}: {_refuse(str(problem['input']), allowed, 'allowed')}"
-    message = str(problem.get("ctx", {}).get("error", problem["msg"]))
-    return f"{key}: {message} (given: {problem['input']!r})" if path else f"{key}: {message}"
-
-
-def _names_a_type(part: object) -> bool:
-    """Whether a step of a pydantic error's path is a member of a union instead of a key."""
-    return isinstance(part, str) and "[" in part
-
-
-def _model_at(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
-    for part in path:
-        field = next(f for name, f in model.model_fields.items() if (f.alias or name) == part)
-        for inner in (field.annotation, *get_args(field.annotation)):
-            if isinstance(inner, type) and issubclass(inner, BaseModel):
-                model = inner
-    return model

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from headwaters.contract import Contract, parse_contract
+from headwaters.declared.publications import Publication, declared, publications
 from headwaters.errors import UserError
 from headwaters.project import Project
 
@@ -59,6 +60,47 @@ def load_contracts(
                 "name with `identifier`",
             )
     return contracts
+
+
+def load_publications(
+    project: Project, select: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> list[Publication]:
+    """What the selected exposures publish, by name; all of them when nothing is selected.
+
+    A bare name of an exposure means that exposure. Raises UserError for a project that dbt cannot
+    parse, which a wrong declaration makes it, and a selection that publishes nothing.
+    """
+    manifest = _invoke(project, ["parse"])
+    exposures = {
+        key: exposure.to_dict()
+        for key, exposure in manifest.exposures.items()
+        if exposure.config.enabled and declared(exposure.to_dict())
+    }
+    chosen = set(exposures)
+    if select or exclude:
+        names = {one["name"]: f"exposure:{one['name']}" for one in exposures.values()}
+        arguments = ["ls", "--resource-types", "exposure", "--output", "json"]
+        arguments += ["--output-keys", "unique_id"]
+        for option, words in (("--select", select), ("--exclude", exclude)):
+            if words:
+                arguments += [option, *(names.get(word, word) for word in words)]
+        lines = _invoke(project, arguments, manifest)
+        chosen &= {json.loads(line)["unique_id"] for line in lines}
+    nodes = {key: node.to_dict() for key, node in manifest.nodes.items()}
+    found = [
+        one
+        for key in sorted(chosen)
+        for one in publications(exposures[key], nodes)
+        if isinstance(one, Publication)
+    ]
+    if not found:
+        wanted = " ".join(select) or "this project"
+        known = ", ".join(sorted(one["name"] for one in exposures.values())) or "none"
+        raise UserError(
+            "HW_NO_SUCH_PUBLICATION",
+            f"{wanted} publishes nothing (exposures with `publish`: {known})",
+        )
+    return found
 
 
 @dataclass(frozen=True)

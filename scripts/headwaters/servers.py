@@ -1,4 +1,4 @@
-"""Servers that outlive the command that started them: the engine and the Kafka broker.
+"""Servers that outlive the command that started them: the engine, Kafka, PostgreSQL.
 
 A file says where each listens and which process it is.
 """

@@ -7,6 +7,7 @@
 - `broker`   a real Kafka broker's address
 - `topic`    a topic of the test's own on it
 - `broker_lake`  the lake of a broker that the test starts, kills, stops
+- `postgres` a real PostgreSQL's address, with a database of the test's own
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
 - `new_project`  makes a small dbt project of this project's settings and models of your own
@@ -29,6 +30,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from ingestion import Ingester, start_worker
 from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
@@ -36,7 +38,9 @@ from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
 from headwaters.demo.send import make_topic
 from headwaters.dev import broker as brokers
 from headwaters.dev import engine as engines
+from headwaters.dev import postgres as databases
 from headwaters.engine import Engine
+from headwaters.postgres import Postgres
 from headwaters.project import Project
 from headwaters.servers import alive
 
@@ -139,6 +143,26 @@ def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     yield lake
     brokers.stop(lake)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """A real PostgreSQL."""
+    with pytest.MonkeyPatch.context() as patch:
+        lake = tmp_path_factory.mktemp("postgres")
+        patch.setenv("HEADWATERS_LAKE", str(lake))
+        running = databases.start(Project(ROOT))
+    yield running
+    databases.stop(lake)
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres) -> str:
+    """The address of a database of the test's own."""
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute(f"create database {name}".encode())
+    return postgres_server.url.removesuffix("/postgres") + f"/{name}"
 
 
 @pytest.fixture

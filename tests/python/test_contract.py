@@ -150,7 +150,7 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
             "(allowed: from, path, topics, servers, client, start, data_loss, on_change, "
             "rows_per_second, format, options, changes, batch, trigger, schema, bad_records, "
-            "deduplicate)",
+            "deduplicate, writers)",
         ),
         (
             changed(*STREAM, "format", to="jsn"),

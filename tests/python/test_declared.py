@@ -490,6 +490,7 @@ def manifest(adapter: str, *macros: str) -> Any:
         macros={name: SimpleNamespace(name=name) for name in macros},
         nodes=models,
         sources={"events": SimpleNamespace(**source)},
+        exposures={},
     )
 
 

@@ -19,6 +19,7 @@ from serving import NOT_NULL, contract_of, inbox, orders
 from headwaters.errors import UserError
 from headwaters.serve.bodies import Body, Budget, Refusal, form_of
 from headwaters.serve.checks import Check
+from headwaters.serve.events import reader_of
 from headwaters.serve.keys import Keys, keys_from
 from headwaters.serve.moments import timestamp
 from headwaters.serve.records import DEEPEST, MOST_RECORDS, Problem, Reader, TooMany
@@ -399,3 +400,64 @@ def test_a_door_without_keys_is_for_this_machine_alone(
         keys_from(variable, host)
     assert not value or value not in str(error.value).replace("--keys-from", "")
     assert not keys_from(None, "127.0.0.1")
+
+
+# -- change events ---------------------------------------------------------------------------------
+
+EVENT = {
+    "before": None,
+    "after": {"id": "7", "amount": "1.50"},
+    "op": "c",
+    "ts_ms": 5,
+    "source": {},
+}
+OLD = {"id": "7", "amount": "1.00"}
+
+
+def changes_of(**stream: Any) -> Any:
+    """A stream of changes in Debezium's envelope."""
+    declared = {"changes": {"key": ["id"], "envelope": "debezium"}, **stream}
+    return reader_of(contract_of(orders("b:1", "t", **declared)))
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        (EVENT, None),
+        ({"schema": {}, "payload": EVENT}, None),
+        (EVENT | {"op": "u", "before": OLD}, None),
+        # with PostgreSQL's default identity, no more than the key is known of what was
+        (EVENT | {"op": "u", "before": {"id": "7", "amount": None}}, None),
+        (EVENT | {"op": "d", "before": {"id": "7"}, "after": None}, None),
+        (EVENT["after"], ("malformed", None, "has no op, and is no change event")),
+        (EVENT | {"op": "t"}, ("check", "op", "'t' is not c, r, u or d")),
+        (EVENT | {"after": None}, ("malformed", None, "has no after")),
+        (EVENT | {"op": "d"}, ("malformed", None, "has no before")),
+        (EVENT | {"after": {"amount": 1}}, ("not_null", "id", "is null")),
+        (EVENT | {"op": "d", "before": {"amount": 1}}, ("not_null", "id", "is null")),
+        (
+            EVENT | {"after": {"id": "7", "amount": "x"}},
+            ("type", "amount", "'x' is not a decimal(8, 2)"),
+        ),
+        (
+            EVENT | {"op": "u", "before": {"id": "8"}},
+            ("check", "id", "is changed by an update: send a deletion and an insertion"),
+        ),
+        (
+            EVENT | {"ts_ms": "yesterday"},
+            ("type", None, "ts_ms is no whole number, or source no object"),
+        ),
+        ([EVENT], ("malformed", None, "is not a JSON object")),
+    ],
+)
+def test_a_change_event_is_checked_inside_of_its_envelope(event: Any, problem: Any) -> None:
+    reading = changes_of().read(json.dumps(event).encode() + b"\n", "lines")
+    told = [(one.type, one.field, one.message) for one in reading.problems]
+    assert told == ([] if problem is None else [problem])
+    assert reading.texts == ([json.dumps(event)] if problem is None else [])
+
+
+def test_a_field_of_a_row_that_is_not_declared_is_refused_where_the_contract_says_so() -> None:
+    event = EVENT | {"after": {"id": "7", "city": "Bonn"}}
+    (told,) = changes_of(schema="fail").read(json.dumps(event).encode(), "lines").problems
+    assert (told.type, told.field) == ("schema", "city")

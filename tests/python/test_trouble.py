@@ -274,6 +274,7 @@ def test_what_cannot_be_is_one_line(
 
 
 WRITERS = ["land", "simulate finance", "ingest --once", "engine start", "kafka start"]
+WRITERS += ["postgres start"]
 
 
 @pytest.mark.parametrize("command", WRITERS)
@@ -301,9 +302,10 @@ def test_a_lake_that_cannot_be_written_is_one_line(
 
 def test_a_part_of_the_lake_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
-    for part in ("checkpoints", "logs", "engine", "kafka"):
+    for part in ("checkpoints", "logs", "engine", "kafka", "postgres"):
         (tmp_path / "lake" / part).touch()
-    for command, part in (("engine start", "logs"), ("kafka start", "kafka")):
+    servers = (("engine start", "logs"), ("kafka start", "kafka"), ("postgres start", "postgres"))
+    for command, part in servers:
         ran = run([*HEADWATERS, *command.split()], tmp_path / "lake")
         said = f"headwaters: [HW_FILE] {tmp_path}/lake/{part} cannot be used: File exists\n"
         assert (ran.returncode, ran.stderr) == (2, said), ran

@@ -14,6 +14,8 @@ from headwaters.declared.nodes import Node, place_of
 from headwaters.declared.policy import policy_problems
 from headwaters.declared.problems import Problem
 from headwaters.declared.properties import build_problems, property_problems
+from headwaters.declared.publications import declared as published
+from headwaters.declared.publications import publication_problems
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
 
 if TYPE_CHECKING:
@@ -47,6 +49,11 @@ def manifest_problems(manifest: Manifest) -> list[Problem]:
             # not the config itself: dbt warns of a `get` of what stands in its meta
             seen["config"] = node.config.to_dict(omit_none=True)
             found += node_problems(seen)
+    exposures = {key: exposure.to_dict() for key, exposure in manifest.exposures.items()}
+    if any(map(published, exposures.values())):
+        used = {key for one in exposures.values() for key in one["depends_on"]["nodes"]}
+        nodes = {key: manifest.nodes[key].to_dict() for key in used if key in manifest.nodes}
+        found += publication_problems(exposures, nodes)
     return some(found)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticKnownError
 
+from headwaters.declared.names import not_allowed
 from headwaters.declared.units import bytes_of, milliseconds_of
 
 
@@ -69,3 +70,43 @@ def one_of(names: Iterable[str]) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
+
+
+def explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
+    """The first problem of a pydantic error, as one line for a person."""
+    # a misspelt key first; and of one that takes words or a mapping, what is wrong with the mapping
+    problem = min(
+        error.errors(),
+        key=lambda p: (
+            p["type"] != "extra_forbidden",
+            p["type"] == "literal_error" and isinstance(p["input"], Mapping),
+        ),
+    )
+    path = [str(part) for part in problem["loc"] if not _names_a_type(part)]
+    key = ".".join(filter(None, [root, *path]))
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        owner = _model_at(model, path[:-1])
+        names = [field.alias or name for name, field in owner.model_fields.items()]
+        return f"{'.'.join(filter(None, [root, *path[:-1]]))}: {not_allowed(path[-1], names)}"
+    if kind == "missing":
+        return f"{key} is missing"
+    if kind == "literal_error":
+        allowed = re.findall(r"'([^']*)'", str(problem["ctx"]["expected"]))
+        return f"{key}: {not_allowed(str(problem['input']), allowed, 'allowed')}"
+    message = str(problem.get("ctx", {}).get("error", problem["msg"]))
+    return f"{key}: {message} (given: {problem['input']!r})" if path else f"{key}: {message}"
+
+
+def _names_a_type(part: object) -> bool:
+    """Whether a step of a pydantic error's path is a member of a union instead of a key."""
+    return isinstance(part, str) and "[" in part
+
+
+def _model_at(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
+    for part in path:
+        field = next(f for name, f in model.model_fields.items() if (f.alias or name) == part)
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                model = inner
+    return model

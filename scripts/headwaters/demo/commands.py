@@ -6,11 +6,14 @@ What a command needs is imported where it runs: the others should not wait for i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwaters.options import find_project
+
+if TYPE_CHECKING:
+    from headwaters.demo.post import Sent
 
 simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look real.")
 
@@ -89,8 +92,7 @@ def simulate_finance(
     if to_http is not None:
         from headwaters.demo.post import post_finance
 
-        for stream, posted in post_finance(config, to_http, key_from).items():
-            typer.echo(f"{stream}: {posted.accepted:,} accepted, {posted.refused:,} refused")
+        _posted(post_finance(config, to_http, key_from))
         return
     if to_kafka:
         for topic, make in STREAMS.items():
@@ -118,6 +120,13 @@ def simulate_retail(
     to_kafka: Annotated[
         bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
     ] = False,
+    to_http: Annotated[
+        str | None,
+        typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
+    ] = None,
+    key_from: Annotated[
+        str, typer.Option(help="Environment variable with the front door's key, if it has one.")
+    ] = "HEADWATERS_SERVE_KEYS",
 ) -> None:
     """Change streams of a shop's customers, products and orders, the same for the same options."""
     from headwaters.demo import parts
@@ -134,6 +143,11 @@ def simulate_retail(
         duplicates=duplicates,
         late=late,
     )
+    if to_http is not None:
+        from headwaters.demo.post import post_retail
+
+        _posted(post_retail(config, to_http, key_from))
+        return
     for stream in STREAMS:
         if to_kafka:
             _send(stream, [(event.key, event.value) for event in events(config, stream)])
@@ -185,6 +199,11 @@ def _send(topic: str, records: list[tuple[str | None, str | bytes | None]]) -> N
 
     sent = send_once(servers(find_project().lake), topic, records)
     typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
+
+
+def _posted(numbers: dict[str, Sent]) -> None:
+    for stream, sent in numbers.items():
+        typer.echo(f"{stream}: {sent.accepted:,} accepted, {sent.refused:,} refused")
 
 
 def _told(stream: str, lines: list[str], paths: list[Path], header: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Send the simulated finance streams to a front door, as an application would."""
+"""Send simulated streams to a front door, as an application would."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
+from headwaters.demo.retail import STREAMS as RETAIL
+from headwaters.demo.retail import RetailConfig, events
 from headwaters.demo.simulate import STREAMS, FinanceConfig
 from headwaters.errors import UserError, WorkError
 
@@ -97,11 +99,27 @@ class Client:
 
 def post_finance(config: FinanceConfig, url: str, key_from: str) -> dict[str, Sent]:
     """Send the simulated finance streams to the streams of their names; what became of each."""
+    streams = {
+        stream: (record.value for record in make(config)) for stream, make in STREAMS.items()
+    }
+    return _post(streams, url, key_from)
+
+
+def post_retail(config: RetailConfig, url: str, key_from: str) -> dict[str, Sent]:
+    """Send the change streams of the shop; a request has no tombstones, as a file has none."""
+    streams = {
+        stream: (event.value for event in events(config, stream) if event.value is not None)
+        for stream in RETAIL
+    }
+    return _post(streams, url, key_from)
+
+
+def _post(streams: Mapping[str, Iterable[str]], url: str, key_from: str) -> dict[str, Sent]:
     numbers = {}
     with closing(Client(url, key_from)) as client:
-        for stream, make in STREAMS.items():
+        for stream, values in streams.items():
             total = numbers[stream] = Sent()
-            for records in _parts(record.value for record in make(config)):
+            for records in _parts(values):
                 sent = client.send(stream, records)
                 total.accepted += sent.accepted
                 total.refused += sent.refused

@@ -1,4 +1,4 @@
-"""The commands of the development kit: set-up, the engine, the Kafka broker.
+"""The commands of the development kit: set-up, the engine, Kafka, PostgreSQL.
 
 What a command needs is imported where it runs: the others should not wait for Spark and dbt.
 """
@@ -13,6 +13,7 @@ from headwaters.options import ProfilesDir, Target, find_project
 
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
 kafka_app = typer.Typer(no_args_is_help=True, help="A Kafka broker of one's own.")
+postgres_app = typer.Typer(no_args_is_help=True, help="A PostgreSQL of one's own.")
 
 
 def setup(
@@ -89,4 +90,41 @@ def kafka_status() -> None:
     typer.echo(
         f"Kafka at {found.servers}, process {found.pid}" if found else "no Kafka broker runs here"
     )
+    raise typer.Exit(0 if found else 1)
+
+
+@postgres_app.command("start")
+def postgres_start(
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 [default: any]")] = None,
+) -> None:
+    """Start this lake's PostgreSQL, and wait until it listens."""
+    from headwaters.dev import postgres
+
+    typer.echo(f"PostgreSQL at {postgres.start(find_project(), port).address}")
+
+
+@postgres_app.command("stop")
+def postgres_stop() -> None:
+    """Stop this lake's PostgreSQL; its data is kept."""
+    from headwaters.dev import postgres
+
+    stopped = postgres.stop(find_project().lake)
+    typer.echo("PostgreSQL stopped" if stopped else "no PostgreSQL runs here")
+
+
+@postgres_app.command("status")
+def postgres_status(
+    url: Annotated[
+        bool, typer.Option("--url", help="Print the address for clients, with the password.")
+    ] = False,
+) -> None:
+    """Say where this lake's PostgreSQL listens; exit code 1 when none runs."""
+    from headwaters import postgres
+
+    found = postgres.find(find_project().lake)
+    if url and found:
+        typer.echo(found.url)
+    else:
+        here = f"PostgreSQL at {found.address}, process {found.pid}" if found else ""
+        typer.echo(here or "no PostgreSQL runs here")
     raise typer.Exit(0 if found else 1)

@@ -1,4 +1,4 @@
-"""Starting and ending servers that outlive the command: the engine and the Kafka broker."""
+"""Starting and ending servers that outlive the command: engine, Kafka broker, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def await_start(
         raise
 
 
-def end(pid: int, patience: float = 20.0) -> None:
+def end(pid: int, patience: float = 20.0, kindly: int = signal.SIGTERM) -> None:
     """End a server, kindly and then not, and wait until it is gone."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number in (kindly, signal.SIGKILL):
         until = time.monotonic() + patience
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

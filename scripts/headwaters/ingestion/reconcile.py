@@ -30,6 +30,9 @@ from headwaters.sources.base import Balance, Moment
 from headwaters.stream import Stream
 from headwaters.tables import Table
 
+# Of the rows of bronze those that ingestion wrote; others have no batch.
+OURS = "_batch_id is not null"
+
 
 def audit(
     project: Project, contracts: Sequence[Contract], spark: SparkSession | None = None
@@ -67,7 +70,12 @@ def balance(spark: SparkSession, stream: Stream) -> list[Balance]:
     now = moment(stream)
     contract = widened(Table(spark, stream.bronze), stream.contract)
     comparison = _Comparison(spark, stream, now, contract)
-    return source_of(stream, contract).balance(spark, now, comparison.compare)
+    found = source_of(stream, contract).balance(spark, now, comparison.compare)
+    if "foreign" in contract.stream.writers:
+        return found
+    foreign = Table(spark, stream.bronze).at(now.bronze).where(f"not ({OURS})").count()
+    others = [Balance("rows of another writer", 0, foreign, 0, 0, foreign)] if foreign else []
+    return [*found, *others]
 
 
 def moment(stream: Stream) -> Moment:
@@ -146,7 +154,7 @@ class _Comparison:
 
     def compare(self, frames: Sequence[DataFrame], unit: Column) -> list[Balance]:
         """Each unit's records, parsed again, with the rows that the tables have of it."""
-        bronze = Table(self.spark, self.stream.bronze).at(self.now.bronze)
+        bronze = Table(self.spark, self.stream.bronze).at(self.now.bronze).where(OURS)
         quarantine = Table(self.spark, self.stream.quarantine).at(self.now.quarantine)
         contract = self.contract
         parsed = [format_of(contract).parse(raw) for raw in frames]

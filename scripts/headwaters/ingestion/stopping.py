@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from typing import Any
 
 
@@ -28,6 +29,13 @@ class Stopping:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._ask)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for as long, or until a signal came; whether one did."""
+        until = time.monotonic() + seconds
+        while not self.signal and (left := until - time.monotonic()) > 0:
+            time.sleep(min(0.1, left))
+        return bool(self.signal)
 
     def _ask(self, number: int, _: object) -> None:
         self.signal = number

@@ -164,7 +164,7 @@ class Reader:
     def read(self, body: bytes, form: Form, keep_values: bool = True) -> Reading:
         """The records of a body, with or without their values. Raises TooMany."""
         text = body.decode("utf-8", "surrogateescape")
-        doubtful = _Doubts.of(text)
+        doubtful = Doubts.of(text)
         reading = Reading()
         scan = _elements if form == "array" else _lines
         for index, found in enumerate(scan(text)):
@@ -175,7 +175,7 @@ class Reader:
                 continue
             value, begin, end = found
             record = text[begin:end]
-            problem = self._problem(value, record, doubtful)
+            problem = self.problem(value, record, doubtful)
             if problem is not None:
                 reading.refuse(Problem(index, *problem))
             elif not reading.refused:
@@ -184,8 +184,8 @@ class Reader:
                     reading.values.append(value)
         return reading
 
-    def _problem(
-        self, value: Any, record: str, doubtful: _Doubts
+    def problem(
+        self, value: Any, record: str, doubtful: Doubts
     ) -> tuple[str, str | None, str] | None:
         """What is wrong with a record: type, field, message."""
         if type(value) is not dict:
@@ -305,7 +305,7 @@ def _wild_exponent(given: object) -> bool:
 
 
 @dataclass(frozen=True)
-class _Doubts:
+class Doubts:
     """What a whole request is looked through for, so that its records need not be."""
 
     not_utf8: bool
@@ -317,7 +317,8 @@ class _Doubts:
         return self.not_utf8 or self.half
 
     @classmethod
-    def of(cls, text: str) -> _Doubts:
+    def of(cls, text: str) -> Doubts:
+        """What there is in the text of a request."""
         return cls(
             not text.isascii() and _BYTES.search(text) is not None,
             "\\ud" in text or "\\uD" in text,

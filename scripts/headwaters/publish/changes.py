@@ -1,0 +1,247 @@
+"""The net change of a Delta table between two versions, read by delta-rs without Spark.
+
+Two versions differ in the rows of the files in which they differ, whatever was committed between
+them. The log names these files, each with its deletion vector; a Delta table of them alone, made
+of links, is read and compared by key. delta-rs reads tables with deletion vectors, but not their
+change feed: of a removed file with a deletion vector it gives too few deletes (deltalake 1.6).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from headwaters.declared.publications import TYPES, base_type, unpublishable
+from headwaters.delta_log import exists
+from headwaters.errors import UserError, WorkError
+from headwaters.json_lines import lines
+
+Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Up to where a table is published: its version, and what tells that version from others."""
+
+    table_id: str
+    version: int
+    commit: str
+    columns: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column: its name and its type in Delta."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows to upsert and keys to delete; `whole` says why the rows are those of the whole table."""
+
+    whole: str | None
+    upserts: pa.RecordBatchReader
+    deletes: pa.RecordBatchReader
+
+
+class Source:
+    """A table, pinned at its newest version."""
+
+    def __init__(self, name: str, path: Path, key: Sequence[str]) -> None:
+        """Raises UserError and WorkError for a table that is not there or cannot be published."""
+        self.name, self.path, self.key = name, path, tuple(key)
+        if not exists(path):
+            raise WorkError(
+                "HW_PUBLISH_SOURCE", f"{name} is not there yet: build it by dbt, then publish it"
+            )
+        with self._reading():
+            table = DeltaTable(path)
+            schema = json.loads(table.schema().to_json())["fields"]
+            metadata, version = table.metadata(), table.version()
+        self._table = table
+        self.fields = [Field(one["name"], _type_name(one["type"])) for one in schema]
+        for field in self.fields:
+            if base_type(field.type) not in TYPES:
+                text = f"{name}.{field.name}: {unpublishable(field.type)}"
+                raise UserError("HW_PUBLISH_TYPE", text)
+        if missing := [one for one in key if one not in [field.name for field in self.fields]]:
+            raise UserError("HW_NO_SUCH_COLUMN", f"{name} has no column {missing[0]}, its key")
+        shape = [[one["name"], one["type"]] for one in schema], metadata.partition_columns
+        digest = hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
+        # the commit of the newest version is there
+        commit = self._commit(version) or ""
+        self.position = Position(str(metadata.id), version, commit, digest[:32])
+
+    @contextmanager
+    def since(self, before: Position | str, expressions: Mapping[str, str]) -> Iterator[Change]:
+        """What changed since a position; the whole table where that cannot be told.
+
+        In place of a position, `before` may say why there is none. `expressions` has SQL in place
+        of a column. Raises WorkError for files that cannot be read.
+        """
+        why = before if isinstance(before, str) else self._whole(before)
+        with tempfile.TemporaryDirectory() as folder, self._reading():
+            if isinstance(before, Position) and why is None:
+                old, new = self._differing(before.version)
+                if not self._there(old):
+                    why = f"files of version {before.version} were removed"
+            if why is not None:
+                yield Change(why, self.rows(self._table, expressions), _empty())
+                return
+            query = QueryBuilder()
+            query.register("old", self._of(old, Path(folder, "old")))
+            query.register("new", self._of(new, Path(folder, "new")))
+            names, keys = (_listed(one) for one in ([f.name for f in self.fields], self.key))
+            # ALL keeps rows that are there twice: a repeated key is to be seen
+            rows = f"(select {names} from new except all select {names} from old)"
+            upserts = f"select {self._selected(expressions)} from {rows}"
+            deletes = f"select {keys} from old except select {keys} from new"
+            yield Change(None, _read(query, upserts), _read(query, deletes))
+
+    @contextmanager
+    def at(self, version: int, expressions: Mapping[str, str]) -> Iterator[pa.RecordBatchReader]:
+        """The rows of a version. Raises WorkError where its files are no longer there."""
+        with self._reading():
+            yield self.rows(DeltaTable(self.path, version=version), expressions)
+
+    def rows(self, table: DeltaTable, expressions: Mapping[str, str]) -> pa.RecordBatchReader:
+        """All rows of a version."""
+        selected = self._selected(expressions)
+        return _read(QueryBuilder().register("t", table), f"select {selected} from t")
+
+    def _selected(self, expressions: Mapping[str, str]) -> str:
+        names = [_quoted(field.name) for field in self.fields]
+        found = [expressions.get(field.name) for field in self.fields]
+        return ", ".join(f"{e} as {n}" if e else n for n, e in zip(names, found, strict=True))
+
+    def _whole(self, before: Position) -> str | None:
+        """Why the whole table is to be sent, or None."""
+        now = self.position
+        if before.table_id != now.table_id:
+            return "the table was created again"
+        if before.columns != now.columns:
+            return "its columns changed"
+        commit = self._commit(before.version)
+        if before.version > now.version or (commit and commit != before.commit):
+            return f"version {before.version} is not the one that was published"
+        every = range(before.version, now.version + 1)
+        if any(not self._log(version).exists() for version in every):
+            return f"the log no longer has what followed version {before.version}"
+        return None
+
+    def _differing(self, since: int) -> tuple[list[Action], list[Action]]:
+        """The files of that version that the newest does not have, and the other way round."""
+        first: dict[Any, tuple[str, Action]] = {}
+        last: dict[Any, tuple[str, Action]] = {}
+        for version in range(since + 1, self.position.version + 1):
+            for line in lines(self._log(version)):
+                for kind, action in json.loads(line).items():
+                    if kind in ("add", "remove"):
+                        vector = action.get("deletionVector") or {}
+                        names = ("storageType", "pathOrInlineDv", "offset")
+                        place = (action["path"], *(vector.get(name) for name in names))
+                        first.setdefault(place, (kind, action))
+                        last[place] = (kind, action)
+        old = [action for kind, action in first.values() if kind == "remove"]
+        new = [action for kind, action in last.values() if kind == "add"]
+        return old, new
+
+    def _of(self, files: Iterable[Action], folder: Path) -> DeltaTable:
+        """A table of some files of this one."""
+        (folder / "_delta_log").mkdir(parents=True)
+        for entry in self.path.iterdir():
+            if entry.name != "_delta_log":
+                (folder / entry.name).symlink_to(entry.absolute())
+        actions = [*self._head, *({"add": _added(file)} for file in files)]
+        text = "".join(json.dumps(action) + "\n" for action in actions)
+        (folder / "_delta_log" / f"{0:020}.json").write_text(text)
+        return DeltaTable(folder)
+
+    @cached_property
+    def _head(self) -> list[Action]:
+        """Protocol and metadata of the pinned version."""
+        protocol, metadata = self._table.protocol(), self._table.metadata()
+        versions: dict[str, Any] = {
+            "minReaderVersion": protocol.min_reader_version,
+            "minWriterVersion": protocol.min_writer_version,
+            "readerFeatures": protocol.reader_features,
+            "writerFeatures": protocol.writer_features,
+        }
+        described = {
+            "id": metadata.id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": self._table.schema().to_json(),
+            "partitionColumns": metadata.partition_columns,
+            "configuration": metadata.configuration,
+        }
+        known = {key: value for key, value in versions.items() if value is not None}
+        return [{"protocol": known}, {"metaData": described}]
+
+    def _there(self, files: Iterable[Action]) -> bool:
+        return all((self.path / unquote(file["path"])).exists() for file in files)
+
+    def _log(self, version: int) -> Path:
+        return self.path / "_delta_log" / f"{version:020}.json"
+
+    def _commit(self, version: int) -> str | None:
+        """What tells a commit from another of its number; None where the log has it no longer."""
+        try:
+            return hashlib.sha256(self._log(version).read_bytes()).hexdigest()[:32]
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (DeltaError, pa.ArrowException) as error:
+            reason = " ".join(str(error).split())
+            raise WorkError("HW_PUBLISH_SOURCE", f"{self.name} cannot be read: {reason}") from None
+
+
+def _added(file: Action) -> Action:
+    kept = ("path", "size", "deletionVector")
+    found = {key: file[key] for key in kept if file.get(key) is not None}
+    partition = file.get("partitionValues") or {}
+    return {"size": 0, "modificationTime": 0, "dataChange": True, "partitionValues": partition} | (
+        found
+    )
+
+
+# The names of types in the log that SQL calls otherwise
+_SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+
+def _type_name(kind: Any) -> str:
+    name = str(kind) if isinstance(kind, str) else str(kind["type"])
+    return _SQL.get(name, name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(_quoted, names))
+
+
+def _read(query: QueryBuilder, sql: str) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_stream(query.execute(sql))
+
+
+def _empty() -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(pa.schema([]), [])

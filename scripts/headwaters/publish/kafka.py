@@ -1,0 +1,274 @@
+"""Topics of Kafka: what changed and the version are written in one transaction.
+
+A record's key is JSON of the key's columns and its value JSON of the row; a deleted row is a
+tombstone, so that a compacted topic is the table. The version is a record of `<topic>.published`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
+
+from headwaters.errors import CodedError, WorkError
+from headwaters.publish.changes import Change, Position, Source
+from headwaters.publish.target import FIRST, Compared, Done, Target
+from headwaters.publish.values import records, to_json
+from headwaters.sources.kafka_client import compacted, connect, identities, ranges
+
+IDENTITY = "headwaters-publish-"
+_LONGEST = 900_000  # milliseconds of a transaction, which is as long as brokers allow by default
+_PAUSE = 0.5  # seconds
+_ABORTING = 5.0  # seconds; what is not aborted then, the next producer aborts
+_READING = 30.0  # seconds for the next record
+_FENCED = (
+    KafkaError._FATAL,  # what the client says of it, once it knows
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+
+
+class KafkaTarget(Target):
+    """A topic, which is made if it is missing."""
+
+    def __init__(
+        self,
+        topic: str,
+        servers: str,
+        settings: Callable[[], Mapping[str, str]],
+        patience: float,
+        say: Callable[[str], None],
+    ) -> None:
+        """`settings` are those of the client, with its secrets, which are not kept."""
+        self.topic, self.servers, self.patience = topic, servers, patience
+        self.state = f"{topic}.published"
+        self._settings, self._say = settings, say
+
+    def publish(self, source: Source) -> Done:
+        """Publish a table; a broker that is away is asked again until the patience ends."""
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._publish(source, until)
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() in (*_FENCED, *_TOO_LARGE) or time.monotonic() > until:
+                    raise self._said(reason, source) from None
+            except WorkError as error:
+                # a topic that was made just now is not known everywhere at once
+                away = error.code in ("HW_BROKER_AWAY", "HW_NO_TOPIC")
+                if not away or time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE)
+
+    def compare(self, source: Source) -> Compared | None:
+        """Compare the compacted topic with the rows of the published version."""
+        try:
+            return self._compare(source)
+        except KafkaException as error:
+            raise self._said(error.args[0], source) from None
+
+    def _compare(self, source: Source) -> Compared | None:
+        if not self._there(self.topic) or not self._there(self.state):
+            return None
+        while isinstance(before := self._published(source), Position):
+            there = self._compacted()
+            if self._published(source) != before:
+                continue  # another publication was committed meanwhile
+            missing = rows = 0
+            with source.at(before.version, {}) as found:
+                for row in records(found):
+                    rows += 1
+                    missing += there.pop(self._key(row, source), b"") != _digest(to_json(row))
+            # of those that are left some were other rows of a key that is in the table
+            return Compared(before.version, rows, missing, len(there))
+        return None
+
+    def _publish(self, source: Source, until: float) -> Done:
+        self._make()
+        producer = self._producer(until)
+        before = self._published(source)
+        if before == source.position:
+            return Done(source.position.version, already=True)
+        try:
+            with source.since(before, {}) as change:
+                producer.begin_transaction()
+                done = self._send(producer, source, change)
+                self._produce(producer, self.state, source.name, self._state_of(source))
+                self._commit(producer)
+        except BaseException:
+            with suppress(KafkaException):
+                producer.purge(in_queue=True, in_flight=False)
+                producer.abort_transaction(_ABORTING)
+            raise
+        return done
+
+    def _send(self, producer: Producer, source: Source, change: Change) -> Done:
+        sent: set[str] = set()
+        for row in records(change.upserts):
+            key = self._key(row, source)
+            if key in sent:
+                raise WorkError(
+                    "HW_REPEATED_KEYS",
+                    f"{source.name} has more than one row of a key ({', '.join(source.key)}). "
+                    "Nothing was published",
+                )
+            sent.add(key)
+            self._produce(producer, self.topic, key, to_json(row))
+        if change.whole:
+            deleted = [key for key in self._compacted() if key not in sent]
+        else:
+            deleted = [self._key(row, source) for row in records(change.deletes)]
+        for key in deleted:
+            self._produce(producer, self.topic, key, None)
+        return Done(source.position.version, len(sent), len(deleted), change.whole)
+
+    def _key(self, row: Mapping[str, Any], source: Source) -> str:
+        return to_json({name: row[name] for name in source.key})
+
+    def _produce(self, producer: Producer, topic: str, key: str, value: str | None) -> None:
+        while True:
+            try:
+                producer.produce(topic, value, key)
+                break
+            except BufferError:
+                producer.poll(_PAUSE)
+        producer.poll(0)
+
+    def _commit(self, producer: Producer) -> None:
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                producer.commit_transaction(max(1.0, until - time.monotonic()))
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > until:
+                    raise
+
+    def _producer(self, until: float) -> Producer:
+        """A producer that fences any other of the topic, and ends what it left unfinished."""
+        settings = {
+            "linger.ms": "20",
+            "queue.buffering.max.messages": "100000",
+            # as Java's clients choose the partition of a key
+            "partitioner": "murmur2_random",
+            "message.timeout.ms": str(max(1000, int(self.patience * 1000))),
+            **self._settings(),
+            "transactional.id": f"{IDENTITY}{self.topic}",
+            "transaction.timeout.ms": str(_LONGEST),
+            "enable.idempotence": "true",
+            "acks": "all",
+        }
+        producer = connect(Producer, self.servers, settings)
+        producer.init_transactions(max(1.0, until - time.monotonic()))
+        return producer
+
+    # -- what is there ---------------------------------------------------------------------------
+
+    def _published(self, source: Source) -> Position | str:
+        """Up to where the topic is published, or why that is not known."""
+        found: dict[str, Any] = {}
+        for key, value in self._read(self.state):
+            found[key] = json.loads(value) if value else None
+        state = found.get(source.name)
+        if not state:
+            return FIRST
+        if state.pop("topic_id") != self._identity():
+            return f"the topic {self.topic} was created again"
+        return Position(**state)
+
+    def _state_of(self, source: Source) -> str:
+        return json.dumps(asdict(source.position) | {"topic_id": self._identity()})
+
+    def _identity(self) -> str:
+        found = identities(self.servers, [self.topic], self._settings())
+        return found.get(self.topic, "")
+
+    def _compacted(self) -> dict[str, bytes]:
+        """The last value of each key, as a digest; deleted keys are not in it."""
+        found: dict[str, bytes] = {}
+        for key, value in self._read(self.topic):
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = _digest(value)
+        return found
+
+    def _read(self, topic: str) -> Iterator[tuple[str, str | None]]:
+        """Keys and values of what is committed in a topic, up to its end."""
+        settings = {
+            **self._settings(),
+            "group.id": "headwaters",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+        }
+        left = set(ranges(self.servers, [topic], self._settings())[topic])
+        with closing(connect(Consumer, self.servers, settings)) as consumer:
+            consumer.assign([TopicPartition(topic, one, 0) for one in left])
+            while left:
+                message = consumer.poll(_READING)
+                error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                assert message is not None
+                if error is not None:
+                    left.discard(message.partition() or 0)
+                    continue
+                key, value = message.key() or b"", message.value()
+                yield bytes(key).decode(), None if value is None else bytes(value).decode()
+
+    def _there(self, topic: str) -> bool:
+        return topic in self._admin.list_topics(timeout=10).topics
+
+    def _make(self) -> None:
+        """Make the topics that are missing, both compacted."""
+        compact = {"cleanup.policy": "compact"}
+        wanted = [
+            NewTopic(topic, config=compact, num_partitions=partitions)
+            for topic, partitions in ((self.topic, -1), (self.state, 1))
+            if not self._there(topic)
+        ]
+        for made in self._admin.create_topics(wanted).values() if wanted else ():
+            made.result(10)
+        if self.topic not in compacted(self.servers, [self.topic], self._settings()):
+            self._say(
+                f"topic {self.topic} is not compacted (cleanup.policy): rows that its retention "
+                "removes are missing to new readers"
+            )
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        # kept: its answers end with it
+        return connect(AdminClient, self.servers, self._settings())
+
+    def _said(self, reason: KafkaError, source: Source) -> CodedError:
+        if reason.code() in _FENCED:
+            return WorkError(
+                "HW_PUBLISH_IN_USE",
+                f"another headwaters publishes to topic {self.topic}, and took over: stop one of "
+                "them",
+            )
+        if reason.code() in _TOO_LARGE:
+            return WorkError(
+                "HW_PUBLISH_VALUE",
+                f"{source.name} has a row that topic {self.topic} does not take: {reason.str()}. "
+                "Nothing was published",
+            )
+        return WorkError(
+            "HW_BROKER_AWAY", f"the Kafka broker {self.servers} does not answer: {reason.str()}"
+        )
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,375 @@
+"""Tables in PostgreSQL: what changed and the version are written in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Composable, Composed, Identifier
+
+from headwaters.declared.publications import postgres_type
+from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.publish.changes import Change, Field, Position, Source
+from headwaters.publish.target import FIRST, Compared, Done, Target
+from headwaters.publish.values import csv_expressions, csv_lines
+
+STATE = "headwaters_published"
+STAGING, DELETED = Identifier("headwaters_staging"), Identifier("headwaters_deleted")
+_PAUSE = 0.5  # seconds
+_MOMENT = 5  # seconds, for a connection
+
+Cursor = psycopg.Cursor[Any]
+Result = TypeVar("Result")
+
+
+class PostgresTarget(Target):
+    """A table of a PostgreSQL server, which is made if it is missing."""
+
+    def __init__(self, table: str, variable: str, url: Callable[[], str], patience: float) -> None:
+        """A table `schema.name`; `url`, from the variable, has the password and is not kept."""
+        self.schema, self.name = table.split(".")
+        self.place, self.variable, self._url = table, variable, url
+        self.patience = patience
+        self.table = Identifier(self.schema, self.name)
+        self.state = Identifier(self.schema, STATE)
+
+    def publish(self, source: Source) -> Done:
+        """Publish a table; a server that is away is asked again until the patience ends."""
+        return self._patiently(source, lambda cursor: self._publish(cursor, source))
+
+    def compare(self, source: Source) -> Compared | None:
+        """Compare row by row, in the server, with the rows of the published version."""
+        return self._patiently(source, lambda cursor: self._compare(cursor, source))
+
+    # -- one transaction -------------------------------------------------------------------------
+
+    def _publish(self, cursor: Cursor, source: Source) -> Done:
+        self._lock(cursor)
+        before = self._published(cursor)
+        if before == source.position:
+            return Done(source.position.version, already=True)
+        with source.since(before, csv_expressions(source.fields)) as change:
+            done = self._apply(cursor, source, before, change)
+        now = source.position
+        cursor.execute(
+            SQL(
+                "insert into {} values (%s, %s::regclass, %s, %s, %s, %s, %s, now()) "
+                "on conflict (target) do update set relation = excluded.relation, model = "
+                "excluded.model, table_id = excluded.table_id, version = excluded.version, commit "
+                "= excluded.commit, columns = excluded.columns, published_at = now()"
+            ).format(self.state),
+            (
+                *(self.name, self._quoted, source.name),
+                *(now.table_id, now.version, now.commit, now.columns),
+            ),
+        )
+        return done
+
+    def _apply(
+        self, cursor: Cursor, source: Source, before: Position | str, change: Change
+    ) -> Done:
+        names, key, version = [f.name for f in source.fields], source.key, source.position.version
+        made = not _one(cursor, SQL("select to_regclass({}) is not null"), self._quoted)
+        if made:
+            self._create(cursor, source.fields)
+        else:
+            self._check_table(cursor, source, add=isinstance(before, Position))
+        held = SQL("select exists (select from {})").format(self.table)
+        if change.whole and (made or not _one(cursor, held)):
+            count = _copy(cursor, self.table, names, change.upserts, source.fields)
+            if made:  # of rows that are there it is made faster than row by row
+                self._index(cursor, key)
+            return Done(version, count, 0, change.whole)
+        self._stage(cursor, STAGING, names, change.upserts, source.fields)
+        if change.whole:
+            deletes = self._delete(cursor, STAGING, key, SQL("not exists"))
+        else:
+            self._stage(cursor, DELETED, key, change.deletes, source.fields)
+            deletes = self._delete(cursor, DELETED, key, SQL("exists"))
+        return Done(version, self._upsert(cursor, names, key), deletes, change.whole)
+
+    def _compare(self, cursor: Cursor, source: Source) -> Compared | None:
+        cursor.execute("set transaction isolation level repeatable read")
+        before = self._published(cursor)
+        if isinstance(before, str):
+            return None
+        names = [one.name for one in source.fields]
+        if before.columns == source.position.columns:
+            self._check_table(cursor, source, add=False)
+        with source.at(before.version, csv_expressions(source.fields)) as rows:
+            self._stage(cursor, STAGING, names, rows, source.fields)
+        listed = _listed(names)
+        one, other = (SQL("select {} from {}").format(listed, t) for t in (STAGING, self.table))
+        counted = SQL("select count(*) from ({} except all {}) as found")
+        rows_there = _one(cursor, SQL("select count(*) from {}").format(STAGING))
+        missing = _one(cursor, counted.format(one, other))
+        return Compared(
+            before.version, rows_there, missing, _one(cursor, counted.format(other, one))
+        )
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _lock(self, cursor: Cursor) -> None:
+        """Let no other publisher write the table meanwhile."""
+        held = "select pg_try_advisory_xact_lock(hashtextextended({}, 23))"
+        if not _one(cursor, SQL(held), f"{STATE} {self._quoted}"):
+            raise WorkError(
+                "HW_PUBLISH_IN_USE",
+                f"another headwaters publishes to {self.place}: wait for it, or stop it",
+            )
+        cursor.execute("select pg_advisory_xact_lock(hashtextextended(%s, 23))", (STATE,))
+        if not _one(cursor, SQL("select to_regnamespace({}) is not null"), f'"{self.schema}"'):
+            cursor.execute(SQL("create schema {}").format(Identifier(self.schema)))
+        if not _one(cursor, SQL("select to_regclass({}) is not null"), self._state_name):
+            cursor.execute(
+                SQL(
+                    "create table {} (target text primary key, relation oid not null, "
+                    "model text not null, table_id text not null, version bigint not null, "
+                    "commit text not null, columns text not null, "
+                    "published_at timestamp with time zone not null)"
+                ).format(self.state)
+            )
+
+    def _published(self, cursor: Cursor) -> Position | str:
+        """Up to where the table is published, or why that is not known."""
+        if not _one(cursor, SQL("select to_regclass({}) is not null"), self._state_name):
+            return FIRST
+        cursor.execute(
+            SQL(
+                "select relation is not distinct from to_regclass(%s)::oid, table_id, version, "
+                "commit, columns from {} where target = %s"
+            ).format(self.state),
+            (self._quoted, self.name),
+        )
+        row = cursor.fetchone()
+        if row is None:
+            return FIRST
+        return Position(*row[1:]) if row[0] else f"{self.place} was created again"
+
+    def _create(self, cursor: Cursor, fields: Sequence[Field]) -> None:
+        columns = [SQL("{} {}").format(Identifier(f.name), _type(f)) for f in fields]
+        made = SQL("create table {} ({})").format(self.table, SQL(", ").join(columns))
+        cursor.execute(made)
+
+    def _index(self, cursor: Cursor, key: Sequence[str]) -> None:
+        # a key may have a null, which is a value of its own in Delta
+        text = "create unique index on {} ({}) nulls not distinct"
+        cursor.execute(SQL(text).format(self.table, _listed(key)))
+
+    def _check_table(self, cursor: Cursor, source: Source, add: bool) -> None:
+        """See that the table has the columns, and a unique index over the key.
+
+        With `add`, as for a table that was published before, it gets the columns that it lacks.
+        """
+        cursor.execute(
+            "select attname, format_type(atttypid, atttypmod) from pg_attribute "
+            "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+            (self._quoted,),
+        )
+        held = dict(cursor.fetchall())
+        wanted = {field.name: postgres_type(field.type) for field in source.fields}
+        missing = [field for field in source.fields if field.name not in held]
+        if add:
+            for field in missing:
+                altered = SQL("alter table {} add column {} {}")
+                cursor.execute(altered.format(self.table, Identifier(field.name), _type(field)))
+                held[field.name] = wanted[field.name]
+        if held != wanted:
+            differ = sorted(name for name in held | wanted if held.get(name) != wanted.get(name))
+            said = ", ".join(
+                f"{name} is {held.get(name) or 'missing'} and must be "
+                f"{wanted.get(name) or 'dropped'}"
+                for name in differ
+            )
+            raise UserError(
+                "HW_PUBLISH_TABLE",
+                f"{self.place} has other columns than {source.name}: {said}. Alter the table, or "
+                "publish to another",
+            )
+        cursor.execute(
+            "select array(select attname::text from pg_attribute where attrelid = indrelid and "
+            "attnum = any(indkey)) from pg_index where indrelid = %s::regclass and indisunique and "
+            "indpred is null and indisvalid and indimmediate",
+            (self._quoted,),
+        )
+        if not any(set(row[0]) == set(source.key) for row in cursor.fetchall()):
+            listed = ", ".join(source.key)
+            raise UserError(
+                "HW_PUBLISH_TABLE",
+                f"{self.place} has no unique index over the key of {source.name}: create unique "
+                f"index on {self.place} ({listed}) nulls not distinct",
+            )
+
+    def _stage(
+        self,
+        cursor: Cursor,
+        staging: Identifier,
+        names: Sequence[str],
+        rows: pa.RecordBatchReader,
+        fields: Sequence[Field],
+    ) -> None:
+        cursor.execute(
+            SQL(
+                "create temporary table {} on commit drop as select {} from {} with no data"
+            ).format(staging, _listed(names), self.table)
+        )
+        if _copy(cursor, staging, names, rows, fields):
+            cursor.execute(SQL("analyze {}").format(staging))
+
+    def _upsert(self, cursor: Cursor, names: Sequence[str], key: Sequence[str]) -> int:
+        """Upsert what was staged; rows that are equal are left alone."""
+        others = [name for name in names if name not in key]
+        action: Composable = SQL("nothing")
+        if others:
+            sets = SQL(", ").join(SQL("{0} = excluded.{0}").format(Identifier(n)) for n in others)
+            test = SQL(" or ").join(
+                SQL("held.{0} is distinct from excluded.{0}").format(Identifier(n)) for n in others
+            )
+            action = SQL("update set {} where {}").format(sets, test)
+        cursor.execute(
+            SQL("insert into {} as held ({}) select {} from {} on conflict ({}) do {}").format(
+                self.table, _listed(names), _listed(names), STAGING, _listed(key), action
+            )
+        )
+        return cursor.rowcount
+
+    def _delete(self, cursor: Cursor, staging: Identifier, key: Sequence[str], there: SQL) -> int:
+        """Delete rows whose key is, or is not, in a staging table.
+
+        Equality finds rows by hash or index; keys with a null are compared apart.
+        """
+        deleted = 0
+        for test, joined, equal in (
+            (SQL("{}.{} is not null"), SQL(" and "), SQL("staged.{0} = held.{0}")),
+            (SQL("{}.{} is null"), SQL(" or "), SQL("staged.{0} is not distinct from held.{0}")),
+        ):
+            held, staged = (
+                joined.join(test.format(SQL(table), Identifier(name)) for name in key)
+                for table in ("held", "staged")
+            )
+            same = SQL(" and ").join(equal.format(Identifier(name)) for name in key)
+            cursor.execute(
+                SQL(
+                    "delete from {} as held where ({}) and {} "
+                    "(select from {} as staged where ({}) and {})"
+                ).format(self.table, held, there, staging, staged, same)
+            )
+            deleted += cursor.rowcount
+        return deleted
+
+    # -- connections and errors ------------------------------------------------------------------
+
+    @property
+    def _quoted(self) -> str:
+        return f'"{self.schema}"."{self.name}"'
+
+    @property
+    def _state_name(self) -> str:
+        return f'"{self.schema}"."{STATE}"'
+
+    def _patiently(self, source: Source, work: Callable[[Cursor], Result]) -> Result:
+        """Do work in a transaction; again where the server is away, until the patience ends.
+
+        A commit whose answer was lost is found in the state.
+        """
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                with self._transaction() as cursor:
+                    return work(cursor)
+            except psycopg.Error as error:
+                if not _away(error) or time.monotonic() > until:
+                    raise self._said(error, source) from None
+                time.sleep(_PAUSE)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Cursor]:
+        url = self._url()
+        try:
+            conninfo_to_dict(url)
+        except psycopg.ProgrammingError:  # its text has parts of the password
+            raise UserError(
+                "HW_NO_POSTGRES",
+                f"{self.variable} is no address of PostgreSQL: write "
+                "postgresql://user:password@host/database",
+            ) from None
+        connection = psycopg.connect(
+            url, connect_timeout=_MOMENT, application_name="headwaters publish"
+        )
+        with connection, connection.cursor() as cursor:
+            waits = max(1, int(self.patience * 1000))
+            cursor.execute(SQL("set local lock_timeout = {}").format(waits))
+            cursor.execute("set local datestyle = 'ISO, YMD'")
+            yield cursor
+
+    def _said(self, error: psycopg.Error, source: Source) -> CodedError:
+        """An error of PostgreSQL as one line, without values of rows."""
+        state = error.sqlstate or ""
+        reason = error.diag.message_primary or (str(error).strip() or "no answer").splitlines()[0]
+        if state in ("21000", "23505"):
+            return WorkError(
+                "HW_REPEATED_KEYS",
+                f"{source.name} has more than one row of a key ({', '.join(source.key)}), or "
+                f"{self.place} another unique constraint: {reason}. Nothing was written",
+            )
+        if state.startswith("22"):
+            return WorkError(
+                "HW_PUBLISH_VALUE",
+                f"{source.name} has a value that {self.place} cannot take: {reason}. Nothing was "
+                "written",
+            )
+        if state == "55P03":
+            return WorkError(
+                "HW_PUBLISH_LOCKED",
+                f"{self.place} is locked by another session: see pg_locks. Nothing was written",
+            )
+        if _away(error) or not state:
+            return WorkError(
+                "HW_POSTGRES_AWAY", f"PostgreSQL ({self.variable}) does not answer: {reason}"
+            )
+        return WorkError("HW_POSTGRES", f"{self.place}: PostgreSQL refuses: {reason}")
+
+
+def _away(error: psycopg.Error) -> bool:
+    """Whether the same may succeed later: no connection, a restart, a deadlock."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    if error.sqlstate is None:
+        return not any(text in str(error) for text in ("authentication failed", "does not exist"))
+    return error.sqlstate.startswith(("08", "40", "57P"))
+
+
+def _copy(
+    cursor: Cursor,
+    table: Identifier,
+    names: Iterable[str],
+    rows: pa.RecordBatchReader,
+    fields: Sequence[Field],
+) -> int:
+    """Write rows by COPY; returns how many."""
+    statement = SQL("copy {} ({}) from stdin (format csv)").format(table, _listed(names))
+    with cursor.copy(statement) as copy:
+        for part in csv_lines(rows, fields):
+            copy.write(part)
+    return cursor.rowcount
+
+
+def _one(cursor: Cursor, query: SQL | Composed, *values: str) -> Any:
+    """The one value that a query gives."""
+    cursor.execute(query.format(*values) if isinstance(query, SQL) else query)
+    row = cursor.fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _listed(names: Iterable[str]) -> Composable:
+    return SQL(", ").join(map(Identifier, names))
+
+
+def _type(field: Field) -> SQL:
+    return SQL(postgres_type(field.type))

@@ -1,0 +1,65 @@
+"""What the places have in common to which a table is published."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from headwaters.publish.changes import Source
+
+FIRST = "first publication"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was published: numbers of rows; `whole` says why all rows were sent."""
+
+    version: int
+    upserts: int = 0
+    deletes: int = 0
+    whole: str | None = None
+    already: bool = False
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.already:
+            return f"version {self.version} is published already"
+        what = f"{self.upserts:,} rows upserted, {self.deletes:,} deleted"
+        why = f"; the whole table: {self.whole}" if self.whole else ""
+        return f"version {self.version}: {what}{why}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A place beside the table at the published version: rows missing, other, and too many."""
+
+    version: int
+    rows: int
+    missing: int
+    extra: int
+
+    @property
+    def equal(self) -> bool:
+        """Whether the place has the rows of the table."""
+        return not self.missing and not self.extra
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.equal:
+            return f"version {self.version}: {self.rows:,} rows, all equal"
+        return (
+            f"version {self.version}: {self.rows:,} rows, of which {self.missing:,} are missing "
+            f"or differ; {self.extra:,} are there that the table does not have"
+        )
+
+
+class Target(ABC):
+    """A place to which tables are published; it knows up to which version."""
+
+    @abstractmethod
+    def publish(self, source: Source) -> Done:
+        """Publish a table at its pinned version, all of it or nothing. Raises CodedError."""
+
+    @abstractmethod
+    def compare(self, source: Source) -> Compared | None:
+        """Compare with the table at the published version; None where nothing is published."""

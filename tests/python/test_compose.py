@@ -1,0 +1,95 @@
+"""compose.yaml and Dockerfile say what the code says: ports, versions, names, variables."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typer.main import get_command
+
+from headwaters.cli import app, serve
+from headwaters.dev.broker import _properties
+from headwaters.jars import JAVA_PROVEN
+from headwaters.postgres import DATABASE, USER, VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+def test_everything_listens_on_loopback_and_at_one_port() -> None:
+    ports = [port for service in SERVICES.values() for port in service["ports"]]
+    assert [re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) is not None for port in ports] == [
+        True
+    ] * len(SERVICES)
+    assert len(set(ports)) == len(ports)
+
+
+def test_images_are_short_names_and_the_versions_those_of_development() -> None:
+    images = {name: service["image"] for name, service in SERVICES.items()}
+    first = re.search(r"^FROM (\S+)$", DOCKERFILE, flags=re.M)
+    assert first
+    for image in (*images.values(), first[1]):
+        host, slash, _ = image.partition("/")
+        assert not slash or not re.search(r"[.:]", host), image
+    broker = re.search(r'name="kafka_2\.13" rev="([\d.]+)"', _module())
+    assert broker and images["kafka"] == f"apache/kafka:{broker[1]}"
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert first[1].startswith(f"python:{python.removeprefix('>=')}-")
+    java = re.search(r"openjdk-(\d+)-jre", DOCKERFILE)
+    assert java and int(java[1]) in JAVA_PROVEN
+
+
+def _module() -> str:
+    return (ROOT / "conf" / "kafka-broker.xml").read_text()
+
+
+def test_the_broker_has_the_settings_of_the_one_of_development() -> None:
+    ours = dict(
+        line.split("=", 1) for line in _properties(Path("/d"), 1, 2, {}).splitlines() if line
+    )
+    theirs = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): str(value)
+        for name, value in SERVICES["kafka"]["environment"].items()
+    }
+    places = {"listeners", "advertised.listeners", "log.dirs", "controller.quorum.voters"}
+    places |= {"listener.security.protocol.map"}
+    assert {k: v for k, v in theirs.items() if k not in places}.items() <= ours.items()
+
+
+def test_postgresql_is_the_one_that_publications_write_to() -> None:
+    database, ours = SERVICES["postgres"]["environment"], SERVICES["headwaters"]["environment"]
+    assert (database["POSTGRES_USER"], database["POSTGRES_DB"]) == (USER, DATABASE)
+    password = database["POSTGRES_PASSWORD"]
+    assert ours[VARIABLE] == f"postgresql://{USER}:{password}@postgres:5432/{DATABASE}"
+    assert ours["KAFKA_BOOTSTRAP_SERVERS"] in SERVICES["kafka"]["environment"][
+        "KAFKA_ADVERTISED_LISTENERS"
+    ].replace("PLAINTEXT://", "")
+
+
+def test_every_variable_is_one_that_the_project_reads() -> None:
+    files = [*ROOT.glob("scripts/**/*.py"), *ROOT.glob("models/**/*.yml"), *ROOT.glob("profiles/*")]
+    read = "\n".join(file.read_text() for file in files)
+    named = set(SERVICES["headwaters"]["environment"]) - {"HEADWATERS_SERVE_KEYS"}
+    assert {name for name in named if name not in read} == set()
+    assert "--keys-from HEADWATERS_SERVE_KEYS" in SERVICES["headwaters"]["command"]
+
+
+def test_no_secret_is_in_the_file() -> None:
+    settings = [one for s in SERVICES.values() for one in (s.get("environment") or {}).items()]
+    secret = [value for name, value in settings if re.search("PASSWORD|KEYS", name)]
+    assert [bool(re.fullmatch(r"\$\{[A-Z0-9_]+:\?\}", value)) for value in secret] == [True] * 3
+
+
+def test_the_command_of_the_container_is_one_of_ours() -> None:
+    words = shlex.split(SERVICES["headwaters"]["command"])
+    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
+    context = command.make_context(words[0], words[1:])
+    port = inspect.signature(serve).parameters["port"].default
+    assert context.params["port"] == port
+    assert SERVICES["headwaters"]["ports"] == [f"127.0.0.1:{port}:{port}"]

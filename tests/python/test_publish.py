@@ -1,0 +1,468 @@
+"""What is published equals the table, whatever happened to either, with real targets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from ingestion import ROOT
+from processes import environment
+from publishing import SCHEMA, Gold, ask, tell, to_kafka, to_postgres
+
+from headwaters.dev import postgres as databases
+from headwaters.errors import UserError, WorkError
+from headwaters.project import Project
+from headwaters.publish.changes import Source
+from headwaters.publish.target import Compared, Done
+
+Make = Callable[..., Gold]
+ALL = "select id, name, amount from value order by id"
+ONE, TWO, THREE = (1, "a", Decimal("1.50")), (2, "b", None), (3, "c", Decimal("3.00"))
+FIRST = "first publication"
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Make:
+    """`gold((1, "a", None), …)` makes the table `gold.value`."""
+    return lambda *rows: Gold(tmp_path / "gold.db" / "value", *rows)
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------
+
+
+def test_inserts_updates_and_deletes_arrive_once(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE, TWO), to_postgres(postgres)
+    assert target.compare(table.source) is None
+    assert target.publish(table.source) == Done(0, 2, 0, FIRST)
+    table.table.update({"name": "'x'"}, predicate="id = 2")
+    table.put(THREE)
+    table.table.delete("id = 1")
+    assert target.publish(table.source) == Done(3, 2, 1)
+    assert ask(postgres, ALL) == [(2, "x", None), THREE]
+    assert target.publish(table.source) == Done(3, already=True)
+    assert target.compare(table.source) == Compared(3, 2, 0, 0)
+    state = "select target, model, version from headwaters_published"
+    assert ask(postgres, state) == [("value", "gold.value", 3)]
+
+
+def test_a_change_that_was_undone_is_none(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE, TWO), to_postgres(postgres)
+    target.publish(table.source)
+    table.put(THREE)
+    table.table.delete("id = 3")
+    table.table.restore(0)
+    table.table.optimize.compact()
+    assert target.publish(table.source) == Done(table.table.version(), 0, 0)
+
+
+NESTED = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])
+TYPES: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "tiny": (pa.int8(), -7, -7),
+    "small": (pa.int16(), 300, 300),
+    "whole": (pa.int32(), 70_000, 70_000),
+    "large": (pa.int64(), 2**62, 2**62),
+    "single": (pa.float32(), 1.5, 1.5),
+    "twice": (pa.float64(), float("inf"), float("inf")),
+    "number": (pa.decimal128(28, 2), Decimal("-12345678901234567890.12"), None),
+    "text": (pa.string(), 'ä "q", \\N\n\\.\t', 'ä "q", \\N\n\\.\t'),
+    "empty": (pa.string(), "", ""),
+    "truth": (pa.bool_(), True, True),
+    "day": (pa.date32(), date(1, 1, 1), date(1, 1, 1)),
+    "moment": (
+        pa.timestamp("us", "UTC"),
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+    ),
+    "wall": (pa.timestamp("us"), datetime(9999, 12, 31, 23, 59), datetime(9999, 12, 31, 23, 59)),
+    "bytes": (pa.binary(), b"\x00\xff", b"\x00\xff"),
+    "list": (pa.list_(pa.date32()), [date(2026, 1, 2), None], ["2026-01-02", None]),
+    "nested": (NESTED, {"a": 1, "b": ["x", ""]}, {"a": 1, "b": ["x", ""]}),
+    "pairs": (pa.map_(pa.string(), pa.float64()), [("k", float("nan"))], {"k": "nan"}),
+}
+
+
+def typed(path: Path) -> Source:
+    """A table of all types: a row of values, and one of nulls, also in its key."""
+    schema = pa.schema([("id", pa.int64()), *((name, one[0]) for name, one in TYPES.items())])
+    rows = [{"id": 1} | {name: one[1] for name, one in TYPES.items()}, {"id": None}]
+    write_deltalake(path, pa.Table.from_pylist(rows, schema))
+    return Source("gold.typed", path, ["id"])
+
+
+def test_every_type_arrives_as_it_is(tmp_path: Path, postgres: str) -> None:
+    source, target = typed(tmp_path / "typed"), to_postgres(postgres, "shop.typed")
+    assert target.publish(source) == Done(0, 2, 0, FIRST)
+    values = [one[1] if one[2] is None else one[2] for one in TYPES.values()]
+    assert ask(postgres, "select * from shop.typed order by id") == [
+        (1, *values),
+        (None, *[None] * len(TYPES)),
+    ]
+    assert target.compare(source) == Compared(0, 2, 0, 0)
+    DeltaTable(source.path).delete("id is null")
+    assert target.publish(Source("gold.typed", source.path, ["id"])) == Done(1, 0, 1)
+    assert ask(postgres, "select id from shop.typed") == [(1,)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_table_is_equal_after_any_history(seed: int, gold: Make, postgres: str) -> None:
+    rng, table, target = Random(seed), gold(ONE, TWO), to_postgres(postgres)
+    for _ in range(12):
+        for _ in range(rng.randrange(1, 4)):
+            table.step(rng)
+        target.publish(table.source)
+        assert ask(postgres, ALL) == table.rows()
+    assert target.compare(table.source) == Compared(table.table.version(), len(table.rows()), 0, 0)
+
+
+@pytest.mark.slow
+def test_tables_of_spark_with_deletion_vectors_arrive(
+    spark: Any, tmp_path: Path, postgres: str
+) -> None:
+    path, target = tmp_path / "value", to_postgres(postgres)
+    name = f"delta.`{path}`"
+    spark.sql(
+        f"create table {name} (id bigint, part int, name string) using delta partitioned by (part) "
+        "tblproperties (delta.enableDeletionVectors = true, delta.enableChangeDataFeed = true)"
+    )
+    spark.sql(f"insert into {name} select id, id % 2, 'a' from range(20)")
+
+    def published() -> tuple[Done, bool]:
+        done = target.publish(Source("gold.value", path, ["id"]))
+        rows = spark.sql(f"select id, part, name from {name} order by id").collect()
+        return done, ask(postgres, "select * from value order by id") == [tuple(r) for r in rows]
+
+    assert published() == (Done(1, 20, 0, FIRST), True)
+    spark.sql(f"delete from {name} where id in (1, 2)")
+    spark.sql(f"update {name} set name = 'u' where id in (3, 4)")
+    assert published() == (Done(3, 2, 2), True)
+    spark.sql(f"delete from {name} where id in (5, 6)")
+    spark.sql(
+        f"merge into {name} t using (select id, 0 part, 'm' name from range(6, 9)) s on t.id = s.id"
+        " when matched and s.id = 8 then delete when matched then update set *"
+        " when not matched then insert *"
+    )
+    spark.sql(f"optimize {name}")
+    assert published() == (Done(6, 2, 2), True)
+    spark.sql(f"restore table {name} to version as of 3")
+    assert published() == (Done(7, 4, 0), True)
+    spark.sql(f"replace table {name} using delta partitioned by (part) as select * from {name}"
+              " where id < 15")  # fmt: skip
+    done, equal = published()
+    assert (done.version, equal) == (8, True)
+
+
+def test_the_whole_table_is_sent_where_the_log_does_not_tell_the_change(
+    gold: Make, postgres: str, tmp_path: Path
+) -> None:
+    table, target = gold(ONE, TWO), to_postgres(postgres)
+    target.publish(table.source)
+    copy = shutil.copytree(table.path, tmp_path / "copy")
+
+    def log(version: int) -> Path:
+        return table.path / "_delta_log" / f"{version:020}.json"
+
+    table.put(THREE)
+    table.table.create_checkpoint()
+    log(0).unlink()
+    lost = Done(1, 1, 0, "the log no longer has what followed version 0")
+    assert target.publish(table.source) == lost
+
+    table.table.delete("id = 1")
+    table.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    removed = target.publish(table.source)
+    assert (removed.deletes, removed.whole) == (1, "files of version 1 were removed")
+
+    shutil.rmtree(table.path)
+    shutil.copytree(copy, table.path)
+    back = target.publish(table.source)
+    assert back == Done(0, 1, 1, f"version {removed.version} is not the one that was published")
+
+    shutil.rmtree(table.path)
+    table.put(TWO)
+    assert target.publish(table.source) == Done(0, 0, 1, "the table was created again")
+
+    tell(postgres, "drop table value")
+    again = Done(0, 1, 0, "public.value was created again")
+    assert target.publish(table.source) == again
+    assert ask(postgres, ALL) == table.rows()
+
+
+def test_columns_that_are_new_upstream_are_added_and_others_are_told(
+    gold: Make, postgres: str
+) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    target.publish(table.source)
+    wider = SCHEMA.append(pa.field("city", pa.string()))
+    table.put((*ONE, "Bonn"), (*TWO, None), mode="overwrite", schema=wider)
+    assert target.publish(table.source) == Done(1, 2, 0, "its columns changed")
+    assert ask(postgres, "select * from value order by id") == [(*ONE, "Bonn"), (*TWO, None)]
+    other = pa.schema([("id", pa.int64()), ("name", pa.int32())])
+    table.put((1, 5), mode="overwrite", schema=other)
+    with pytest.raises(UserError) as error:
+        target.publish(table.source)
+    assert str(error.value) == (
+        "[HW_PUBLISH_TABLE] public.value has other columns than gold.value: amount is "
+        "numeric(12,2) and must be dropped, city is text and must be dropped, name is text and "
+        "must be integer. Alter the table, or publish to another"
+    )
+    assert ask(postgres, "select version from headwaters_published") == [(1,)]
+
+
+def test_a_table_that_somebody_made_needs_the_columns_and_an_index(
+    gold: Make, postgres: str
+) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    tell(postgres, "create table value (id bigint, name text)")
+    with pytest.raises(UserError, match=r"HW_PUBLISH_TABLE.*amount is missing and must be"):
+        target.publish(table.source)
+    tell(postgres, "alter table value add amount numeric(12, 2)")
+    with pytest.raises(UserError) as error:
+        target.publish(table.source)
+    assert str(error.value) == (
+        "[HW_PUBLISH_TABLE] public.value has no unique index over the key of gold.value: create "
+        "unique index on public.value (id) nulls not distinct"
+    )
+    tell(postgres, "create unique index on value (id); insert into value values (9, 'old', 1)")
+    assert target.publish(table.source) == Done(0, 1, 1, FIRST)
+    assert ask(postgres, ALL) == [ONE]
+
+
+def test_a_value_that_the_server_refuses_leaves_everything(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    target.publish(table.source)
+    table.put((2, "nul \0", None))
+    with pytest.raises(WorkError, match=r"\[HW_PUBLISH_VALUE\] gold.value has a value that"):
+        target.publish(table.source)
+    table.table.delete("id = 2")
+    table.put(THREE, THREE)
+    with pytest.raises(WorkError, match=r"\[HW_REPEATED_KEYS\] gold.value has more than one row"):
+        target.publish(table.source)
+    assert ask(postgres, ALL) == [ONE]
+
+
+def test_a_locked_table_and_a_second_publisher_are_told(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE), to_postgres(postgres, patience=0.3)
+    target.publish(table.source)
+    table.put(TWO)
+    with psycopg.connect(postgres) as other:
+        other.execute("lock table value in access exclusive mode")
+        with pytest.raises(WorkError, match=r"\[HW_PUBLISH_LOCKED\] public.value is locked"):
+            target.publish(table.source)
+    with psycopg.connect(postgres) as other:
+        name = 'headwaters_published "public"."value"'
+        other.execute("select pg_advisory_xact_lock(hashtextextended(%s, 23))", (name,))
+        with pytest.raises(WorkError, match=r"\[HW_PUBLISH_IN_USE\] another headwaters"):
+            target.publish(table.source)
+    assert target.publish(table.source) == Done(1, 1, 0)
+
+
+def test_a_server_that_is_away_is_awaited(
+    gold: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    url = databases.start(Project(ROOT)).url
+    try:
+        table, target = gold(ONE), to_postgres(url, patience=60)
+        target.publish(table.source)
+        table.put(TWO)
+        databases.stop(lake)
+        found: list[Done] = []
+        waiting = threading.Thread(target=lambda: found.append(target.publish(table.source)))
+        waiting.start()
+        waiting.join(1)
+        assert waiting.is_alive()
+        databases.start(Project(ROOT))
+        waiting.join(60)
+        assert found == [Done(1, 1, 0)]
+    finally:
+        databases.stop(lake)
+    with pytest.raises(WorkError) as error:
+        to_postgres(url, patience=0).publish(table.source)
+    said = str(error.value)
+    assert said.startswith("[HW_POSTGRES_AWAY] PostgreSQL (HEADWATERS_POSTGRES) does not answer:")
+    assert url.split(":")[2].split("@")[0] not in said
+
+
+def test_an_address_that_is_none_is_told_without_its_password(gold: Make) -> None:
+    with pytest.raises(UserError) as error:
+        to_postgres("hunter2 host").publish(gold(ONE).source)
+    assert str(error.value) == (
+        "[HW_NO_POSTGRES] HEADWATERS_POSTGRES is no address of PostgreSQL: write "
+        "postgresql://user:password@host/database"
+    )
+
+
+def test_what_somebody_changed_in_the_target_is_found(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE, TWO, THREE), to_postgres(postgres)
+    target.publish(table.source)
+    table.put((4, "d", None))
+    tell(postgres, "delete from value where id = 1; update value set name = 'x' where id = 2")
+    tell(postgres, "insert into value values (9, 'z', null)")
+    found = target.compare(table.source)
+    assert found == Compared(0, 3, 2, 2)
+    assert str(found) == (
+        "version 0: 3 rows, of which 2 are missing or differ; 2 are there that the table does not "
+        "have"
+    )
+
+
+# -- Kafka -----------------------------------------------------------------------------------------
+
+
+def compacted(broker: str, topic: str) -> dict[Any, Any]:
+    """What a reader of the topic has in the end, as Kafka's own compaction leaves it."""
+    found = to_kafka(broker, topic)._read(topic)
+    last = dict(found)
+    return {k: json.loads(value) for k, value in last.items() if value is not None}
+
+
+def expected(table: Gold) -> dict[str, Any]:
+    return {
+        f'{{"id":{one}}}': {"id": one, "name": name, "amount": amount and str(amount)}
+        for one, name, amount in table.rows()
+    }
+
+
+def test_a_topic_that_is_compacted_equals_the_table(gold: Make, broker: str) -> None:
+    table, topic = gold(ONE, TWO), f"p_{time.time_ns()}"
+    target = to_kafka(broker, topic)
+    assert target.compare(table.source) is None
+    assert target.publish(table.source) == Done(0, 2, 0, FIRST)
+    rng = Random(3)
+    for _ in range(4):
+        for _ in range(3):
+            table.step(rng)
+        to_kafka(broker, topic).publish(table.source)
+        assert compacted(broker, topic) == expected(table)
+    version = table.table.version()
+    assert target.publish(table.source) == Done(version, already=True)
+    assert target.compare(table.source) == Compared(version, len(table.rows()), 0, 0)
+
+    shutil.rmtree(table.path)
+    table.put(ONE, THREE)
+    done = target.publish(table.source)
+    assert (done.upserts, done.whole) == (2, "the table was created again")
+    assert compacted(broker, topic) == expected(table)
+
+
+def test_a_record_is_json_of_every_type(tmp_path: Path, broker: str) -> None:
+    topic = f"p_{time.time_ns()}"
+    source, target = typed(tmp_path / "typed"), to_kafka(broker, topic)
+    target.publish(source)
+    assert compacted(broker, topic)['{"id":1}'] == {
+        "id": 1,
+        **{name: one[1] for name, one in TYPES.items()},
+        "twice": "inf",
+        "number": "-12345678901234567890.12",
+        "day": "0001-01-01",
+        "moment": "1969-12-31T23:59:59.999999Z",
+        "wall": "9999-12-31T23:59:00",
+        "bytes": "AP8=",
+        "list": ["2026-01-02", None],
+        "pairs": {"k": "nan"},
+    }
+    assert target.compare(source) == Compared(0, 2, 0, 0)
+
+
+def test_repeated_keys_are_in_no_topic(gold: Make, broker: str) -> None:
+    table, topic = gold(ONE, ONE), f"p_{time.time_ns()}"
+    with pytest.raises(WorkError, match=r"\[HW_REPEATED_KEYS\] gold.value has more than one row"):
+        to_kafka(broker, topic).publish(table.source)
+    assert compacted(broker, topic) == {}
+
+
+def test_of_two_publishers_of_a_topic_the_later_one_writes(gold: Make, broker: str) -> None:
+    table, topic = gold(ONE), f"p_{time.time_ns()}"
+    first, second = to_kafka(broker, topic), to_kafka(broker, topic)
+    begun, over = threading.Event(), threading.Event()
+    send = first._send
+
+    def slowly(*arguments: Any) -> Done:
+        begun.set()
+        assert over.wait(60)
+        return send(*arguments)
+
+    first._send = slowly  # type: ignore[method-assign, assignment]
+    failed: list[WorkError] = []
+
+    def publish() -> None:
+        try:
+            first.publish(table.source)
+        except WorkError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    assert begun.wait(60)
+    assert second.publish(table.source) == Done(0, 1, 0, FIRST)
+    over.set()
+    thread.join(60)
+    assert [one.code for one in failed] == ["HW_PUBLISH_IN_USE"]
+    assert compacted(broker, topic) == expected(table)
+
+
+def test_a_broker_that_is_away_is_told(gold: Make) -> None:
+    target, source = to_kafka("127.0.0.1:1", "t", patience=0), gold(ONE).source
+    for work in (target.publish, target.compare):
+        with pytest.raises(WorkError, match=r"\[HW_BROKER_AWAY\] the Kafka broker 127.0.0.1:1 "):
+            work(source)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_the_command_publishes_checks_and_tells(tmp_path: Path, postgres: str) -> None:
+    project, lake = tmp_path / "project", tmp_path / "lake"
+    Gold(lake / "warehouse" / "gold.db" / "value", ONE)
+    (project / "models").mkdir(parents=True)
+    (project / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
+    target = f"{{type: headwaters, schema: gold, lake: '{lake}'}}"
+    (project / "profiles.yml").write_text(f"bare: {{target: dev, outputs: {{dev: {target}}}}}\n")
+    config = "materialized='incremental', incremental_strategy='append', unique_key='id'"
+    (project / "models" / "value.sql").write_text(f"{{{{ config({config}) }}}} select 1 as id")
+
+    def declare(**more: Any) -> None:
+        publish = {"from": "value", "to": "postgres", "table": "public.value", **more}
+        exposure = {
+            "name": "shop",
+            "type": "application",
+            "owner": {"name": "shop"},
+            "depends_on": ["ref('value')"],
+            "config": {"meta": {"publish": publish}},
+        }
+        (project / "models" / "shop.yml").write_text(json.dumps({"exposures": [exposure]}))
+
+    def run(*options: str, **variables: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "headwaters.cli", "publish", *options],
+            cwd=project,
+            env={**environment(lake), "HEADWATERS_POSTGRES": postgres, **variables},
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    declare()
+    head = "shop → PostgreSQL public.value: "
+    said = f"{head}version 0: 1 rows upserted, 0 deleted; the whole table: first publication\n"
+    assert run("--once", "--select", "shop") == (0, said)
+    assert run("--check") == (0, f"{head}version 0: 1 rows, all equal\n")
+    declare(connection="postgresql://u:hunter2@h/d")
+    code, said = run()
+    assert code == 2 and "[HW_PUBLISH_SECRET] models/shop.yml: shop: " in said
+    assert "hunter2" not in said
