@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROJECT = """
 name: without
 version: 0.1.0
@@ -43,7 +45,7 @@ MARKED = {
     "named_linear": ROWS.replace("source(", "changes(source(").replace(") }}", ")) }}"),
     "named_keys": ROWS.replace("source(", "affected(source(").replace(") }}", "), key='grp') }}"),
 }
-# What a run does of each, after each change.
+# What happens to the inputs between two runs.
 CHANGES = [
     "insert into {inputs}.rows values ('a', 1, date'2020-01-01'), ('a', 1, date'2020-01-01')",
     "delete from {inputs}.rows where val = 2",
@@ -53,15 +55,30 @@ CHANGES = [
     "delete from {inputs}.tags where tag = 'n'",
     "update {inputs}.rows set grp = null where val = 1",
 ]
+EACH = [[change] for change in CHANGES]
+FEW = ["linear", "tagged", "untagged", "named_keys"]
 
 
+@pytest.mark.parametrize(
+    ("models", "rounds"),
+    [
+        pytest.param(FEW, [CHANGES[:1], CHANGES[1:3], CHANGES[3:5], CHANGES[5:]], id="few"),
+        pytest.param(list(MODELS), EACH, id="all", marks=pytest.mark.slow),
+    ],
+)
 def test_runs_leave_what_the_sql_says(
-    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    spark: Any,
+    schema: str,
+    models: list[str],
+    rounds: list[list[str]],
 ) -> None:
     inputs = f"{schema}_inputs"
     feed = "using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
     files = {}
-    for name, sql in MODELS.items():
+    for name in models:
+        sql = MODELS[name]
         settings = SETTINGS.get(name, "incremental_strategy='auto'")
         text = sql.replace(ROWS, MARKED.get(name, ROWS))
         files[f"models/{name}.sql"] = "{{ config(" + settings + ") }}\n" + text
@@ -81,8 +98,8 @@ def test_runs_leave_what_the_sql_says(
 
     def wrong() -> dict[str, Any]:
         found = {}
-        for name, sql in MODELS.items():
-            plain = sql.replace(ROWS, f"{inputs}.rows").replace(TAGS, f"{inputs}.tags")
+        for name in models:
+            plain = MODELS[name].replace(ROWS, f"{inputs}.rows").replace(TAGS, f"{inputs}.tags")
             said = Counter(map(tuple, spark.sql(plain).collect()))
             if name == "stored":  # a partition has no empty text
                 said = Counter({(row[0] or None, *row[1:]): count for row, count in said.items()})
@@ -94,10 +111,11 @@ def test_runs_leave_what_the_sql_says(
     assert {message.split(":")[0] for message in ran().values()} == {"replace"}
     assert wrong() == {}
     seen = set()
-    for change in CHANGES:
-        spark.sql(change.replace("{inputs}", inputs))
+    for changes in rounds:
+        for change in changes:
+            spark.sql(change.replace("{inputs}", inputs))
         messages = ran()
-        assert wrong() == {}, change
+        assert wrong() == {}, changes
         assert {name: it for name, it in messages.items() if it.startswith("replace: ")} == {}
         seen |= {it.split(":")[0].split(",")[0] for it in messages.values()}
     assert seen == {"append", "merge", "no changes"}
