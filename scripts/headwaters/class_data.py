@@ -11,10 +11,10 @@ The set-up runs this before anything is installed, so it imports nothing but the
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 
+from headwaters import processes
 from headwaters.jars import LOCKS, Java, Say, digest
 
 
@@ -42,16 +42,8 @@ def make(pyspark: Path, java: Java, python: Path, say: Say) -> bool:
     say("preparing Java's class data, with which Spark starts for half the CPU (a minute, once)")
     with tempfile.TemporaryDirectory(dir=pyspark, prefix=".class-data-") as work:
         made = Path(work) / "classes.jsa"
-        ran = subprocess.run(
-            [str(python), "-m", "headwaters.class_data_training", str(made)],
-            cwd=work,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        command = [str(python), "-m", "headwaters.class_data_training", str(made)]
+        ran = processes.run(command, cwd=Path(work))
         if ran.returncode or not made.is_file():
             said = (ran.stdout.strip().splitlines() or ["no reason given"])[-1]
             say(f"note: there is no class data, so Spark starts more slowly: {said}")

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwaters import drafts
+from headwaters import drafts, processes
 from headwaters.errors import UserError, WorkError
 
 JAVA_PROVEN = (17, 21)
@@ -196,15 +196,7 @@ def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
         command += ["-settings", mirror]
     command += ["-cache", str(_ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
     command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
-    ran = subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    ran = processes.run(command)
     if ran.returncode:
         log = into.parent / "setup.log"
         with log.open("a") as output:

@@ -32,6 +32,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import settings
 from ingestion import Ingester, start_worker
 from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
 
@@ -50,7 +51,12 @@ Dbt = Callable[..., Any]
 
 
 def pytest_configure() -> None:
-    """End on SIGTERM as on Ctrl-C, so that the engine does not outlive its tests."""
+    """End on SIGTERM as on Ctrl-C, so that the engine does not outlive its tests.
+
+    Drawn examples have no deadline: beside Spark, 200 ms pass while nothing runs.
+    """
+    settings.register_profile("beside Spark", deadline=None)
+    settings.load_profile("beside Spark")
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt

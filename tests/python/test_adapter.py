@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from dbt.adapters.headwaters import HeadwatersAdapter
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
+from dbt_common.exceptions import CompilationError
 
 from headwaters.spark_driver import LOGGING, logging_to
 
@@ -70,6 +71,30 @@ def test_dbt_takes_our_materialization(manifest: Any, name: str) -> None:
     """Of two for one type dbt takes one without a word: dbt-spark's, were ours for `spark`."""
     found = manifest.find_materialization_macro_by_name("shop", name, "headwaters")
     assert found.unique_id == f"macro.dbt_headwaters.materialization_{name}_headwaters"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("dry_run", 0), ("dry_run", None), ("allow_all", "false"), ("all", True)]
+)
+def test_an_operation_does_not_begin_with_an_argument_that_is_none(
+    manifest: Any, name: str, value: Any
+) -> None:
+    credentials = HeadwatersCredentials.from_dict({"schema": "shop"})
+    config = SimpleNamespace(
+        credentials=credentials, log_cache_events=False, project_name="shop", project_root="."
+    )
+    adapter = HeadwatersAdapter(config, get_context("spawn"))
+    operations = [
+        macro
+        for macro in manifest.macros.values()
+        if macro.package_name == "dbt_headwaters"
+        and name in {"all", *(argument.name for argument in macro.arguments)}
+        and "dry_run" in {argument.name for argument in macro.arguments}
+    ]
+    assert operations
+    for macro in operations:
+        with pytest.raises(CompilationError, match=rf"\[HW_ARGUMENT\] {macro.name}: .*{name}"):
+            adapter.execute_macro(macro.name, manifest, kwargs={name: value})
 
 
 def test_a_table_without_a_format_is_delta(manifest: Any) -> None:

@@ -32,6 +32,7 @@ COLUMNS = {
     "name": "string",
     "limit": "decimal(8, 2)",
     "joined": "int",
+    "height": "double",
     "operation": "string",
     "sequence": "bigint",
     "changed_at": "timestamp",
@@ -146,6 +147,11 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
             "malformed",
             None,
             "has a number with an exponent of five digits",
+        ),
+        event("c", 29, after=CUSTOMER | {"height": 1.5}).replace("1.5}", "1e400}"): (
+            "type",
+            "height",
+            """'"Infinity"' is not a double""",
         ),
     }
     ingester.land("a.jsonl", *good, *hostile)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headwaters import processes
 from headwaters.errors import UserError, WorkError
 from headwaters.jars import changed_jar, find_java, install, read_hashes
 
@@ -46,6 +47,19 @@ def copy(tmp_path: Path) -> Path:
         (root / "conf" / name).write_bytes((ROOT / "conf" / name).read_bytes())
     (root / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     return root
+
+
+def test_a_program_is_asked_nothing_and_all_that_it_says_is_kept(tmp_path: Path) -> None:
+    says = (
+        "import sys; print('out', flush=True); sys.stderr.buffer.write(b'err \\xff\\n');"
+        "sys.stderr.flush(); sys.exit(3 if sys.stdin.read() == '' else 0)"
+    )
+    ran = processes.run([sys.executable, "-c", says], cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (3, "out\nerr \ufffd\n")
+    with (tmp_path / "log").open("w") as log:
+        named = "import os; print(os.environ['NAME'])"
+        processes.run([sys.executable, "-c", named], environment={"NAME": "x"}, log=log)
+    assert (tmp_path / "log").read_text() == "x\n"
 
 
 def test_no_java_is_one_line_before_anything_is_made(copy: Path) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from headwaters.erasing import read_value
 from headwaters.erasure import Form, Verdict, fragment, keyed_hash, log_holds, verdict
+from headwaters.errors import UserError
 
 ZOE = "Zoë/17-9"
 JSON, CSV = Form("json"), Form("csv", columns=("id", "customer", "quantity"))
@@ -192,6 +196,21 @@ def test_the_statistics_of_a_record_hold_its_beginning() -> None:
         line = json.dumps({"add": {"stats": stats}})
         assert log_holds(line, "ann", [], {"record": JSON}) == holds
         assert not log_holds(line, "ann", ["customer"])
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["ann", 7, None, {}, {"value": "ann"}, {"env": "SUBJECT", "file": "x"}, {"env": "NOT_SET"}],
+)
+def test_the_value_is_in_no_command_which_dbt_would_write_down(
+    told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBJECT", "ann")
+    (tmp_path / "subject").write_text("ann\n")
+    assert read_value({"env": "SUBJECT"}, "customer", tmp_path) == "ann"
+    assert read_value({"file": "subject"}, "customer", tmp_path) == "ann"
+    with pytest.raises(UserError, match="HW_SUBJECT"):
+        read_value(told, "customer", tmp_path)
 
 
 def test_a_ledger_without_its_key_tells_nobody() -> None:

@@ -290,6 +290,67 @@ def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, f
     assert len(ingester.quarantine("infinite")) == 3
 
 
+def test_a_number_that_overflows_inside_a_value_is_no_infinity(ingester: Ingester) -> None:
+    columns = {"id": "int", "f": "float", "a": "array<double>", "m": "map<string, array<float>>"}
+    stream = node({**columns, "s": "struct<x: double, n: int>"})
+    good = [
+        '{"id": 1, "f": "+INF", "a": [1.5, "Infinity", null], "m": {"k": ["-INF"]}}',
+        '{"id": 2, "f": 1e38, "a": [-1e308], "m": {"k": [1e38], "l": null}, "s": {"x": 1e308}}',
+        '{"id": 3, "a": [], "m": {}, "s": {"n": 1}}',
+    ]
+    bad = {
+        '{"id": 11, "a": [1e400]}': ["a", """'["Infinity"]' is not a array<double>"""],
+        '{"id": 12, "a": ["Infinity", -1e400]}': ["a"],
+        '{"id": 13, "m": {"k": [1, 1e39]}}': ["m"],
+        '{"id": 14, "s": {"x": 1e400, "n": 1}}': ["s"],
+        '{"id": 15, "f": 1e39}': ["f"],
+    }
+    ingester.land("a.jsonl", *good, *bad)
+    infinity = float("inf")
+    ingester.run(stream)
+    assert ingester.rows("orders", "id, f, a, m['k'] as k, s.x as x", "id") == [
+        [1, infinity, [1.5, infinity, None], [-infinity], None],
+        [2, pytest.approx(1e38), [-1e308], [pytest.approx(1e38)], 1e308],
+        [3, None, [], None, None],
+    ]
+    found = {record: what for *what, record in ingester.quarantine()}
+    assert {record: what[1:][: len(bad[record])] for record, what in found.items()} == bad
+    assert {reason for reason, *_ in found.values()} == {"type"}
+
+
+def test_a_value_inside_a_typed_column_fits_or_its_row_goes_to_quarantine(
+    ingester: Ingester,
+) -> None:
+    infinity = float("inf")
+    given: dict[str, tuple[Any, str, Any, list[Any]]] = {
+        "a": (pa.list_(pa.string()), "array<double>", ["1.5", "INF", None], [["1,5"], ["1e400"]]),
+        "f": (pa.list_(pa.float64()), "array<float>", [1.5, infinity], [[infinity, 1e300]]),
+        "g": (pa.float64(), "float", -infinity, [1e300]),
+        "m": (pa.map_(pa.string(), pa.int64()), "map<string, int>", [("k", 7)], [[("k", 2**40)]]),
+        "s": (
+            pa.struct([("T", pa.int64()), ("d", pa.string()), ("more", pa.int64())]),
+            "struct<d: date, t: tinyint, n: int>",
+            {"d": "2026-01-02", "T": 5, "more": 1},
+            [{"d": "2026"}, {"T": 200}],
+        ),
+    }
+    rows: list[dict[str, Any]] = [{n: one[2] for n, one in given.items()}, {}]
+    rows += [{name: value} for name, (_, _, _, bad) in given.items() for value in bad]
+    columns = {n: pa.array([row.get(n) for row in rows], one[0]) for n, one in given.items()}
+    folder = ingester.lake / "landing" / "orders"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": range(len(rows)), **columns}), folder / "a.parquet")
+    types = {name: one[1] for name, one in given.items()}
+    ingester.run(node({"id": "int", **types}, {"format": "parquet"}))
+    struct = {"d": "2026-01-02", "t": 5, "n": None}
+    assert ingester.rows("orders", "id, a, f, g, m, s", "id") == [
+        [0, [1.5, infinity, None], [1.5, infinity], -infinity, {"k": 7}, struct],
+        [1, None, None, None, None, None],
+    ]
+    found = ingester.rows("orders_quarantine", "reason, field")
+    assert found == [["type", name] for name in ("a", "a", "f", "g", "m", "s", "s")]
+
+
 def test_bytes_that_are_no_text_go_to_quarantine_as_they_came(ingester: Ingester) -> None:
     bad = [b'{"id": "caf\xe9"}', b'{"id": "a", "more": "\xff"}', rb'{"id": "\ud800"}']
     good = [rb'{"id": "\ud83d\ude00"}', rb'{"id": "\\ud800"}', '{"id": "café\ufffd"}'.encode()]

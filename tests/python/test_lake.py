@@ -84,6 +84,19 @@ def test_a_lake_that_is_set_but_empty_is_not_the_checkout(monkeypatch: pytest.Mo
     )
 
 
+def test_java_is_not_told_of_a_lake_that_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0)
+    try:
+        for name, left in (("", None), ("x", "x")):
+            monkeypatch.setenv("HEADWATERS_LAKE", name)
+            lakes.enter(tmp_path / "lake")
+            assert os.environ.get("HEADWATERS_LAKE") == left
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.parametrize("older", [False, True], ids=["now", "made before lakes knew their place"])
 def test_streams_and_dbt_refuse_a_lake_that_was_copied(
     older: bool, ingester: Ingester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

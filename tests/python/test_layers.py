@@ -96,6 +96,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
         "headwaters.drafts",
         "headwaters.errors",
         "headwaters.jars",
+        "headwaters.processes",
     }
 
 

@@ -19,6 +19,7 @@ from processes import family
 
 from headwaters.engine import Engine
 from headwaters.errors import WorkError
+from headwaters.servers import listens
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,6 +118,15 @@ def test_the_token_is_in_one_file_which_its_owner_alone_may_read(
     assert engine.token not in repr(engine) + engine.address
 
 
+def test_the_token_is_for_its_owner_alone_also_where_a_group_reads_the_lake(tmp_path: Path) -> None:
+    before = os.umask(0o007)
+    try:
+        Engine(1, 2, "secret").remember(tmp_path / "engine.json")
+    finally:
+        os.umask(before)
+    assert oct((tmp_path / "engine.json").stat().st_mode & 0o777) == oct(0o600)
+
+
 def _open(file: Path) -> bool:
     try:
         file.read_bytes()
@@ -125,12 +135,20 @@ def _open(file: Path) -> bool:
     return True
 
 
-def test_no_token_is_sent_while_another_listens_at_localhost(engine: Engine) -> None:
-    with socket.socket(socket.AF_INET6) as other:
+def test_no_token_is_sent_while_another_listens_at_localhost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with contextlib.ExitStack() as held:
         try:
-            other.bind(("::1", engine.port))
-        except OSError:
-            pytest.skip("this machine has no IPv6")
+            other = held.enter_context(socket.socket(socket.AF_INET6))
+            other.bind(("::1", 0))
+        except OSError:  # no IPv6 here: nobody can listen at ::1, so another address stands for it
+            other = held.enter_context(socket.socket())
+            other.bind(("127.0.0.1", 0))
+            address = {"::1": "127.0.0.1"}
+            monkeypatch.setattr("headwaters.engine.listens", lambda p, h: listens(p, address[h]))
+        engine = Engine(os.getpid(), other.getsockname()[1], "secret")
+        assert engine.remote == f"sc://localhost:{engine.port}/;token=secret"
         other.listen()
         with pytest.raises(WorkError, match=rf"another process listens at \[::1\]:{engine.port}"):
             _ = engine.remote

@@ -17,7 +17,7 @@ import sys
 import venv
 from pathlib import Path
 
-from headwaters import class_data, drafts
+from headwaters import class_data, drafts, processes
 from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.jars import JAVA_PROVEN, Say, digest, find_java, install, read_stamp
 
@@ -102,14 +102,7 @@ def _pip(folder: Path, *arguments: str) -> None:
     # `make` in a Spark user's shell: a PYTHONPATH with another pyspark would count as installed
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     with log.open("a") as output:
-        ran = subprocess.run(
-            [*map(str, command), *arguments],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            check=False,
-        )
+        ran = processes.run([*map(str, command), *arguments], environment=environment, log=output)
     if ran.returncode:
         said = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
         reason = said[0].removeprefix("ERROR: ") if said else f"exit code {ran.returncode}"

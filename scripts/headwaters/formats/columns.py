@@ -99,7 +99,7 @@ def typed_columns(
     type_of = dict(zip(given, types, strict=True))
     kind_of = {name: kind.simpleString() for name, kind in type_of.items()}
     typed = {
-        c.name: fitted(c, by_name(c, given[c.name], type_of[c.name]), kind_of[c.name])
+        c.name: fitted(c, by_name(c, given[c.name], type_of[c.name]), type_of[c.name])
         for c in contract.read_columns
         if c.name in given
     }

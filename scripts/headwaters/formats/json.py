@@ -27,7 +27,12 @@ from headwaters.formats.problems import (
     uncast,
     undeclared,
 )
-from headwaters.formats.values import is_infinite
+from headwaters.formats.values import (
+    floats_within,
+    has_floats,
+    is_infinite,
+    type_of,
+)
 from headwaters.sql import literal
 
 
@@ -265,9 +270,8 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
     for column in contract.read_columns:
         value, kind = F.col(f"`{column.name}`"), texts.kind(column.data_type)
         said = F.element_at(fields, F.lit(column.name))
-        if kind == "float":
-            when = is_infinite(value) & ~said.rlike("^[-+]?[iI]")
-            problems.append((when, type_problem(column, said)))
+        if has_floats(type_of(column)):
+            problems.append((_overflows(contract, column), type_problem(column, said)))
         if kind == "string":
             number = r'^(?:-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity")$'
             name = rf"[\"']{re.escape(column.name)}[\"']\s*:\s*"
@@ -284,6 +288,31 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
     text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
     named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
     return [*problems, number_within(there, text, named)]
+
+
+def _overflows(contract: Contract, column: declared.Column) -> Column:
+    """Whether a number, in a value or inside it, became infinity.
+
+    A text may say `Infinity`: the few records with one are parsed a second time, all values as
+    texts (a decimal could take hours), of which Spark puts a number that overflowed into quotes.
+    """
+    kind = type_of(column)
+    infinite = floats_within(kind, F.col(f"`{column.name}`"), is_infinite)
+    written = T.StructType([T.StructField(column.name, _texts(kind))])
+    value = F.from_json("_raw", written, _json(contract)).getField(column.name)
+    said = floats_within(kind, value, lambda text: text.rlike("^[-+]?[iI]"))
+    return F.when(infinite > 0, infinite != said).otherwise(False)
+
+
+def _texts(kind: T.DataType) -> T.DataType:
+    """A type in which all values are texts."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _texts(f.dataType)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_texts(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _texts(kind.valueType))
+    return T.StringType()
 
 
 def number_within(when: Column, text: Column, field: Column) -> Problem:

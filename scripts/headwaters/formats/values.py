@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import cast
 
 from pyspark.sql import Column
@@ -12,13 +14,58 @@ import headwaters.contract as declared
 from headwaters.formats import texts
 
 
-def fitted(column: declared.Column, value: Column, kind: str) -> Column:
-    """A value of some type in the declared one, or null where it is no such value."""
-    found, wanted = value.try_cast(column.data_type), texts.kind(column.data_type)
+def fitted(column: declared.Column, value: Column, given: T.DataType) -> Column:
+    """A value of some type in the declared one, or null where it, or one inside it, is no such.
+
+    A value with structs has the fields that `by_name` gives it.
+    """
+    wanted = type_of(column)
+    if not _has_parts(wanted):
+        return _fitted(column.data_type, value, given.simpleString())
+    found = value.try_cast(column.data_type)
+    return F.when(~_loses(value, given, wanted), found) if _differ(given, wanted) else found
+
+
+def _loses(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
+    """Whether a value, or one inside it, is none of the type that is wanted."""
+    if not _differ(given, wanted):
+        return F.lit(False)
+    if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
+        there = {field.name.lower(): field.dataType for field in given}
+        both = [field for field in wanted if field.name.lower() in there]
+        lost = [_loses(value.getField(f.name), there[f.name.lower()], f.dataType) for f in both]
+        return reduce(Column.__or__, lost, F.lit(False))
+    if isinstance(given, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return _one_loses(value, given.elementType, wanted.elementType)
+    if isinstance(given, T.MapType) and isinstance(wanted, T.MapType):
+        keys = _one_loses(F.map_keys(value), given.keyType, wanted.keyType)
+        return keys | _one_loses(F.map_values(value), given.valueType, wanted.valueType)
+    if _has_parts(wanted):
+        return F.lit(False)  # no cast leads there, as Spark says
+    found = _fitted(wanted.simpleString(), value, given.simpleString())
+    return value.isNotNull() & found.isNull()
+
+
+def _one_loses(values: Column, given: T.DataType, wanted: T.DataType) -> Column:
+    if not _differ(given, wanted):
+        return F.lit(False)
+    return F.coalesce(F.exists(values, lambda one: _loses(one, given, wanted)), F.lit(False))
+
+
+def _differ(given: T.DataType, wanted: T.DataType) -> bool:
+    return given.simpleString() != wanted.simpleString()
+
+
+def _has_parts(kind: T.DataType) -> bool:
+    return isinstance(kind, T.StructType | T.ArrayType | T.MapType)
+
+
+def _fitted(data_type: str, value: Column, kind: str) -> Column:
+    found, wanted = value.try_cast(data_type), texts.kind(data_type)
     if kind == "string":
-        return fitted_text(column, value)
+        return _fitted_text(data_type, value)
     given = texts.kind(kind)
-    if wanted == given:
+    if wanted == given and wanted != "float":
         return found
     same = None
     if wanted == "float":
@@ -32,8 +79,12 @@ def fitted(column: declared.Column, value: Column, kind: str) -> Column:
 
 def fitted_text(column: declared.Column, text: Column) -> Column:
     """The value of a text, by the patterns of `texts`."""
-    kind = texts.kind(column.data_type)
-    fitted, pattern = text.try_cast(column.data_type), texts.pattern(column.data_type)
+    return _fitted_text(column.data_type, text)
+
+
+def _fitted_text(data_type: str, text: Column) -> Column:
+    kind = texts.kind(data_type)
+    fitted, pattern = text.try_cast(data_type), texts.pattern(data_type)
     if pattern is None:
         return fitted
     fits = text.rlike(f"^(?:{pattern})$")
@@ -47,14 +98,44 @@ def is_infinite(value: Column) -> Column:
     return F.abs(value) == F.lit(float("inf"))
 
 
+def type_of(column: declared.Column) -> T.DataType:
+    """The declared type."""
+    return cast(T.StructType, T.StructType.fromDDL(f"declared {column.data_type}"))[0].dataType
+
+
+def has_floats(kind: T.DataType) -> bool:
+    """Whether a value of the type is a `float` or `double`, or may have one inside it."""
+    if isinstance(kind, T.StructType):
+        return any(has_floats(field.dataType) for field in kind)
+    if isinstance(kind, T.ArrayType):
+        return has_floats(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return has_floats(kind.valueType)
+    return isinstance(kind, T.FloatType | T.DoubleType)
+
+
+def floats_within(kind: T.DataType, value: Column, is_one: Callable[[Column], Column]) -> Column:
+    """How many values of `float` or `double`, in a value of the type or inside it, are so."""
+    if not has_floats(kind):
+        return F.lit(0)
+    if isinstance(kind, T.StructType):
+        fields = (floats_within(f.dataType, value.getField(f.name), is_one) for f in kind)
+        return reduce(Column.__add__, fields)
+    if isinstance(kind, T.ArrayType | T.MapType):
+        inner = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+        elements = value if isinstance(kind, T.ArrayType) else F.map_values(value)
+        each = F.transform(elements, lambda one: floats_within(inner, one, is_one))
+        return F.coalesce(F.aggregate(each, F.lit(0), Column.__add__), F.lit(0))
+    return F.coalesce(is_one(value).cast("int"), F.lit(0))
+
+
 def by_name(
     column: declared.Column, value: Column, given: T.DataType, whole: bool = True
 ) -> Column:
     """A value whose structs have the fields that are declared: a cast goes by their position."""
     if texts.kind(column.data_type) not in ("struct", "array", "map"):
         return value
-    wanted = cast(T.StructType, T.StructType.fromDDL(f"wanted {column.data_type}"))
-    return _fields_by_name(value, given, wanted["wanted"].dataType, whole)
+    return _fields_by_name(value, given, type_of(column), whole)
 
 
 def _fields_by_name(value: Column, given: T.DataType, wanted: T.DataType, whole: bool) -> Column:
