@@ -42,7 +42,7 @@ run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic
 
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
-	@scripts/checks setup-dev lint+types+dbt-test+pytest-incremental+pytest-rest
+	@scripts/checks setup-dev lint,types,pytest-incremental+dbt-test,pytest-rest
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
@@ -76,7 +76,7 @@ dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample
 pytest: setup-dev  ## the promises in Python, on one shared Spark
 	@$(BIN)/python -m pytest -q
 
-# The same in two halves, side by side, each on a Spark of its own.
+# The same in two halves, each on a Spark of its own: `make test` runs two Sparks at a time, since three take longer on two cores.
 .PHONY: pytest-incremental pytest-rest
 pytest-incremental: setup-dev
 	@$(BIN)/python -m pytest -q tests/python/incremental
