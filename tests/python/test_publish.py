@@ -466,3 +466,51 @@ def test_the_command_publishes_checks_and_tells(tmp_path: Path, postgres: str) -
     code, said = run()
     assert code == 2 and "[HW_PUBLISH_SECRET] models/shop.yml: shop: " in said
     assert "hunter2" not in said
+
+
+def test_text_arrives_whatever_encoding_is_set_for_clients(
+    tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Gold(tmp_path / "value", (1, "\u00e4\u20ac", None))
+    database = ask(postgres, "select current_database()")[0][0]
+    tell(postgres, f"alter database {database} set client_encoding = 'LATIN1'")
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    to_postgres(f"{postgres}?client_encoding=WIN1252").publish(table.source)
+    said = "select id, length(name), encode(convert_to(name, 'UTF8'), 'hex') from value"
+    assert ask(postgres, said) == [(1, 2, "c3a4e282ac")]
+
+
+def test_rows_that_a_policy_hides_are_an_error(tmp_path: Path, postgres: str) -> None:
+    """They could not be deleted, and no comparison would see them."""
+    table = Gold(tmp_path / "value", (1, "a", None), (2, "b", None))
+    database = ask(postgres, "select current_database()")[0][0]
+    tell(postgres, f"drop role if exists {database}_p")
+    tell(postgres, f"create role {database}_p login password 'p'")
+    tell(postgres, f"grant create, usage on schema public to {database}_p")
+    address = f"postgresql://{database}_p:p@{postgres.partition('@')[2]}"
+    target = to_postgres(address)
+    target.publish(table.source)
+    tell(postgres, "alter table value enable row level security")
+    tell(postgres, "alter table value force row level security")
+    tell(postgres, "create policy odd_ones on value using (id <> 2)")
+    table.table.delete("id = 2")
+    with pytest.raises((UserError, WorkError), match="row-level security"):
+        target.publish(table.source)
+    tell(postgres, "alter table value disable row level security")
+    target.publish(table.source)
+    assert ask(postgres, "select id from value") == [(1,)]
+
+
+def test_binary_keys_are_deleted(tmp_path: Path, postgres: str) -> None:
+    path = tmp_path / "value"
+
+    def put(*keys: bytes) -> Source:
+        rows = pa.table({"id": pa.array(keys, pa.binary()), "name": ["n"] * len(keys)})
+        write_deltalake(path, rows, mode="overwrite")
+        return Source("gold.value", path, ["id"])
+
+    target = to_postgres(postgres)
+    target.publish(put(b"", b"\xff\\", b"b"))
+    done = target.publish(put(b"b"))
+    assert (done.upserts, done.deletes, done.whole) == (0, 2, None)
+    assert ask(postgres, "select id from value") == [(b"b",)]

@@ -298,13 +298,20 @@ class PostgresTarget(Target):
                 f"{self.variable} is no address of PostgreSQL: write "
                 "postgresql://user:password@host/database",
             ) from None
+        # COPY sends UTF-8, whatever the database, the role or the address say of clients
         connection = psycopg.connect(
-            url, connect_timeout=_MOMENT, application_name="headwaters publish"
+            url,
+            connect_timeout=_MOMENT,
+            application_name="headwaters publish",
+            client_encoding="UTF8",
         )
         with connection, connection.cursor() as cursor:
             waits = max(1, int(self.patience * 1000))
             cursor.execute(SQL("set local lock_timeout = {}").format(waits))
             cursor.execute("set local datestyle = 'ISO, YMD'")
+            cursor.execute("set local quote_all_identifiers = off")
+            # rows that a policy hides would stay, and be told as equal: an error instead
+            cursor.execute("set local row_security = off")
             yield cursor
 
     def _said(self, error: psycopg.Error, source: Source) -> CodedError:

@@ -45,6 +45,9 @@ def csv_lines(rows: pa.RecordBatchReader, fields: Sequence[Field]) -> Iterator[b
                 column = pa.array(texts, pa.large_string())
             elif pa.types.is_string_view(column.type):
                 column = column.cast(pa.large_string())
+            elif pa.types.is_binary_view(column.type):  # of a key that is deleted
+                digits = [None if one is None else f"\\x{one.hex()}" for one in column.to_pylist()]
+                column = pa.array(digits, pa.large_string())
             columns.append(column)
         buffer = BytesIO()
         csv.write_csv(pa.record_batch(columns, names=batch.schema.names), buffer, options)
