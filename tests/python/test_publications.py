@@ -116,6 +116,11 @@ HEAD = f"[HW_PUBLISH] {FILE}: shop: {ROOT}"
             f"{HEAD}.table: is not a table of PostgreSQL: write schema.table (given: 'a.b.c')",
         ),
         (
+            POSTGRES | {"table": "t" * 64},
+            f"{HEAD}.table: has a name of over 63 bytes, which PostgreSQL would cut (given: "
+            f"'{'t' * 64}')",
+        ),
+        (
             POSTGRES | {"table": 'x"; drop table y'},
             f"{HEAD}.table: is not a table of PostgreSQL: write schema.table "
             "(given: 'x\"; drop table y')",

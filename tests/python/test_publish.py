@@ -514,3 +514,11 @@ def test_binary_keys_are_deleted(tmp_path: Path, postgres: str) -> None:
     done = target.publish(put(b"b"))
     assert (done.upserts, done.deletes, done.whole) == (0, 2, None)
     assert ask(postgres, "select id from value") == [(b"b",)]
+
+
+def test_a_column_whose_name_postgres_would_cut_is_refused(tmp_path: Path, postgres: str) -> None:
+    path = tmp_path / "value"
+    write_deltalake(path, pa.table({"id": [1], "c" * 64: [2]}))
+    with pytest.raises(UserError, match=f"HW_PUBLISH_TABLE.*gold.value.{'c' * 64}: a name of over"):
+        to_postgres(postgres).publish(Source("gold.value", path, ["id"]))
+    assert ask(postgres, "select count(*) from pg_tables where schemaname = 'public'") == [(0,)]

@@ -45,6 +45,10 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,239}")
 _ROOT = "config.meta.publish"
 
 
+# PostgreSQL cuts what is longer, and two names become one.
+LONGEST_NAME = 63
+
+
 def _of_the_environment(value: object) -> object:
     if isinstance(value, str):
         raise ValueError("is written {env: VARIABLE}")
@@ -54,6 +58,8 @@ def _of_the_environment(value: object) -> object:
 def _table(value: object) -> object:
     if not _NAME.fullmatch(str(value)):
         raise ValueError("is not a table of PostgreSQL: write schema.table")
+    if any(len(part.encode()) > LONGEST_NAME for part in str(value).split(".")):
+        raise ValueError(f"has a name of over {LONGEST_NAME} bytes, which PostgreSQL would cut")
     return value if "." in str(value) else f"public.{value}"
 
 

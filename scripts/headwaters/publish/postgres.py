@@ -12,7 +12,7 @@ import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Composable, Composed, Identifier
 
-from headwaters.declared.publications import postgres_type
+from headwaters.declared.publications import LONGEST_NAME, postgres_type
 from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.publish.changes import Change, Field, Position, Source
 from headwaters.publish.target import FIRST, Compared, Done, Target
@@ -40,6 +40,13 @@ class PostgresTarget(Target):
 
     def publish(self, source: Source) -> Done:
         """Publish a table; a server that is away is asked again until the patience ends."""
+        for field in source.fields:
+            if len(field.name.encode()) > LONGEST_NAME:
+                raise UserError(
+                    "HW_PUBLISH_TABLE",
+                    f"{source.name}.{field.name}: a name of over {LONGEST_NAME} bytes, which "
+                    "PostgreSQL would cut; rename it in the model",
+                )
         return self._patiently(source, lambda cursor: self._publish(cursor, source))
 
     def compare(self, source: Source) -> Compared | None:
