@@ -22,7 +22,14 @@ from headwaters.errors import CodedError, WorkError
 from headwaters.publish.changes import Change, Position, Source
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import records, to_json
-from headwaters.sources.kafka_client import compacted, connect, identities, ranges
+from headwaters.sources.kafka_client import (
+    TOO_LARGE,
+    compacted,
+    connect,
+    identities,
+    ranges,
+    transactional,
+)
 
 IDENTITY = "headwaters-publish-"
 _LONGEST = 900_000  # milliseconds of a transaction, which is as long as brokers allow by default
@@ -35,7 +42,6 @@ _FENCED = (
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
 )
-_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 class KafkaTarget(Target):
@@ -62,7 +68,7 @@ class KafkaTarget(Target):
                 return self._publish(source, until)
             except KafkaException as error:
                 reason = error.args[0]
-                if reason.code() in (*_FENCED, *_TOO_LARGE) or time.monotonic() > until:
+                if reason.code() in (*_FENCED, *TOO_LARGE) or time.monotonic() > until:
                     raise self._said(reason, source) from None
             except WorkError as error:
                 # a topic that was made just now is not known everywhere at once
@@ -157,18 +163,13 @@ class KafkaTarget(Target):
 
     def _producer(self, until: float) -> Producer:
         """A producer that fences any other of the topic, and ends what it left unfinished."""
-        settings = {
+        given = {
             "linger.ms": "20",
             "queue.buffering.max.messages": "100000",
-            # as Java's clients choose the partition of a key
-            "partitioner": "murmur2_random",
             "message.timeout.ms": str(max(1000, int(self.patience * 1000))),
             **self._settings(),
-            "transactional.id": f"{IDENTITY}{self.topic}",
-            "transaction.timeout.ms": str(_LONGEST),
-            "enable.idempotence": "true",
-            "acks": "all",
         }
+        settings = transactional(f"{IDENTITY}{self.topic}", _LONGEST, given)
         producer = connect(Producer, self.servers, settings)
         producer.init_transactions(max(1.0, until - time.monotonic()))
         return producer
@@ -259,7 +260,7 @@ class KafkaTarget(Target):
                 f"another headwaters publishes to topic {self.topic}, and took over: stop one of "
                 "them",
             )
-        if reason.code() in _TOO_LARGE:
+        if reason.code() in TOO_LARGE:
             return WorkError(
                 "HW_PUBLISH_VALUE",
                 f"{source.name} has a row that topic {self.topic} does not take: {reason.str()}. "

@@ -19,14 +19,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from headwaters.errors import CodedError, WorkError
 from headwaters.serve.targets import Request, TooLarge, Unwritten, Writer
-from headwaters.sources.kafka_client import connect
+from headwaters.sources.kafka_client import TOO_LARGE, connect, transactional
 
 PATIENCE = 15.0  # seconds for the broker to take a transaction, and to commit it
 CONNECTING = 5.0  # seconds for the broker to know the producer
 ABORTING = 5.0  # seconds for the broker to abort a transaction
 PAUSE = 0.5  # seconds in which a broker that was away is not asked again
-
-_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 class KafkaWriter(Writer):
@@ -171,7 +169,7 @@ class KafkaWriter(Writer):
             self._drop()
         if reason is None:
             return Unwritten("none", "the queue of the producer is full")
-        if reason.code() in _TOO_LARGE:
+        if reason.code() in TOO_LARGE:
             return TooLarge(reason.str())
         if reason.code() == KafkaError._PURGE_QUEUE:
             return _Purged("none", reason.str())
@@ -183,18 +181,13 @@ class KafkaWriter(Writer):
             return self._producer
         if time.monotonic() - self._asked < PAUSE:
             raise Unwritten("none", "the broker does not answer")
-        settings = {
+        given = {
             "linger.ms": "0",
             "queue.buffering.max.messages": "200000",
-            # as Java's clients choose the partition of a key
-            "partitioner": "murmur2_random",
             "message.timeout.ms": str(int(PATIENCE * 1000)),
             **self._settings(),
-            "transactional.id": self.identity,
-            "transaction.timeout.ms": str(int(PATIENCE * 3000)),
-            "enable.idempotence": "true",
-            "acks": "all",
         }
+        settings = transactional(self.identity, int(PATIENCE * 3000), given)
         producer = connect(Producer, self.servers, settings)
         try:
             producer.init_transactions(CONNECTING)

@@ -218,6 +218,26 @@ def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
     return settings
 
 
+# A record that the broker does not take, however often it is sent.
+TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+
+
+def transactional(identity: str, longest: int, client: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a producer whose transactions are known by `identity`.
+
+    A transaction lasts `longest` milliseconds at most. `client` may name another partitioner.
+    """
+    return {
+        # as Java's clients choose the partition of a key
+        "partitioner": "murmur2_random",
+        **client,
+        "transactional.id": identity,
+        "transaction.timeout.ms": str(longest),
+        "enable.idempotence": "true",
+        "acks": "all",
+    }
+
+
 def connect(kind: Callable[..., Client], servers: str, client: Mapping[str, str]) -> Client:
     """A client with the settings of Spark's, which is Java's: names that it alone has are left out.
 
