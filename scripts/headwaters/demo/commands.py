@@ -15,6 +15,20 @@ from headwaters.options import find_project
 if TYPE_CHECKING:
     from headwaters.demo.post import Sent
 
+Out = Annotated[
+    Path | None, typer.Option(help="Folder of the streams' folders [default: lake/landing].")
+]
+ToKafka = Annotated[
+    bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
+]
+ToHttp = Annotated[
+    str | None,
+    typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
+]
+KeyFrom = Annotated[
+    str, typer.Option(help="Environment variable with the front door's key, if it has one.")
+]
+
 simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look real.")
 
 
@@ -58,19 +72,10 @@ def simulate_finance(
         str, typer.Option(help="Moment from which the field is_flagged is sent, or off.")
     ] = "off",
     files: Annotated[int, typer.Option(help="Files for each stream.")] = 4,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the streams' folders [default: lake/landing].")
-    ] = None,
-    to_kafka: Annotated[
-        bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
-    ] = False,
-    to_http: Annotated[
-        str | None,
-        typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
-    ] = None,
-    key_from: Annotated[
-        str, typer.Option(help="Environment variable with the front door's key, if it has one.")
-    ] = "HEADWATERS_SERVE_KEYS",
+    out: Out = None,
+    to_kafka: ToKafka = False,
+    to_http: ToHttp = None,
+    key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
     """Financial transactions and insurance claims as JSON lines, the same for the same options."""
     from headwaters.demo.clock import moment
@@ -114,19 +119,10 @@ def simulate_retail(
     duplicates: Annotated[float, typer.Option(help="Share of the events sent twice.")] = 0.03,
     late: Annotated[float, typer.Option(help="Share sent after events that follow it.")] = 0.03,
     files: Annotated[int, typer.Option(help="Files for each stream.")] = 2,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the streams' folders [default: lake/landing].")
-    ] = None,
-    to_kafka: Annotated[
-        bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")
-    ] = False,
-    to_http: Annotated[
-        str | None,
-        typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
-    ] = None,
-    key_from: Annotated[
-        str, typer.Option(help="Environment variable with the front door's key, if it has one.")
-    ] = "HEADWATERS_SERVE_KEYS",
+    out: Out = None,
+    to_kafka: ToKafka = False,
+    to_http: ToHttp = None,
+    key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
     """Change streams of a shop's customers, products and orders, the same for the same options."""
     from headwaters.demo import parts
