@@ -93,6 +93,6 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
     {%- set row = reading.rows[0] -%}
     {%- set bounds = hw_affected_bounds(row, columns, list_rows) -%}
     {{ return({
-        'bounds': bounds, 'listed_keys': adapter.keys_as_sql(row, bounds, list_rows), 'same_columns': row['held'] == row['given'],
+        'bounds': bounds, 'listed_keys': adapter.keys_as_sql(row, bounds), 'same_columns': row['held'] == row['given'],
     }) }}
 {% endmacro %}

@@ -83,14 +83,12 @@ def _listed(row: Mapping[str, Any]) -> list[list[str | None]]:
     return listed
 
 
-def keys_as_sql(
-    row: Mapping[str, Any], bounds: Sequence[Bound], has_rows: bool = False
-) -> str | None:
+def keys_as_sql(row: Mapping[str, Any], bounds: Sequence[Bound]) -> str | None:
     """The rows of the columns of `bounds`, as a query of literals that reads no table.
 
     None where they were not listed, are too many, or cannot be written exactly.
     """
-    if not (has_rows and bounds and all(_is_exact(bound) for bound in bounds)):
+    if not (bounds and all(_is_exact(bound) for bound in bounds)):
         return None
     rows = _listed(row)
     if not 0 < len(rows) * len(bounds) <= MOST_VALUES:

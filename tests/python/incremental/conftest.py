@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +18,7 @@ MODELS += ["named", "people_totals", "sums", "tag_totals", "totals"]
 @pytest.fixture(scope="session")
 def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The models of `project/` over inputs of their own."""
-    made = World(spark, "world", tmp_path_factory.mktemp("incremental") / "project", MODELS)
-    yield made
-    for schema in (made.schema, made.inputs):
-        spark.sql(f"drop schema if exists {schema} cascade")
+    yield from _made(spark, "world", tmp_path_factory.mktemp("incremental"), MODELS)
 
 
 @pytest.fixture
@@ -45,8 +43,11 @@ def worlds_of_module(
 ) -> Iterator[World]:
     """A world of the test module's own, with its MODELS and no others."""
     name = request.module.__name__.rpartition(".")[2]
-    folder = tmp_path_factory.mktemp(name) / "project"
-    made = World(spark, name, folder, request.module.MODELS)
+    yield from _made(spark, name, tmp_path_factory.mktemp(name), request.module.MODELS)
+
+
+def _made(spark: Any, name: str, folder: Path, models: Iterable[str]) -> Iterator[World]:
+    made = World(spark, name, folder / "project", models)
     yield made
     for schema in (made.schema, made.inputs):
         spark.sql(f"drop schema if exists {schema} cascade")

@@ -200,7 +200,7 @@ def of_keys(rows: list[list[str | None]], *types: str) -> dict[str, Any]:
 def listed_keys(rows: list[list[str | None]], *types: str) -> str | None:
     row = of_keys(rows, *types)
     names = [f"k{number}" for number in range(1, len(types) + 1)]
-    return keys_as_sql(row, bounds_of(row, names, has_rows=True), has_rows=True)
+    return keys_as_sql(row, bounds_of(row, names, has_rows=True))
 
 
 def test_few_keys_are_literals_of_their_types() -> None:
@@ -237,5 +237,5 @@ def test_keys_that_cannot_be_written_are_not_listed(
 
 def test_keys_are_not_listed_where_types_differ_or_nobody_asked() -> None:
     row = of_keys([["1"]], "int")
-    assert keys_as_sql(row, [], has_rows=True) is None
-    assert keys_as_sql(row, bounds_of(row, ["k1"]), has_rows=False) is None
+    assert keys_as_sql(row, []) is None
+    assert keys_as_sql(row, bounds_of(row, ["k1"])) is None
