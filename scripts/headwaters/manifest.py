@@ -7,12 +7,15 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwaters.contract import Contract, parse_contract
 from headwaters.declared.publications import Publication, declared, publications
 from headwaters.errors import UserError
 from headwaters.project import Project
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
 
 
 def load_contracts(
@@ -118,7 +121,17 @@ def load_compiled(project: Project) -> Compiled:
     A model that asks Spark while it is compiled has no SQL here.
     Raises UserError for a project that dbt cannot parse.
     """
-    manifest = _invoke(project, ["parse"])
+    return compiled(project, parse(project))
+
+
+def parse(project: Project) -> Manifest:
+    """The project's manifest. Raises UserError for a project that dbt cannot parse."""
+    manifest: Manifest = _invoke(project, ["parse"])
+    return manifest
+
+
+def compiled(project: Project, manifest: Manifest) -> Compiled:
+    """A parsed project with the SQL of its models, which its manifest has from here on as well."""
     selectable = {
         key
         for key, node in manifest.nodes.items()
@@ -157,7 +170,7 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
         options = ["--no-introspect", "--no-populate-cache", "--full-refresh", "--fail-fast"]
         options += ["--indirect-selection", "empty", "--target-path", folder]
         selected = ["--select", *(f"fqn:{name}" for name in names.values())]
-        _run(project, ["compile", *options, *selected], manifest, listen)
+        run_dbt(project, ["compile", *options, *selected], manifest, listen)
     return {key: _why(text) for key, text in failed.items() if key in names}
 
 
@@ -169,19 +182,20 @@ def _why(text: str) -> str:
 
 
 def _invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:
-    result = _run(project, arguments, manifest)
+    result = run_dbt(project, arguments, manifest)
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
         raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")
     return result.result
 
 
-def _run(
+def run_dbt(
     project: Project,
     arguments: Sequence[str],
     manifest: Any = None,
     listen: Callable[[Any], None] | None = None,
 ) -> Any:
+    """Run dbt in this process, silently, over a manifest or what it parses; its result."""
     # dbt takes two seconds to import, and most commands do without the manifest
     from dbt.cli.main import dbtRunner
 
