@@ -130,6 +130,12 @@ def parse(project: Project) -> Manifest:
     return manifest
 
 
+def selected(project: Project, manifest: Manifest, select: Sequence[str]) -> set[str]:
+    """The ids of what dbt's selection names. Raises UserError where dbt does not understand it."""
+    arguments = ["ls", "--output", "json", "--output-keys", "unique_id", "--select", *select]
+    return {json.loads(line)["unique_id"] for line in _invoke(project, arguments, manifest)}
+
+
 def compiled(project: Project, manifest: Manifest) -> Compiled:
     """A parsed project with the SQL of its models, which its manifest has from here on as well."""
     selectable = {

@@ -87,11 +87,7 @@ def changes(base: Side, head: Side) -> Changes:
     return Changes(
         changed,
         order,
-        tuple(
-            sorted(
-                one["name"] for one in head.exposures.values() if rows & set(_parents(one))
-            )
-        ),
+        tuple(sorted(one["name"] for one in head.exposures.values() if rows & set(_parents(one)))),
         tuple(_edges(both, head)),
         _to_build(rows, head),
         _to_build(rows, base),
@@ -334,17 +330,23 @@ def masked(*nodes: Node | None) -> frozenset[str]:
         for node in nodes
         if node is not None
         for name, column in node["columns"].items()
-        if (column.get("meta") or {}).get("pii") or (column.get("config") or {}).get("meta", {}).get("pii")
+        if (column.get("meta") or {}).get("pii")
+        or (column.get("config") or {}).get("meta", {}).get("pii")
     )
 
 
 def columns(
-    before: Mapping[str, str], after: Mapping[str, str], changed: Mapping[str, int], hidden: frozenset[str]
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    changed: Mapping[str, int],
+    hidden: frozenset[str],
 ) -> tuple[Column, ...]:
     """The columns of both sides, in the branch's order, those that it lost last."""
     names = [*after, *(name for name in before if name not in after)]
     return tuple(
-        Column(name, before.get(name), after.get(name), changed.get(name, 0), name.lower() in hidden)
+        Column(
+            name, before.get(name), after.get(name), changed.get(name, 0), name.lower() in hidden
+        )
         for name in names
     )
 
