@@ -136,6 +136,12 @@ def selected(project: Project, manifest: Manifest, select: Sequence[str]) -> set
     return {json.loads(line)["unique_id"] for line in _invoke(project, arguments, manifest)}
 
 
+def copied(manifest: Manifest) -> Manifest:
+    """A copy of a manifest, for a dbt that changes it."""
+    made: Manifest = manifest.deepcopy()  # type: ignore[no-untyped-call]  # dbt's
+    return made
+
+
 def compiled(project: Project, manifest: Manifest) -> Compiled:
     """A parsed project with the SQL of its models, which its manifest has from here on as well."""
     selectable = {
@@ -145,13 +151,13 @@ def compiled(project: Project, manifest: Manifest) -> Compiled:
     }
     refused: dict[str, str] = {}
     while left := [
-        key for key in sorted(selectable - refused.keys()) if not manifest.nodes[key].compiled
+        key for key in sorted(selectable - refused.keys()) if not _has_sql(manifest, key)
     ]:
         before = len(refused)
         refused |= _compile(project, manifest, left)
         if len(refused) == before:
             refused |= dict.fromkeys(
-                (key for key in left if not manifest.nodes[key].compiled), "dbt did not compile it"
+                (key for key in left if not _has_sql(manifest, key)), "dbt did not compile it"
             )
     tables = {**manifest.nodes, **manifest.sources}
     return Compiled(
@@ -159,6 +165,10 @@ def compiled(project: Project, manifest: Manifest) -> Compiled:
         {key: exposure.to_dict() for key, exposure in manifest.exposures.items()},
         refused,
     )
+
+
+def _has_sql(manifest: Manifest, key: str) -> bool:
+    return bool(getattr(manifest.nodes[key], "compiled", False))
 
 
 def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, str]:

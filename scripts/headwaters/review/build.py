@@ -22,7 +22,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import UserError
 from headwaters.incremental.commits import Commit, commits_of
-from headwaters.manifest import run_dbt
+from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
 from headwaters.sql import identifier, literal
 
@@ -186,13 +186,13 @@ def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
 
     A hook or a `location_root` would write to production.
     """
-    made = manifest.deepcopy()
+    made = copied(manifest)
     for key in [key for key, node in made.nodes.items() if node.resource_type == "operation"]:
         del made.nodes[key]
-    for node in made.nodes.values():
-        if node.resource_type == "test":
-            node.config.store_failures = False
-            node.config.store_failures_as = None
+    for test in made.nodes.values():
+        if test.resource_type == "test":
+            test.config.store_failures = False
+            test.config.store_failures_as = None
     for key, schema in places.items():
         node: Any = made.nodes.get(key) or made.sources.get(key)
         if node is None:

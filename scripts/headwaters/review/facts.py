@@ -23,7 +23,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Column:
-    """A column on both sides; a type of None: it is not there. `changed`: rows in which it differs."""
+    """A column on both sides; a type of None: it is not there. `changed`: rows that differ in it."""
 
     name: str
     before: str | None

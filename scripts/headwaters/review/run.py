@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from headwaters.declared.nodes import Node, setting, table_name
 from headwaters.errors import UserError
 from headwaters.incremental.strategies import strategy_of
-from headwaters.manifest import compiled, parse, selected
+from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
@@ -155,7 +156,7 @@ def _read(project: Project, base_project: Project) -> Sides:
 
 def _side(project: Project) -> tuple[Side, Manifest]:
     manifest = parse(project)
-    as_parsed = manifest.deepcopy()
+    as_parsed = copied(manifest)
     found = compiled(project, manifest)
     macros = {key: macro.macro_sql for key, macro in manifest.macros.items()}
     return Side(found.nodes, found.exposures, macros), as_parsed
@@ -163,7 +164,7 @@ def _side(project: Project) -> tuple[Side, Manifest]:
 
 def _selected(found: Changes, project: Project, sides: Sides, select: Sequence[str]) -> Changes:
     """What changed, without what dbt's selection leaves out; what is left is read as it is."""
-    keys = selected(project, sides.head_manifest.deepcopy(), select)
+    keys = selected(project, copied(sides.head_manifest), select)
     removed = {key for key in found.changed if key not in sides.head.nodes}
     kept = {key for key in found.order if key in keys} | removed
     return replace(
@@ -178,7 +179,7 @@ def _selected(found: Changes, project: Project, sides: Sides, select: Sequence[s
 
 
 def _is_view(side: Side, key: str) -> bool:
-    return side.nodes[key]["config"].get("materialized") == "view"
+    return bool(side.nodes[key]["config"].get("materialized") == "view")
 
 
 def _count(side: Side) -> int:
@@ -366,7 +367,7 @@ def _before_last_change(
     spark: Spark, table: str, pinned: Mapping[str, int]
 ) -> Mapping[str, int] | None:
     commits = [one for one in spark.history(table, 100) if one.version <= pinned["version"]]
-    for last, before in zip(commits, commits[1:], strict=False):
+    for last, before in pairwise(commits):
         if last.effect.rows > 0:
             if spark.tried(f"select 1 from {table} version as of {before.version} limit 1"):
                 return None
