@@ -187,12 +187,11 @@ def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
     A hook or a `location_root` would write to production.
     """
     made = copied(manifest)
-    for key in [key for key, node in made.nodes.items() if node.resource_type == "operation"]:
+    for key in [key for key, node in made.nodes.items() if str(node.resource_type) == "operation"]:
         del made.nodes[key]
     for test in made.nodes.values():
-        if test.resource_type == "test":
-            test.config.store_failures = False
-            test.config.store_failures_as = None
+        if str(test.resource_type) == "test":
+            vars(test.config).update(store_failures=False, store_failures_as=None)
     for key, schema in places.items():
         node: Any = made.nodes.get(key) or made.sources.get(key)
         if node is None:

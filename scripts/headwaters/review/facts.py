@@ -23,7 +23,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Column:
-    """A column on both sides; a type of None: it is not there. `changed`: rows that differ in it."""
+    """A column on both sides; a type of None: it is not there. `changed`: rows it differs in."""
 
     name: str
     before: str | None

@@ -541,8 +541,8 @@ def _with_difference(
     for side, outcomes in (("base", said.before), ("branch", said.after)):
         outcome = outcomes.get(key)
         if outcome is None or not outcome.is_built:
-            why = outcome.message if outcome else "dbt did not run it"
-            return replace(made, why_not=f"the {side} does not build it: {why}")
+            said_of_it = outcome.message if outcome else "dbt did not run it"
+            return replace(made, why_not=f"the {side} does not build it: {said_of_it}")
     spark, schemas = compared.spark, compared.schemas
     one = f"`{schemas.name('base', before['schema'])}`.`{before['alias']}`"
     other = f"`{schemas.name('head', after['schema'])}`.`{after['alias']}`"
@@ -555,7 +555,7 @@ def _with_difference(
             _key(spark, other, after),
             changing.masked(before, after),
         )
-        why = None
+        why: str | None = None
         if setting(after["config"], "review_examples", True) is False:
             why = "the project shows no rows of it (review_examples: false)"
         found, counts = compare(spark, pair, why)

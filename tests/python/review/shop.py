@@ -91,7 +91,9 @@ class Shop:
         self.git("config", "user.name", "shop")
         settings = (self.folder / "dbt_project.yml").read_text()
         (self.folder / "dbt_project.yml").write_text(
-            settings.replace("macro-paths: [project_macros]", "macro-paths: [project_macros, macros]")
+            settings.replace(
+                "macro-paths: [project_macros]", "macro-paths: [project_macros, macros]"
+            )
         )
         self.commit(FILES, "the shop")
 
@@ -119,7 +121,7 @@ class Shop:
         self.git("commit", "-qm", message)
 
     def branch(self, name: str, edits: Mapping[str, tuple[str, str] | str | None]) -> None:
-        """A branch of `main`, whose commit replaces one text by another in files, or whole files."""
+        """A branch of `main`: its commit replaces a text by another in files, or whole files."""
         self.git("checkout", "-q", "--force", "main")
         self.git("checkout", "-q", "-B", name)
         files: dict[str, str | None] = {}

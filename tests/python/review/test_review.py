@@ -76,7 +76,12 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     orders = found["models"]["orders"]
     assert orders["difference"]["rows_before"] == shop_rows
     assert orders["difference"]["examples"] == [
-        {"change": "changed", "key": {"id": "3"}, "before": {"twice": "60"}, "after": {"twice": "0"}}
+        {
+            "change": "changed",
+            "key": {"id": "3"},
+            "before": {"twice": "60"},
+            "after": {"twice": "0"},
+        }
     ]
     assert {column["name"]: column["changed"] for column in orders["columns"]} == {
         "id": 0,
