@@ -77,6 +77,7 @@ class Shop:
 
     def make(self) -> None:
         """The repository with its first commit, and the tables that its sources read."""
+        self.found()
         raw = f"{self.schema}_raw"
         feed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
         self.spark.sql(f"create schema {raw}")
@@ -86,6 +87,9 @@ class Shop:
         self.spark.sql(f"create table {raw}.customers (customer string) using delta {feed}")
         self.order("(1, 'ann', 10), (2, 'bob', 20), (3, 'ann', 30), (4, null, 40), (5, 'cyd', 0)")
         self.order("(6, 'bob', 60)")
+
+    def found(self) -> None:
+        """The repository with its first commit."""
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "shop@example.com")
         self.git("config", "user.name", "shop")
