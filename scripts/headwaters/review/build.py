@@ -145,31 +145,40 @@ def pin(spark: Spark, tables: Iterable[str]) -> Pinned:
         try:
             newest = spark.history(table, 1)[0]
             versions[table] = {"version": newest.version, "at": newest.at}
+            versions[table.lower()] = versions[table]  # as `auto` names it
         except (DbtRuntimeError, IndexError) as error:
             problems[table] = str(getattr(error, "msg", error)).splitlines()[0]
     return Pinned(versions, problems)
 
 
 def clone_inputs(
-    spark: Spark, schemas: Schemas, nodes: Mapping[str, Any], pinned: Pinned
+    spark: Spark,
+    schemas: Schemas,
+    nodes: Mapping[str, Any],
+    pinned: Pinned,
+    made: dict[str, bool],
 ) -> dict[str, str]:
     """Shallow clones of nodes' tables at their versions: the schema of each, by the node's id.
 
-    What cannot be cloned is left out, and read where it is.
+    What cannot be cloned is left out, and read where it is. `made`: the tables that were tried, and
+    whether there is a clone.
     """
-    made: dict[str, str] = {}
+    places: dict[str, str] = {}
     for key, node in nodes.items():
-        if (version := pinned.versions.get(name_of(node))) is None:
+        table = name_of(node)
+        if (version := pinned.versions.get(table)) is None:
             continue
         schema = schemas.name("in", node.schema)
-        schemas.make(spark, schema)
-        failed = spark.tried(
-            f"create table {identifier(schema)}.{identifier(_table(node))}"
-            f" shallow clone {name_of(node)} version as of {version['version']}"
-        )
-        if failed is None:
-            made[key] = schema
-    return made
+        if table not in made:
+            schemas.make(spark, schema)
+            failed = spark.tried(
+                f"create table {identifier(schema)}.{identifier(_table(node))}"
+                f" shallow clone {table} version as of {version['version']}"
+            )
+            made[table] = failed is None
+        if made[table]:
+            places[key] = schema
+    return places
 
 
 def name_of(node: Any) -> str:

@@ -184,6 +184,7 @@ def _settings(before: Node, after: Node) -> tuple[list[str], bool]:
             lines.append(f"{name}: {_shown(first)} → {_shown(second)}")
     if table_name(before) != table_name(after):
         lines.append(f"table: {table_name(before)} → {table_name(after)}")
+        of_rows = True
     if before.get("constraints") != after.get("constraints"):
         lines.append("constraints differ")
     if (before.get("description") or "") != (after.get("description") or ""):
@@ -323,15 +324,17 @@ def key_of(node: Node) -> tuple[str, ...]:
     return as_tuple(node["config"].get("unique_key"))
 
 
-def masked(*nodes: Node | None) -> frozenset[str]:
-    """Columns that either side declares as `pii`, in lower case."""
+def masked(*sides: Side) -> frozenset[str]:
+    """Names of columns that any table of either side declares as `pii`, in lower case.
+
+    A table downstream may have the column without saying so again.
+    """
     return frozenset(
         name.lower()
-        for node in nodes
-        if node is not None
-        for name, column in node["columns"].items()
-        if (column.get("meta") or {}).get("pii")
-        or (column.get("config") or {}).get("meta", {}).get("pii")
+        for side in sides
+        for node in side.nodes.values()
+        for name, column in (node.get("columns") or {}).items()
+        if (column.get("meta") or (column.get("config") or {}).get("meta") or {}).get("pii")
     )
 
 

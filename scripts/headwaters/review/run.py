@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.declared.nodes import Node, setting, table_name
-from headwaters.errors import UserError
+from headwaters.errors import CodedError, UserError
 from headwaters.incremental.strategies import strategy_of
 from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
@@ -59,7 +60,7 @@ class Sides:
 
 @dataclass
 class Found:
-    """What is known so far, by ids of nodes; `notes` are lines."""
+    """What is known so far, by ids of nodes; `notes` are lines; `problem`: why no rows are."""
 
     before: dict[str, Outcome] = field(default_factory=dict)
     after: dict[str, Outcome] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Found:
     stays: dict[str, Stays] = field(default_factory=dict)
     explained: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    problem: str | None = None
 
 
 def review(
@@ -93,7 +95,12 @@ def review(
             said.notes.append(linted.problem)
         if found.built or found.built_before:
             say(f"reviewing {len(found.order)} of {_count(sides.head)} tables")
-            models = _compared(sides, found, schemas, said, linted, is_clean)
+            try:
+                models = _compared(sides, found, schemas, said, linted, is_clean)
+            except (DbtRuntimeError, CodedError) as error:
+                said.problem = str(getattr(error, "msg", error)).splitlines()[0]
+                said.notes.append(f"rows were not compared: {said.problem}")
+                models = [_model(key, sides, found, said, linted, None) for key in found.order]
         else:
             models = [_model(key, sides, found, said, linted, None) for key in found.order]
     made = Review(
@@ -106,10 +113,10 @@ def review(
         round(time.monotonic() - began, 1),
     )
     write(made, out)
-    for line in summary(made):
+    for line in (*summary(made), *made.notes):
         say(line)
     say(f"written to {out / 'review.json'}")
-    return 1 if fails(made) else 0
+    return 1 if said.problem or fails(made) else 0
 
 
 def write(made: Review, out: Path) -> None:
@@ -155,9 +162,10 @@ def _read(project: Project, base_project: Project) -> Sides:
 
 
 def _side(project: Project) -> tuple[Side, Manifest]:
-    manifest = parse(project)
-    as_parsed = copied(manifest)
-    found = compiled(project, manifest)
+    with contextlib.chdir(project.root):  # dbt works from there, and stays
+        manifest = parse(project)
+        as_parsed = copied(manifest)
+        found = compiled(project, manifest)
     macros = {key: macro.macro_sql for key, macro in manifest.macros.items()}
     return Side(found.nodes, found.exposures, macros), as_parsed
 
@@ -210,10 +218,8 @@ def _compared(
         pinned = _build(spark, sides, found, schemas, said)
         _prove(spark, sides, found, schemas, said, pinned)
         _explain(spark, sides, found, said)
-        return [
-            _model(key, sides, found, said, linted, Compared(spark, schemas, pinned))
-            for key in found.order
-        ]
+        compared = Compared(spark, schemas, pinned, changing.masked(sides.base, sides.head))
+        return [_model(key, sides, found, said, linted, compared) for key in found.order]
     finally:
         if is_clean:
             clean(spark, schemas.prefix)
@@ -226,60 +232,48 @@ class Compared:
     spark: Spark
     schemas: Schemas
     pinned: Pinned
+    masked: frozenset[str]
 
 
 def _build(spark: Spark, sides: Sides, found: Changes, schemas: Schemas, said: Found) -> Pinned:
     """Builds both sides from clones of the same versions, and tests the branch's."""
+    sides_of = (
+        ("base", sides.base, sides.base_manifest, sides.base_project, found.built_before),
+        ("head", sides.head, sides.head_manifest, sides.head_project, found.built),
+    )
     read = {
-        key: (sides.head_manifest, sides.base_manifest)
-        for side, keys in ((sides.head, found.built), (sides.base, found.built_before))
-        for key in changing.inputs(keys, side)
+        name: {
+            key: manifest.nodes.get(key) or manifest.sources[key]
+            for key in changing.inputs(keys, side)
+        }
+        for name, side, manifest, _, keys in sides_of
     }
-    nodes = {
-        key: next(
-            node
-            for manifest in manifests
-            for node in (manifest.nodes.get(key), manifest.sources.get(key))
-            if node is not None
-        )
-        for key, manifests in read.items()
-    }
-    pinned = pin(spark, [name_of(node) for node in nodes.values()])
+    pinned = pin(spark, [name_of(node) for nodes in read.values() for node in nodes.values()])
     for table, problem in pinned.problems.items():
         said.notes.append(f"{table} is read as it is, not at one version: {problem}")
-    # the past of `history` is in the feed of its inputs, which a clone does not have
-    followed = {
-        parent
-        for side, keys in ((sides.head, found.built), (sides.base, found.built_before))
-        for key in keys
-        if side.nodes[key]["config"].get("incremental_strategy") == "history"
-        for parent in changing.inputs([key], side)
-    }
-    clones = clone_inputs(
-        spark, schemas, {key: node for key, node in nodes.items() if key not in followed}, pinned
-    )
-    for key, node in nodes.items():
-        if key not in clones and key not in followed and name_of(node) in pinned.versions:
-            said.notes.append(f"{name_of(node)} cannot be cloned, and is read as it is")
-    for side, manifest, project, keys, name, outcomes in (
-        (
-            sides.base,
-            sides.base_manifest,
-            sides.base_project,
-            found.built_before,
-            "base",
-            said.before,
-        ),
-        (sides.head, sides.head_manifest, sides.head_project, found.built, "head", said.after),
-    ):
-        places = {key: schemas.name(name, side.nodes[key]["schema"]) for key in keys}
-        for schema in sorted(set(places.values())):
-            schemas.make(spark, schema)
-        made = redirected(manifest, {**clones, **places})
-        outcomes |= run(project, made, BUILD, keys, pinned.versions)
-        if name == "head":
-            tested = run(project, made, ["test"], keys, pinned.versions)
-            _tested(made, tested, said)
+    cloned: dict[str, bool] = {}
+    for name, side, manifest, project, keys in sides_of:
+        # the past of `history` is in the feed of its inputs, which a clone does not have
+        followed = {
+            parent
+            for key in keys
+            if side.nodes[key]["config"].get("incremental_strategy") == "history"
+            for parent in changing.inputs([key], side)
+        }
+        nodes = {key: node for key, node in read[name].items() if key not in followed}
+        places = clone_inputs(spark, schemas, nodes, pinned, cloned)
+        for key in keys:
+            places[key] = schemas.name(name, side.nodes[key]["schema"])
+            schemas.make(spark, places[key])
+        made = redirected(manifest, places)
+        outcomes = run(project, made, BUILD, keys, pinned.versions)
+        if name == "base":
+            said.before |= outcomes
+        else:
+            said.after |= outcomes
+            _tested(made, run(project, made, ["test"], keys, pinned.versions), said)
+    for table in (table for table, is_cloned in cloned.items() if not is_cloned):
+        said.notes.append(f"{table} cannot be cloned, and is read as it is")
     return pinned
 
 
@@ -437,7 +431,10 @@ def _model(
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
     )
     if compared is None or not (own is None or own.rows):
-        return replace(made, why_not="what changed says nothing about rows")
+        why_not = "what changed says nothing about rows"
+        if said.problem and (own is None or own.rows):
+            why_not = f"not compared: {said.problem}"
+        return replace(made, why_not=why_not)
     made = replace(made, cost=_cost(key, sides, found, said), pinned=_pins(key, sides, compared))
     if before is None or after is None:
         return _one_sided(made, key, before, after, compared, said)
@@ -516,7 +513,7 @@ def _one_sided(
     )
     columns = compared.spark.columns(place)
     rows = int(compared.spark.rows(f"select count(*) as n from {place}")[0]["n"])
-    hidden = changing.masked(node)
+    hidden = compared.masked
     difference = Difference(
         rows_before=0 if after else rows,
         rows_after=rows if after else 0,
@@ -553,7 +550,7 @@ def _with_difference(
             spark.columns(one),
             spark.columns(other),
             _key(spark, other, after),
-            changing.masked(before, after),
+            compared.masked,
         )
         why: str | None = None
         if setting(after["config"], "review_examples", True) is False:

@@ -139,10 +139,11 @@ def test_columns_and_tests_are_properties(sides: tuple[Side, Any]) -> None:
     )
 
 
-def test_a_column_is_masked_that_either_side_calls_pii() -> None:
+def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:
     one = {"columns": {"Mail": {"config": {"meta": {"pii": "user"}}}, "id": {}}}
     other = {"columns": {"phone": {"meta": {"pii": "user"}}}}
-    assert changing.masked(one, other, None) == {"mail", "phone"}
+    sides = [Side({"a": node}, {}, {}) for node in (one, other)]
+    assert changing.masked(*sides) == {"mail", "phone"}
 
 
 @pytest.mark.parametrize(
