@@ -68,8 +68,8 @@ def _lint(root: Path, files: Sequence[str]) -> dict[str, list[tuple[str, int]]] 
     try:
         answer = json.loads(done.stdout[done.stdout.index("[") :])
     except ValueError:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["sqlfluff said nothing"]
-        return said[-1]
+        said = (done.stderr or done.stdout).strip()
+        return said.rpartition("\n")[2] or "sqlfluff said nothing"
     return {
         one["filepath"]: [
             (

@@ -95,3 +95,36 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     assert found["exposures"] == ["board"]
     assert code == 0
     assert shop.state() == before
+
+
+def test_added_removed_and_broken_models_are_told(shop: Shop, reviewed: Reviewed) -> None:
+    shop.branch(
+        "shapes",
+        {
+            "models/silver/plain.sql": None,
+            "models/silver/named.sql": "{{ config(materialized='table') }}\n"
+            "select id, customer from {{ ref('orders') }} where customer is not null",
+            # a join that doubles rows, and another type than the contract's
+            "models/gold/totals.sql": ("count(*) as orders", "cast(count(*) as int) as orders"),
+            "models/silver/kinds.sql": ("left join", "inner join"),
+            "models/silver/orders.yml": (
+                "[not_null]",
+                "[not_null, {accepted_values: {arguments: {values: [1, 2], quote: false}}}]",
+            ),
+        },
+    )
+    before = shop.state()
+    code, found = reviewed(clean=True)
+    said = counted(found)
+    assert said["plain"] == (("removed",), (0, 6, 0))
+    assert said["named"] == (("added",), (5, 0, 0))
+    assert said["kinds"] == (("text",), (0, 3, 0))
+    assert said["totals"][0] == ("text",)
+    assert "contract" in said["totals"][1]
+    assert said["orders"] == (("properties",), "what changed says nothing about rows")
+    assert [(one["kind"], one["fails"]) for one in found["models"]["totals"]["findings"]] == [
+        ("contract", True)
+    ]
+    assert code == 1
+    assert shop.spark.sql("show schemas like 'review_*'").collect() == []
+    assert shop.state() == before
