@@ -33,13 +33,15 @@ _OWNERS = ("owner", "catalog.team_name")
 class Changed:
     """One node that the branch changed itself.
 
-    `what` are lines for a reader; `rows`: whether its rows may differ.
+    `what` are lines for a reader; `rows`: whether its rows may differ; `checked`: whether it is
+    built to check its contract and tests.
     """
 
     unique_id: str
     causes: tuple[Cause, ...]
     what: tuple[str, ...]
     rows: bool
+    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,14 @@ def changes(base: Side, head: Side) -> Changes:
     both = {*changed, *below}
     order = tuple(key for key in _in_order({**base.nodes, **head.nodes}) if key in both)
     rows = {*roots, *below}
+    built = {*rows, *(key for key, one in changed.items() if one.checked)}
     return Changes(
         changed,
         order,
         tuple(sorted(one["name"] for one in head.exposures.values() if rows & set(_parents(one)))),
         tuple(_edges(both, head)),
-        _to_build(rows, head),
-        _to_build(rows, base),
+        _to_build(built, head),
+        _to_build(built, base),
     )
 
 
@@ -125,11 +128,19 @@ def _changed(key: str, base: Side, head: Side) -> Changed | None:
         what.append("what its SQL compiles to differs: a var, an ephemeral model or a function")
         rows = True
     settings, of_rows = _settings(before, after)
-    settings += [*_columns_changed(before, after), *_tests_changed(key, base, head)]
+    checks = [*_columns_changed(before, after), *_tests_changed(key, base, head)]
+    checked = bool(checks) or _contract(before) != _contract(after)
+    settings += checks
     if settings:
         causes.append("properties")
         what += settings
-    return Changed(key, tuple(causes), tuple(what), rows or of_rows) if causes else None
+    if not causes:
+        return None
+    return Changed(key, tuple(causes), tuple(what), rows or of_rows, checked)
+
+
+def _contract(node: Node) -> tuple[Any, Any]:
+    return node["config"].get("contract"), node.get("constraints")
 
 
 def _differs(one: str, other: str, before: Node, after: Node) -> bool:

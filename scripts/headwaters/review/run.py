@@ -430,9 +430,9 @@ def _model(
         findings=(*_findings(key, said), *linted.of(node["original_file_path"])),
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
     )
-    if compared is None or not (own is None or own.rows):
+    if compared is None or key not in {*found.built, *found.built_before}:
         why_not = "what changed says nothing about rows"
-        if said.problem and (own is None or own.rows):
+        if said.problem and key in {*found.built, *found.built_before}:
             why_not = f"not compared: {said.problem}"
         return replace(made, why_not=why_not)
     made = replace(made, cost=_cost(key, sides, found, said), pinned=_pins(key, sides, compared))
@@ -484,7 +484,9 @@ def _cost(key: str, sides: Sides, found: Changes, said: Found) -> Cost | None:
     if node["resource_type"] != "model" or not strategy_of(node["config"]):
         kind = node["config"].get("materialized") or node["resource_type"]
         return Cost("rebuild", f"a {kind} is built by every run", "rebuild", *measured)
-    if key not in found.changed or not found.changed[key].rows:
+    if key in found.changed and not found.changed[key].rows:
+        return Cost("nothing", "neither its SQL nor a setting of its rows differs", "incremental")
+    if key not in found.changed:
         reason = "its SQL is the same: it follows what changes upstream"
         return Cost("patch", reason, "incremental", *measured)
     line = said.explained.get(key)

@@ -121,7 +121,10 @@ def test_added_removed_and_broken_models_are_told(shop: Shop, reviewed: Reviewed
     assert said["kinds"] == (("text",), (0, 3, 0))
     assert said["totals"][0] == ("text",)
     assert "contract" in said["totals"][1]
-    assert said["orders"] == (("properties",), "what changed says nothing about rows")
+    assert said["orders"] == (("properties",), (0, 0, 0))
+    (broken,) = found["models"]["orders"]["findings"]
+    assert (broken["kind"], broken["fails"]) == ("test", True)
+    assert broken["text"].startswith("accepted_values_orders_id")
     assert [(one["kind"], one["fails"]) for one in found["models"]["totals"]["findings"]] == [
         ("contract", True)
     ]
