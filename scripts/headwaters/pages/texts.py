@@ -18,6 +18,8 @@ def clean(value: str, limit: int = LONGEST, keep: str = "") -> str:
     except those of `keep`.
     """
     cut = value[:limit]  # before anything else: it may be megabytes
+    if cut.isascii() and cut.isprintable():
+        return cut if len(value) <= limit else f"{cut}…"
     shown = "".join(
         one if one.isascii() and one.isprintable() else _shown(one, keep) for one in cut
     )

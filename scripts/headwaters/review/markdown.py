@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwaters.pages.texts import clean, duration, number, size
-from headwaters.review.facts import Difference, Example, ModelReview, Review, Revision
+from headwaters.review.facts import Column, Difference, Example, ModelReview, Review, Revision
 from headwaters.review.verdict import Verdict, verdict
 
 MARK = "<!-- headwaters review -->"  # by which the comment is found again
@@ -49,8 +49,9 @@ def render(review: Review, page: str = PAGE) -> str:
     models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
     shown, head = _head(review, said, models, page)
     room = LIMIT - len(head) - 600  # of what says what was cut
+    facts = [list(_facts(model)) for model in models]
     for depth in _DEPTHS:
-        details = [_details(model, depth) for model in models]
+        details = [_details(*pair, depth) for pair in zip(models, facts, strict=True)]
         if sum(map(len, details)) <= room:
             break
     kept = _first(details, room)
@@ -154,7 +155,7 @@ def _row(model: ModelReview) -> str:
         rows = [f"{count:,}" if count else "0" for count in counts]
         if found.extent == "sample":
             rows[0] += " (sample)"
-    touched = [one for one in model.columns if one.changed or one.before != one.after]
+    touched = [one for one in model.columns if _differs(one)]
     columns = ", ".join(_cell(one.name, 40) for one in touched[:4])
     columns += f" and {len(touched) - 4:,} more" if touched[4:] else ""
     one_off = model.cost.one_off if model.cost else "—"
@@ -162,12 +163,12 @@ def _row(model: ModelReview) -> str:
     return f"| {' | '.join([_cell(_relation(model)), causes, *rows, columns or '—', one_off])} |"
 
 
-def _details(model: ModelReview, depth: Depth) -> str:
+def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
     """One model, folded."""
     parts = [
         f"<details><summary><code>{_escaped(_relation(model))}</code>: {_summary(model)}</summary>"
     ]
-    parts += ["", *_facts(model), ""]
+    parts += ["", *facts, ""]
     if model.diff_of_sql and depth.lines:
         parts += [*_diff(model.diff_of_sql, depth.lines), ""]
     if model.difference and model.difference.examples and depth.examples:
@@ -194,7 +195,7 @@ def _facts(model: ModelReview) -> Iterator[str]:
         yield f"- no examples: {code(found.why_no_examples, 300)}"
     if model.why_not:
         yield f"- not compared: {code(model.why_not, 400)}"
-    for column in model.columns[:200]:
+    for column in [one for one in model.columns if _differs(one)][:60]:
         if column.before is None:
             yield f"- column {code(column.name)} is added, {code(column.after or '?')}"
         elif column.after is None:
@@ -288,6 +289,10 @@ def _gravity(model: ModelReview) -> int:
 
 def _examples(model: ModelReview) -> int:
     return len(model.difference.examples) if model.difference else 0
+
+
+def _differs(column: Column) -> bool:
+    return bool(column.changed) or column.before != column.after
 
 
 def _lines(model: ModelReview) -> int:

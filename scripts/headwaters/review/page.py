@@ -21,8 +21,8 @@ STATES: dict[State, str] = {
     "same": "no row differs",
     "quiet": "no row was computed",
 }
-_SIZES = Sizes(width=204, height=42, between_layers=56, between_nodes=14)
-_LABEL = 28  # characters that a node has room for
+_SIZES = Sizes(width=196, height=42, between_layers=44, between_nodes=14)
+_LABEL, _SUB = 25, 29  # characters that a node has room for
 _LINES = 2_000  # of a difference of SQL
 # In place of a value in the page's data: the side has no such value, or may not show it.
 _ABSENT, _MASKED = 0, 1
@@ -185,8 +185,9 @@ def _node(name: str, row: Row | None, drawing: Drawing) -> Node:
         return Node(name, x, y, _clipped(full), kind, full, "outside", None)
     own = " own" if set(row.model.causes) - {"upstream"} else ""
     title = f"{row.name}: {row.summary}"
-    label = _clipped(row.name)
-    return Node(name, x, y, label, row.summary, title, row.state + own, f"#{row.anchor}")
+    layer, _, label = row.name.rpartition(".")
+    sub = clean(f"{layer}: {row.summary}" if layer else row.summary, _SUB)
+    return Node(name, x, y, _clipped(label), sub, title, row.state + own, f"#{row.anchor}")
 
 
 def _clipped(name: str) -> str:

@@ -64,7 +64,7 @@
     const cell = (label, ...parts) => { const made = make("td"); made.dataset.label = label; made.append(...parts); row.append(made); };
     cell("change", make("span", `tag ${TAGS[change]}`, change));
     cell("model", models[model]);
-    const keys = make("div"), values = make("div");
+    const keys = make("div", "keys"), values = make("div");
     keys.append(...key.map(([name, given]) => pair([name, given, given])));
     values.append(...cells.map(pair));
     cell("key", keys);

@@ -95,9 +95,7 @@ def usual() -> Review:
             Column("payer", "string", "string", 12, is_masked=True),
             Column("booked_by", None, "string"),
         ),
-        difference=Difference(
-            14_282, 14_282, 8, 8, 296, by_key=True, examples=spend_examples(240)
-        ),
+        difference=Difference(14_282, 14_282, 8, 8, 296, by_key=True, examples=spend_examples(240)),
         stays=Stays("over production's last 3 commits", 0, 1_204),
         cost=Cost("rebuild", "a column is added", "affected_keys, as before", 3.8, 218_489),
         diff_of_sql=SQL,
@@ -122,9 +120,7 @@ def usual() -> Review:
         causes=("upstream",),
         what_changed=(),
         columns=(Column("total_eur", "decimal(38,6)", "decimal(38,6)", 71),),
-        difference=Difference(
-            940, 940, 0, 0, 71, by_key=True, examples=spend_examples(71, 5)
-        ),
+        difference=Difference(940, 940, 0, 0, 71, by_key=True, examples=spend_examples(71, 5)),
         cost=Cost("patch", "71 keys", "affected_keys, as before", 1.2, 18_200),
     )
     merchants = model(
