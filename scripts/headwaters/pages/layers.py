@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 
 _SWEEPS = 8
@@ -48,7 +49,7 @@ class _Place:
 def draw(
     nodes: Sequence[str], edges: Sequence[tuple[str, str]], sizes: Sizes | None = None
 ) -> Drawing:
-    """The drawing of a graph. Edges that close a cycle, and those to unknown nodes, are left out."""
+    """The drawing of a graph, without edges that close a cycle and those to unknown nodes."""
     sizes = sizes or Sizes()
     known = dict.fromkeys(nodes)
     forward = [one for one in dict.fromkeys(edges) if one[0] in known and one[1] in known]
@@ -56,7 +57,7 @@ def draw(
     layers, routes = _places(layer_of, forward)
     neighbours: dict[_Place, list[_Place]] = defaultdict(list)
     for route in routes.values():
-        for one, other in zip(route, route[1:], strict=False):
+        for one, other in pairwise(route):
             neighbours[one].append(other)
             neighbours[other].append(one)
     _order(layers, neighbours)
@@ -76,7 +77,7 @@ def draw(
 def _layers(
     nodes: list[str], edges: list[tuple[str, str]]
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The layer of each node, as far right as what reads it allows, and the edges without cycles."""
+    """The layer of each node, and the edges without those that close a cycle."""
     after: dict[str, list[str]] = defaultdict(list)
     before: dict[str, list[str]] = defaultdict(list)
     for source, target in edges:
@@ -185,7 +186,7 @@ def _isotonic(values: Sequence[float]) -> list[float]:
 def _curve(
     route: Sequence[_Place], middles: Mapping[_Place, float], top: float, sizes: Sizes
 ) -> str:
-    """From the right of the first node to the left of the last, straight where it passes a layer."""
+    """From the first node to the last, straight where it passes a layer."""
     step, bend = sizes.width + sizes.between_layers, sizes.between_layers / 2
     x, y = route[0].layer * step + sizes.width, middles[route[0]] - top
     parts = [f"M{x:.0f} {y:.1f}"]

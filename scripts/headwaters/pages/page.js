@@ -62,7 +62,7 @@
   addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
-      const first = document.querySelector("#search, [data-filters] input");
+      const first = document.getElementById("search") ?? document.querySelector("[data-filters] input");
       if (first) { event.preventDefault(); first.focus(); first.select(); }
     } else if (event.key === "Escape" && event.target.type === "search" && event.target.value) {
       event.target.value = "";

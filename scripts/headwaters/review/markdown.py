@@ -188,7 +188,7 @@ def _facts(model: ModelReview) -> Iterator[str]:
         yield f"- {code(text, 300)}"
     found = model.difference
     if found and not found.by_key:
-        yield "- no key: rows were compared as multisets, a changed one is one removed and one added"
+        yield "- no key: compared as multisets, a changed row is one removed and one added"
     if found and found.extent == "sample":
         yield "- a sample of the rows was compared"
     if found and found.why_no_examples:
@@ -201,7 +201,8 @@ def _facts(model: ModelReview) -> Iterator[str]:
         elif column.after is None:
             yield f"- column {code(column.name)} is removed, it was {code(column.before)}"
         elif column.before != column.after:
-            yield f"- column {code(column.name)}: {code(column.before)} becomes {code(column.after)}"
+            types = f"{code(column.before)} becomes {code(column.after)}"
+            yield f"- column {code(column.name)}: {types}"
         if column.changed:
             masked = ", masked" if column.is_masked else ""
             yield f"- {code(column.name)} differs in {number(column.changed, 'row')}{masked}"

@@ -143,7 +143,7 @@ def _kind(line: str) -> str:
 def _cost(model: ModelReview) -> str:
     if model.cost is None:
         return ""
-    parts = [model.cost.one_off]
+    parts: list[str] = [model.cost.one_off]
     if model.cost.seconds is not None:
         parts.append(duration(model.cost.seconds))
     if model.cost.bytes_written is not None:
@@ -199,7 +199,7 @@ def _relation(model: ModelReview) -> str:
 
 
 def _data(models: Sequence[ModelReview]) -> dict[str, Any]:
-    """The differing rows as the script reads them: model, change, key, and columns on both sides."""
+    """The differing rows as the script reads them: model, change, key, columns."""
     return {
         "models": [clean(_relation(model)) for model in models],
         "rows": [
@@ -225,8 +225,13 @@ def _cells(example: Example, model: ModelReview) -> list[list[Any]]:
         value = values[name]
         return _MASKED if value is None and name in masked else _text(value)
 
+    def differs(name: str) -> bool:  # values that are long may differ where they are cut
+        before, after = example.before, example.after
+        return (name in before) != (name in after) or before.get(name) != after.get(name)
+
     return [
-        [clean(name, 80), side(example.before, name), side(example.after, name)] for name in names
+        [clean(name, 80), side(example.before, name), side(example.after, name), differs(name)]
+        for name in names
     ]
 
 

@@ -28,7 +28,7 @@
   const counts = new Map();
   for (const [model] of rows) counts.set(model, (counts.get(model) ?? 0) + 1);
   for (const [model, count] of counts) option(byModel, model, `${models[model]} (${count.toLocaleString("en")})`);
-  const differs = ([, before, after]) => before !== after;
+  const differs = (cell) => cell[3];
 
   const columns = () => {
     const known = new Map();
@@ -48,10 +48,10 @@
     if (given === null) return make(tag, "none", "NULL");
     return make(tag, given === "" ? "none" : "val", given === "" ? "empty" : given);
   };
-  const pair = ([name, before, after]) => {
+  const pair = ([name, before, after, differ]) => {
     const line = make("div", "pair");
     line.append(make("span", "col", name));
-    if (before === after) line.append(value("span", before));
+    if (!differ) line.append(value("span", before));
     else {
       if (before !== ABSENT) line.append(value("del", before));
       if (after !== ABSENT) line.append(value("ins", after));
@@ -65,7 +65,7 @@
     cell("change", make("span", `tag ${TAGS[change]}`, change));
     cell("model", models[model]);
     const keys = make("div", "keys"), values = make("div");
-    keys.append(...key.map(([name, given]) => pair([name, given, given])));
+    keys.append(...key.map(([name, given]) => pair([name, given, given, false])));
     values.append(...cells.map(pair));
     cell("key", keys);
     cell("columns", values);

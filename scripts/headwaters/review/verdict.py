@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from headwaters.pages.texts import listed, number
@@ -44,19 +45,23 @@ def verdict(review: Review) -> Verdict:
     return Verdict("same", same)
 
 
+def _fails(kind: str, model: ModelReview) -> bool:
+    return bool(failing(model, kind))
+
+
 def failing(model: ModelReview, *kinds: str) -> list[Finding]:
     """The findings of some kinds that fail the review."""
     return [one for one in model.findings if one.fails and one.kind in kinds]
 
 
 def differing(model: ModelReview) -> int:
-    """Rows that differ on both sides; those of a table that is only on one side are no difference."""
+    """Rows that differ; those of a table that is on one side only are no difference."""
     return model.difference.rows if model.difference and not _one_sided(model) else 0
 
 
 def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
     for kind, what in (("contract", "contract"), ("property", "policy")):
-        if names := _names(models, lambda model, kind=kind: bool(failing(model, kind))):
+        if names := _names(models, partial(_fails, kind)):
             plural = (
                 what if len(names) == 1 else {"contract": "contracts", "policy": "policies"}[what]
             )
@@ -70,7 +75,7 @@ def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
     for kind, unit in (("test", "test"), ("lint", "finding of the linter")):
         count = sum(len(failing(model, kind)) for model in models)
         if count:
-            names = _names(models, lambda model, kind=kind: bool(failing(model, kind)))
+            names = _names(models, partial(_fails, kind))
             if kind == "test":
                 yield f"{number(count, unit)} of {listed(names)} fail{'s' if count == 1 else ''}"
             else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pages.browser import running
 from playwright.sync_api import Browser
+
+from pages.browser import running
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from pages.examples import model, review
 
 from headwaters.review.facts import (
     Column,
@@ -16,12 +15,14 @@ from headwaters.review.facts import (
     Revision,
     Stays,
 )
+from pages.examples import model, review
 
 FRAGMENTS = [
-    "|", "\\|", "`", "``", "```\n", "~~~", "\n\n# x\n", "\n---\n", "\r", "\u2028", "- ", "> ", "1. ",
+    "|", "\\|", "`", "``", "```\n", "~~~", "\n\n# x\n", "\n---\n", "\r", "\u2028", "- ", "> ", "1.",
     "<script>alert(1)</script>", "</code>", "</td>", "</details>", "</script>", "<!--", "-->",
     "<img src=x onerror=alert(1)>", "[a](https://example.com)", "![a](https://example.com/a.png)",
-    "https://example.com", "www.example.com", "a@example.com", "@octocat", "#12", "x/y#12", ":tada:",
+    "https://example.com", "www.example.com", "a@example.com", "@octocat", "#12", "x/y#12",
+    ":tada:",
     "\u202e", "\u2066", "\u200b", "\x00", "\x1b[31m", "&lt;", "&#64;", "{{ 7 * 7 }}", "{% raw %}",
     "$x$", "*a*", "_a_", "~~a~~", "ä", "שלום", "'", '"', "\\", "\\u003c", "javascript:alert(1)",
 ]  # fmt: skip

@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from pages.examples import large, model, review, spend_examples, usual
-from pages.hostile import FRAGMENTS, VALUES, full_of
 
 from headwaters.pages.texts import clean
 from headwaters.review.facts import Column, Difference, Example, Finding, Review
 from headwaters.review.markdown import LIMIT, MARK, code, render
+from pages.examples import large, model, review, spend_examples, usual
+from pages.hostile import FRAGMENTS, VALUES, full_of
 
 # as GitHub reads it: CommonMark with HTML, tables and strikethrough
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -46,7 +46,7 @@ class Tags(HTMLParser):
 
 
 def shape(text: str) -> list[object]:
-    """What a comment consists of, without its texts; texts outside of code are asserted to be ours."""
+    """What a comment consists of; texts outside of code are asserted to be ours."""
     found: list[object] = []
     for token in PARSER.parse(text):
         found.append(token.type)
@@ -168,8 +168,8 @@ def test_the_usual_comment() -> None:
     assert table == [
         "| model | changed | rows | added | removed | changed rows | columns | one-off |",
         "|---|---|--:|--:|--:|--:|---|---|",
-        "| `gold.account_daily_spend` | text | 14,282 | 8 | 8 | 296 | `amount_eur`, `fee`, `payer`, "
-        "`booked_by` | rebuild |",
+        "| `gold.account_daily_spend` | text | 14,282 | 8 | 8 | 296 | `amount_eur`, `fee`, "
+        "`payer`, `booked_by` | rebuild |",
         "| `gold.account_monthly_statement` | upstream | 940 | 0 | 0 | 71 | `total_eur` | patch |",
         "| `gold.spend_forecast` | upstream | — | — | — | — | — | — |",
         "| `silver.silver_financial_transactions` | text | 19,300 | 0 | 0 | 0 | — | nothing |",
@@ -189,6 +189,6 @@ def test_two_hundred_models_are_in_the_table() -> None:
 def test_an_empty_review_is_one_line() -> None:
     assert render(Review(usual().base, usual().head, ())) == (
         f"{MARK}\n## ✅ no model changes\n\n"
-        "`fx-rounding` `4be21c07aa` against `main` `09515e3f2b` · 0 models · the same inputs on both "
-        "sides · 0.0 s\n\n"
+        "`fx-rounding` `4be21c07aa` against `main` `09515e3f2b` · 0 models · the same inputs on "
+        "both sides · 0.0 s\n\n"
     )

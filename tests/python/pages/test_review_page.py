@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from pages.browser import Watched, watched, written
-from pages.examples import large, model, review, usual
-from pages.hostile import FRAGMENTS, VALUES, full_of
 from playwright.sync_api import Browser
 
 from headwaters.pages.texts import clean
 from headwaters.review.facts import Column, Difference, Example, Finding, ModelReview
 from headwaters.review.page import State, render, state_of
+from pages.browser import Watched, watched, written
+from pages.examples import large, model, review, usual
+from pages.hostile import FRAGMENTS, VALUES, full_of
 
 
 class Outline(HTMLParser):
@@ -182,9 +182,9 @@ def test_differences_are_filtered_by_model_change_and_column(
         page.get_by_label("Column", exact=True).select_option("")
         page.locator("details[open] a[data-model]").click()
         assert rows_shown(found) == "240 of 311"
-        assert page.get_by_label("Model", exact=True).evaluate("e => e.selectedOptions[0].textContent") == (
-            "gold.account_daily_spend (240)"
-        )
+        assert page.get_by_label("Model", exact=True).evaluate(
+            "e => e.selectedOptions[0].textContent"
+        ) == ("gold.account_daily_spend (240)")
         assert found.silent
 
 

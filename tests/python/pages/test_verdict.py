@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pages.examples import model, review
 
 from headwaters.review.facts import Column, Difference, Finding, ModelReview, Stays
 from headwaters.review.verdict import Verdict, verdict
+from pages.examples import model, review
 
 CONTRACT = Finding("contract", "amount is double", True)
 
