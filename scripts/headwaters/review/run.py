@@ -20,6 +20,7 @@ from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
+from headwaters.review import markdown, page
 from headwaters.review.build import (
     BUILD,
     KEPT,
@@ -39,6 +40,7 @@ from headwaters.review.changes import Changes, Side
 from headwaters.review.checkout import checked_out, revisions, slug
 from headwaters.review.facts import Cost, Difference, Finding, ModelReview, Review, Stays
 from headwaters.review.lint import Linted, new_findings
+from headwaters.review.verdict import verdict
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -76,8 +78,8 @@ def review(
 ) -> int:
     """Review what is on disk against the merge base of `base` and HEAD; the exit code.
 
-    Writes `review.json` into `out`. 0 also where rows differ, 1 where a test, a contract or the
-    proof fails. Raises UserError where there is no base, or one of the two does not parse.
+    Writes the facts and the pages into `out`. 0 also where rows differ, 1 where a test, a contract
+    or the proof fails, or no rows could be compared. Raises UserError where there is no base, or one of the two does not parse.
     """
     began = time.monotonic()
     before, after = revisions(project, base)
@@ -113,25 +115,18 @@ def review(
         round(time.monotonic() - began, 1),
     )
     write(made, out)
-    for line in (*summary(made), *made.notes):
+    for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
-    say(f"written to {out / 'review.json'}")
-    return 1 if said.problem or fails(made) else 0
+    say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
+    return 1 if said.problem or verdict(made).fails else 0
 
 
 def write(made: Review, out: Path) -> None:
-    """The facts as JSON, beside which the pages go."""
+    """The facts as `review.json`, the comment as `review.md` and the page as `review.html`."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "review.json").write_text(json.dumps(asdict(made), indent=1, ensure_ascii=False) + "\n")
-
-
-def fails(made: Review) -> bool:
-    """Whether a test, a contract or the proof fails."""
-    return any(
-        any(finding.fails for finding in model.findings)
-        or bool(model.stays and model.stays.differing)
-        for model in made.models
-    )
+    (out / "review.md").write_text(markdown.render(made))
+    (out / markdown.PAGE).write_text(page.render(made))
 
 
 def summary(made: Review) -> list[str]:
@@ -146,7 +141,7 @@ def summary(made: Review) -> list[str]:
             said = model.why_not or "not compared"
         lines.append(f"{model.relation} ({', '.join(model.causes)}): {said}")
         lines += [f"  {one.kind}: {one.text}" for one in model.findings if one.fails]
-    return lines or ["nothing changed that has a table"]
+    return lines
 
 
 def _read(project: Project, base_project: Project) -> Sides:
