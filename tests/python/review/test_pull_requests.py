@@ -114,7 +114,7 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "seed": (
         {"seeds/regions.csv": ("bob,south", "bob,west")},
-        {"regions": (("seed",), (1, 1, 0)), "kinds": (("upstream",), (0, 0, 2))},
+        {"regions": (("seed",), (1, 1, 0)), "kinds": (("upstream",), (2, 2, 0))},
     ),
     "macro of rows": (
         {"macros/doubled.sql": ("* 2", "* 3")},
