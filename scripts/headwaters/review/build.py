@@ -218,6 +218,7 @@ def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
             extra.pop("location_root", None)
             if hasattr(node.config, "location_root"):
                 node.config.location_root = None
+    made.build_flat_graph()  # type: ignore[no-untyped-call]  # what macros see as `graph`
     return made
 
 
