@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from review.shop import Shop
+from review.shop import ROOT, Shop
 from review.test_review import Reviewed, counted, reviewed, shop
 
 __all__ = ["reviewed", "shop"]
@@ -182,3 +187,32 @@ def moving(shop: Shop) -> Iterator[list[int]]:
     finally:
         ended.set()
         mover.join()
+
+
+def test_a_killed_review_leaves_production_and_the_next_one_cleans_up(
+    shop: Shop, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    edits, expected = ERRORS["lost rows"]
+    shop.branch("killed", edits)
+    before = shop.state()
+    command = [sys.executable, "-m", "headwaters.cli", "review", "--out", str(tmp_path / "out")]
+    options = ["--profiles-dir", str(ROOT / "profiles"), "--target", "engine"]
+    with subprocess.Popen(
+        [*command, *options],
+        cwd=shop.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "scripts")},
+    ) as process:
+        until = time.monotonic() + 240
+        while process.poll() is None and time.monotonic() < until:
+            if shop.spark.sql("show schemas like 'review_killed__head*'").collect():
+                break  # it builds the branch's side
+            time.sleep(0.2)
+        assert process.poll() is None
+        process.kill()
+    assert shop.state() == before
+    assert shop.spark.sql("show schemas like 'review_killed*'").collect() != []
+    code, found = reviewed(clean=True)
+    assert (code, counted(found)) == (0, expected)
+    assert shop.spark.sql("show schemas like 'review_*'").collect() == []
+    assert len(shop.git("worktree", "list").splitlines()) == 1
+    assert shop.state() == before
