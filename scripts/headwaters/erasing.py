@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from headwaters import drafts
 from headwaters.checkpoint import Checkpoint
 from headwaters.erasure import (
     Form,
@@ -154,8 +155,7 @@ class Erasure:
         if not self.key.exists():
             if not make:
                 return None
-            self.key.touch(mode=0o600, exist_ok=False)
-            self.key.write_text(secrets.token_hex(32) + "\n")
+            drafts.write_private(self.key, secrets.token_hex(32) + "\n")
         return keyed_hash(bytes.fromhex(self.key.read_text().strip()), self.kind, self._value)
 
     def is_told(self, text: str) -> bool:
