@@ -1,10 +1,8 @@
-describe history world_inputs.items limit 1;
+describe history world_inputs.items limit 20;
 
 describe detail world.computed_key;
 
 describe history world.computed_key limit 20;
-
-describe history world_inputs.items limit 23;
 
 alter table world.computed_key set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}}}');
 

@@ -1,12 +1,8 @@
-describe history world_inputs.items limit 1;
-
-describe history world_inputs.rates limit 1;
+describe history world_inputs.rates limit 20;
 
 describe detail world.linear;
 
 describe history world.linear limit 20;
-
-describe history world_inputs.items limit 23;
 
 alter table world.linear set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}}');
 

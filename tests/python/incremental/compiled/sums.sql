@@ -1,10 +1,6 @@
-describe history world_inputs.events limit 1;
-
 describe detail world.sums;
 
 describe history world.sums limit 20;
-
-describe history world_inputs.events limit 21;
 
 describe extended world.sums;
 

@@ -1,10 +1,6 @@
-describe history world_inputs.items limit 1;
-
 describe detail world.totals;
 
 describe history world.totals limit 20;
-
-describe history world_inputs.items limit 23;
 
 select regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
 regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
