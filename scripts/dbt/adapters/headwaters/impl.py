@@ -47,6 +47,7 @@ from headwaters.errors import UserError
 from headwaters.incremental import (
     bounds,
     commits,
+    layout,
     plan,
     recovery,
     sql_text,
@@ -181,6 +182,9 @@ PURE: dict[str, Callable[..., Any]] = {
     "applied_versions": recovery.applied_versions,
     "since": recovery.since,
     "signature": recovery.signature,
+    "is_redacted": layout.is_redacted,
+    "layout_note": layout.layout_note,
+    "noted_detail": layout.noted_detail,
     "bounds_of": bounds.bounds_of,
     "within_bounds": bounds.within_bounds,
     "with_values": bounds.with_values,
