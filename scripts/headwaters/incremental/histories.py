@@ -72,7 +72,7 @@ class Histories:
         self._written_anywhere = 0
 
     def begin(self, invocation: str) -> None:
-        """Forget what another invocation was told."""
+        """Discard what another invocation was told."""
         with self._lock:
             if invocation != self._invocation:
                 self._invocation = invocation
@@ -115,7 +115,7 @@ class Histories:
                     tuple(commits), question.asked_at, is_complete
                 )
 
-    def forget(self, table: Table | None) -> None:
+    def discard(self, table: Table | None) -> None:
         """Called before and after a table is written to; None stands for any table."""
         with self._lock:
             if table is None:

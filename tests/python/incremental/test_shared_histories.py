@@ -45,7 +45,7 @@ def test_what_a_log_no_longer_has_is_not_asked_for_again() -> None:
     assert histories.find("silver.orders", back_to=0) == commits(9, 8)
 
 
-def test_an_answer_is_forgotten_after_its_time_by_the_next_invocation_and_by_a_write() -> None:
+def test_an_answer_is_discarded_after_its_time_by_the_next_invocation_and_by_a_write() -> None:
     clock = Clock()
     histories = Histories(clock)
     histories.begin("a")
@@ -63,9 +63,9 @@ def test_an_answer_is_forgotten_after_its_time_by_the_next_invocation_and_by_a_w
 
     for written in (ORDERS, None):
         told(histories, 9, 7)
-        histories.forget(("gold", "orders"))
+        histories.discard(("gold", "orders"))
         assert histories.find("silver.orders") is not None
-        histories.forget(written)
+        histories.discard(written)
         assert histories.find("silver.orders") is None
 
 
@@ -75,7 +75,7 @@ def test_an_answer_to_a_question_from_before_a_write_is_not_kept(
 ) -> None:
     histories = Histories(Clock())
     question = histories.question("silver.orders", 3)
-    histories.forget(written)
+    histories.discard(written)
     histories.answer(question, commits(9, 7))
     assert histories.find("silver.orders") is None
 

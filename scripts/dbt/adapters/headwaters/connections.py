@@ -130,11 +130,11 @@ class HeadwatersConnectionManager(SparkConnectionManager):
         written = written_by(sql)
         if written is None:
             return super().add_query(sql, *arguments, **options)
-        self.histories.forget(written.table)
+        self.histories.discard(written.table)
         try:
             return super().add_query(sql, *arguments, **options)
         finally:
-            self.histories.forget(written.table)
+            self.histories.discard(written.table)
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:

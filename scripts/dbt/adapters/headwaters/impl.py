@@ -355,7 +355,7 @@ class HeadwatersAdapter(SparkAdapter):
         try:
             response: AdapterResponse = super().submit_python_job(parsed_model, compiled_code)
         finally:
-            self._histories().forget(None)
+            self._histories().discard(None)
         return response
 
     @available
