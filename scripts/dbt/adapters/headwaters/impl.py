@@ -189,6 +189,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "within_bounds": bounds.within_bounds,
     "with_values": bounds.with_values,
     "keys_as_sql": bounds.keys_as_sql,
+    "lists_all": bounds.lists_all,
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
     "followers": writing.followers,

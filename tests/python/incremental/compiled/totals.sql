@@ -47,8 +47,7 @@ select * from values ('a'), ('b'), ('c') as _listed (`grp`)
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input
-left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
+    select * from (select _input.* from world_inputs.items version as of 4 as _input where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
 ),
 final as (
     select
@@ -65,7 +64,7 @@ select * from final
 where if(_is_touched, true, raise_error('world.totals has a row of grp that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select grp from them as it is, and mark a table that all keys come from with affected(), not lookup().'))
 )),
 _present as (select struct(_target.*) as _row, _target.`grp`, _target.`is_large` from world.totals as _target
-left semi join _touched on _target.`grp` <=> _touched.`grp` where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
+where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `grp`, `is_large`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`grp` <=> _old.`grp` and _new.`is_large` <=> _old.`is_large`
 where not (_new._row <=> _old._row) or _new._copies > 1;
