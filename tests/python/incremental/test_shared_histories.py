@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from headwaters.incremental.commits import Commit
@@ -142,3 +146,42 @@ def test_a_statement_that_writes_names_its_table(sql: str) -> None:
 )
 def test_a_statement_that_does_not_name_its_table_may_write_to_any(sql: str) -> None:
     assert written_by(sql) == Written(None)
+
+
+SOURCES = """
+sources: [{name: inputs, schema: "{{ target.schema }}_inputs", tables: [{name: orders}]}]
+"""
+FIRST = """
+{{ config(materialized='incremental', incremental_strategy='change_feed', unique_key='id') }}
+select id, val from {{ changes(source('inputs', 'orders')) }}
+"""
+
+
+def test_models_follow_what_the_same_invocation_wrote(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    orders = f"{schema}_inputs.orders"
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(
+        f"create table {orders} using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+        " as select 1 as id, 10 as val"
+    )
+    folder = new_project(
+        {
+            "models/inputs.yml": SOURCES,
+            "models/first.sql": FIRST,
+            "models/second.sql": FIRST.replace("source('inputs', 'orders')", "ref('first')"),
+            "models/third.sql": FIRST.replace("source('inputs', 'orders')", "ref('second')"),
+        }
+    )
+
+    dbt("run", project_dir=folder, schema=schema)
+    for number in (2, 3):
+        spark.sql(f"insert into {orders} values ({number}, 10)")
+        ran = dbt("run", project_dir=folder, schema=schema)
+        models = [answer for answer in ran.result.results if answer.node.resource_type == "model"]
+        assert [str(answer.message).split(" updated")[0] for answer in models] == [
+            "append: 1 inserted, 0"
+        ] * 3
+    third = spark.sql(f"select id, val from {schema}.third order by id").collect()
+    assert [tuple(row) for row in third] == [(1, 10), (2, 10), (3, 10)]
