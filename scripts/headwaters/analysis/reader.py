@@ -316,9 +316,11 @@ class Reader(Expressions):
         if name in names.queries and not node.args.get("db"):
             query, known = names.queries[name]
             self._only(query, {"this", "alias"})
-            if id(query) not in self._known:
-                self._known[id(query)] = self._query(query.this, known, None)
-            relation = self._read_again(self._known[id(query)])
+            relation = self._known.get(id(query))
+            if relation is None:
+                relation = self._known[id(query)] = self._query(query.this, known, None)
+            else:
+                relation = self._read_again(relation)
             return self._named(_renamed(relation, query.args["alias"]), node)
         source = self._inputs.get(name)
         if source is None:

@@ -304,7 +304,6 @@ class TracedRules:
             )
             for lead in fact.leads
         )
-        self.required -= fact.tokens
         return Traced(
             parts(fact.parts),
             {number(id): text(name) for id, name in fact.names.items()},
