@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.derive import Question, _traced
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
+from headwaters.analysis.traced import Traced, TracedRules
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "at": "date", "price": "double"}
 NAMES = ("a", "b", "c", "l")
@@ -151,3 +153,22 @@ def test_nulls_of_not_in_concern_every_row() -> None:
 def test_conditions_that_may_fail_are_left_out(condition: str) -> None:
     _, leads = derived(f"select grp, count(*) as n from a where {condition} group by grp")
     assert leads["a"] == "select hw_1.`grp` as `grp` from `hw_changed:a` as hw_1"
+
+
+def test_only_what_is_read_again_is_numbered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered: list[object] = []
+    renumbered = TracedRules.renumbered
+
+    def counted(self: TracedRules, fact: Traced, number: Callable[[int], int]) -> object:
+        numbered.append(fact)
+        return renumbered(self, fact, number)
+
+    monkeypatch.setattr(TracedRules, "renumbered", counted)
+    steps = [f"q{n} as (select grp, val from q{n - 1} where val > {n})" for n in range(1, 20)]
+    chain = f"with q0 as (select * from a), {', '.join(steps)} "
+    assert derived(f"{chain}select grp, count(*) as n from q19 group by grp")[0] == "grp"
+    assert numbered == []
+    key, _ = derived(
+        f"{chain}select x.grp, count(*) as n from q19 x join q19 y on x.val = y.val group by x.grp"
+    )
+    assert (key, len(numbered)) == ("grp", 1)
