@@ -67,6 +67,13 @@ EXAMPLES = {
     "select o.grp, count(*) as n from a o join a i on o.id = i.val group by o.grp": "grp",
     "with q as (select id, grp from a) select x.grp, count(*) as n from q x join q y on x.id = y.id"
     " group by x.grp": "grp",
+    "select a.grp, count(*) as n from a, b where (a.id = b.id and b.val = 1) or (a.id = b.id and"
+    " a.val = 2) or (a.id = b.id and a.grp = 'x') group by a.grp": "grp",
+    "select a.grp, count(*) as n from a join b on (a.id = b.id and b.val = 1) or a.val = b.val"
+    " group by a.grp": "inner join by no equality of columns of single rows",
+    "select a.grp, count(*) as n from a, b where not (a.id = b.id or a.id = b.id) group by 1": (
+        "inner join by no equality of columns of single rows"
+    ),
     # subqueries
     "select grp from a where id in (select id from b)": "grp",
     "select grp from a where id not in (select id from b)": "grp",
