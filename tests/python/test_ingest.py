@@ -633,15 +633,16 @@ def test_a_table_or_checkpoint_of_another_time_is_an_error(
     ingester.land("b.jsonl", one("b", "x"))  # nothing of it is for bronze
     ingester.run(SIMPLE)
     ingester.land("c.jsonl", one("c"))
+    shutil.copytree(ingester.lake, tmp_path / "newer")
     for part, said in (
         ("warehouse", "has read 1 batches that bronze.orders never saw: going on would leave them"),
         ("checkpoints", "bronze.orders has 1 batches that its checkpoint"),
     ):
-        mixed = Ingester(ingester.process, tmp_path / f"older {part}")
-        shutil.copytree(ingester.lake, mixed.lake)
-        shutil.rmtree(mixed.lake / part)
-        shutil.copytree(tmp_path / "older" / part, mixed.lake / part)
-        (line,) = mixed.run(SIMPLE, code=1)
+        shutil.rmtree(ingester.lake / part)
+        shutil.copytree(tmp_path / "older" / part, ingester.lake / part)
+        (line,) = ingester.run(SIMPLE, code=1)
+        shutil.rmtree(ingester.lake)
+        shutil.copytree(tmp_path / "newer", ingester.lake)
         assert said in line
         assert "headwaters ingest --select orders --from table" in line
     assert ingester.run(SIMPLE) == ["orders  1 rows"]

@@ -250,6 +250,7 @@ class HeadwatersAdapter(SparkAdapter):
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
+        self._erasure: Erasure | None = None
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
@@ -444,7 +445,15 @@ class HeadwatersAdapter(SparkAdapter):
         _, cursor = self.connections.add_query("select 1")
         spark, config = cursor._cursor._df.sparkSession, self.config
         artifacts = [Path(config.project_target_path), Path(config.log_path)]
-        return Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
+        self._erasure = Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
+        return self._erasure
+
+    def cleanup_connections(self) -> None:
+        """Called by dbt at the end of a command."""
+        if self._erasure:
+            self._erasure.forget()
+            self._erasure = None
+        super().cleanup_connections()
 
 
 for _name, _function in PURE.items():
