@@ -334,6 +334,34 @@ def relocate(
 
 
 @app.command()
+def review(
+    base: Annotated[
+        str, typer.Option(help="Branch or commit; compared is what HEAD shares with it.")
+    ] = "main",
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", "-s", help="Models to compare, in dbt's selection syntax."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of what is written.")] = Path("review"),
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Drop the review's own schemas at its end.")
+    ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Show what a branch does to the data: the same inputs under both texts, and the difference.
+
+    Production is only read. Exit code 0 also where rows differ, 1 where a test, a contract or the
+    proof fails.
+    """
+    from headwaters.review.run import review as run
+
+    folder = out.absolute()
+    project = find_project(profiles_dir, target)
+    raise typer.Exit(run(project, base, folder, _words(select), clean, typer.echo))
+
+
+@app.command()
 def lineage(
     name: Annotated[
         str,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwaters.contract import Contract, parse_contract
 from headwaters.declared.publications import Publication, declared, publications
 from headwaters.errors import UserError
 from headwaters.project import Project
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
 
 
 def load_contracts(
@@ -118,7 +122,28 @@ def load_compiled(project: Project) -> Compiled:
     A model that asks Spark while it is compiled has no SQL here.
     Raises UserError for a project that dbt cannot parse.
     """
-    manifest = _invoke(project, ["parse"])
+    return compiled(project, parse(project))
+
+
+def parse(project: Project) -> Manifest:
+    """The project's manifest. Raises UserError for a project that dbt cannot parse."""
+    manifest: Manifest = _invoke(project, ["parse"])
+    return manifest
+
+
+def selected(project: Project, manifest: Manifest, select: Sequence[str]) -> set[str]:
+    """The ids of what dbt's selection names. Raises UserError where dbt does not understand it."""
+    arguments = ["ls", "--output", "json", "--output-keys", "unique_id", "--select", *select]
+    return {json.loads(line)["unique_id"] for line in _invoke(project, arguments, manifest)}
+
+
+def copied(manifest: Manifest) -> Manifest:
+    """A copy of a manifest, for a dbt that changes it."""
+    return deepcopy(manifest)  # dbt's own cannot copy nodes that are disabled
+
+
+def compiled(project: Project, manifest: Manifest) -> Compiled:
+    """A parsed project with the SQL of its models, which its manifest has from here on as well."""
     selectable = {
         key
         for key, node in manifest.nodes.items()
@@ -126,13 +151,13 @@ def load_compiled(project: Project) -> Compiled:
     }
     refused: dict[str, str] = {}
     while left := [
-        key for key in sorted(selectable - refused.keys()) if not manifest.nodes[key].compiled
+        key for key in sorted(selectable - refused.keys()) if not _has_sql(manifest, key)
     ]:
         before = len(refused)
         refused |= _compile(project, manifest, left)
         if len(refused) == before:
             refused |= dict.fromkeys(
-                (key for key in left if not manifest.nodes[key].compiled), "dbt did not compile it"
+                (key for key in left if not _has_sql(manifest, key)), "dbt did not compile it"
             )
     tables = {**manifest.nodes, **manifest.sources}
     return Compiled(
@@ -140,6 +165,10 @@ def load_compiled(project: Project) -> Compiled:
         {key: exposure.to_dict() for key, exposure in manifest.exposures.items()},
         refused,
     )
+
+
+def _has_sql(manifest: Manifest, key: str) -> bool:
+    return bool(getattr(manifest.nodes[key], "compiled", False))
 
 
 def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, str]:
@@ -157,7 +186,7 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
         options = ["--no-introspect", "--no-populate-cache", "--full-refresh", "--fail-fast"]
         options += ["--indirect-selection", "empty", "--target-path", folder]
         selected = ["--select", *(f"fqn:{name}" for name in names.values())]
-        _run(project, ["compile", *options, *selected], manifest, listen)
+        run_dbt(project, ["compile", *options, *selected], manifest, listen)
     return {key: _why(text) for key, text in failed.items() if key in names}
 
 
@@ -169,19 +198,20 @@ def _why(text: str) -> str:
 
 
 def _invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:
-    result = _run(project, arguments, manifest)
+    result = run_dbt(project, arguments, manifest)
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
         raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")
     return result.result
 
 
-def _run(
+def run_dbt(
     project: Project,
     arguments: Sequence[str],
     manifest: Any = None,
     listen: Callable[[Any], None] | None = None,
 ) -> Any:
+    """Run dbt in this process, silently, over a manifest or what it parses; its result."""
     # dbt takes two seconds to import, and most commands do without the manifest
     from dbt.cli.main import dbtRunner
 

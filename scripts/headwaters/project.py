@@ -51,6 +51,16 @@ class Project:
         return home(self.root / self._read[1].place)
 
     @property
+    def place(self) -> Path:
+        """The lake's path as the profile has it: relative to the project's root, or absolute."""
+        return self._read[1].place
+
+    @property
+    def credentials(self) -> HeadwatersCredentials:
+        """The target's credentials, with every setting of its Spark."""
+        return self._read[1]
+
+    @property
     def warehouse(self) -> Path:
         """The root of the tables: `<warehouse>/<schema>.db/<table>`.
 

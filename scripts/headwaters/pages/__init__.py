@@ -1,0 +1,1 @@
+"""What the pages of `review` and `report` share: texts, numbers, drawings, one HTML frame."""

@@ -1,0 +1,1 @@
+"""The state of the lake: facts, page, metrics and events."""

@@ -1,0 +1,295 @@
+"""Both sides of a review, built by dbt itself into schemas of the review's own.
+
+A manifest says where each node's table is. Here the nodes that are built get schemas of the
+review's, and the tables that they read stand for shallow clones at the versions that were newest
+when the review began; so materializations, contracts and expectations run as in production.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.headwaters.session import rows_of
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.errors import UserError
+from headwaters.incremental.commits import Commit, commits_of
+from headwaters.manifest import copied, run_dbt
+from headwaters.project import Project
+from headwaters.sql import identifier, literal
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+_MARK = "headwaters.review"
+# Review schemas are dropped by the first review after this time, in seconds.
+KEPT = 7 * 86_400
+
+
+class Spark:
+    """Statements in the session that dbt uses as well."""
+
+    def __init__(self, project: Project) -> None:
+        """The session of a project's target. Raises UserError for one without sessions."""
+        credentials = project.credentials
+        if credentials.method != "session":
+            raise UserError(
+                "HW_PROFILE",
+                f"a review works on targets of method session, not {credentials.method}",
+            )
+        self._settings = dict(credentials.server_side_parameters)
+        self._lake = credentials.folder
+        self._root = project.root
+
+    def rows(self, sql: str) -> list[Any]:
+        """The rows of a statement. Raises DbtRuntimeError, one line."""
+        with contextlib.chdir(self._root):  # an embedded Spark takes the folder that it starts in
+            return rows_of(self._settings, self._lake, sql)
+
+    def tried(self, sql: str) -> str | None:
+        """Run a statement; the line with which it failed, or None."""
+        try:
+            self.rows(sql)
+        except DbtRuntimeError as error:
+            return str(error.msg).splitlines()[0]
+        return None
+
+    def history(self, table: str, limit: int) -> list[Commit]:
+        """The newest commits of a table, newest first. Raises DbtRuntimeError."""
+        rows = self.rows(f"describe history {table} limit {limit}")
+        return commits_of(row.asDict() for row in rows)
+
+    def columns(self, table: str) -> dict[str, str]:
+        """Columns and their types, in order. Raises DbtRuntimeError."""
+        found: dict[str, str] = {}
+        for row in self.rows(f"describe table {table}"):
+            if not row[0] or row[0].startswith("#"):
+                break
+            found.setdefault(row[0], row[1])
+        return found
+
+    def properties(self, table: str) -> dict[str, str]:
+        """The properties of a table."""
+        return {row[0]: row[1] for row in self.rows(f"show tblproperties {table}")}
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """The schemas of one review: `review_<branch>__<side>_<schema>`."""
+
+    slug: str
+
+    def name(self, side: str, schema: str) -> str:
+        """The schema of a side that stands for one of production's."""
+        return f"{self.prefix}{side}_{schema}"[:120]
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all of them begin with."""
+        return f"review_{self.slug}__"
+
+    def make(self, spark: Spark, name: str) -> None:
+        """Make one that is empty, with the mark by which it is known later."""
+        marks = f"{literal(_MARK)} = {literal(self.slug)}, {literal(f'{_MARK}.at')}"
+        spark.rows(
+            f"create schema if not exists {identifier(name)}"
+            f" with dbproperties ({marks} = '{int(time.time())}')"
+        )
+
+
+def clean(spark: Spark, prefix: str, older_than: int | None = None) -> list[str]:
+    """Drop review schemas: of a prefix, or older than seconds. Only those with a review's mark."""
+    dropped = []
+    for row in spark.rows("show schemas like 'review_*'"):
+        name = str(row[0])
+        made = _made_at(spark, name)
+        if made is None:
+            continue
+        is_old = older_than is not None and time.time() - made > older_than
+        if is_old or (prefix and name.startswith(prefix)):
+            spark.rows(f"drop schema if exists {identifier(name)} cascade")
+            dropped.append(name)
+    return dropped
+
+
+def _made_at(spark: Spark, schema: str) -> int | None:
+    """When a review made a schema, in seconds since 1970; None of a schema that none made."""
+    for row in spark.rows(f"describe schema extended {identifier(schema)}"):
+        if row[0] == "Properties":
+            found = re.search(rf"\({re.escape(_MARK)}\.at,\s*(\d+)\)", str(row[1]))
+            return int(found[1]) if found else None
+    return None
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The tables that a review reads, by their names in production, and why some are not pinned."""
+
+    versions: Mapping[str, Mapping[str, int]]
+    problems: Mapping[str, str]
+
+
+def pin(spark: Spark, tables: Iterable[str]) -> Pinned:
+    """The newest version of each table."""
+    versions: dict[str, Mapping[str, int]] = {}
+    problems: dict[str, str] = {}
+    for table in sorted(set(tables)):
+        try:
+            newest = spark.history(table, 1)[0]
+            versions[table] = {"version": newest.version, "at": newest.at}
+            versions[table.lower()] = versions[table]  # as `auto` names it
+        except (DbtRuntimeError, IndexError) as error:
+            problems[table] = str(getattr(error, "msg", error)).splitlines()[0]
+    return Pinned(versions, problems)
+
+
+def clone_inputs(
+    spark: Spark,
+    schemas: Schemas,
+    nodes: Mapping[str, Any],
+    pinned: Pinned,
+    made: dict[str, bool],
+) -> dict[str, str]:
+    """Shallow clones of nodes' tables at their versions: the schema of each, by the node's id.
+
+    What cannot be cloned is left out, and read where it is. `made`: the tables that were tried, and
+    whether there is a clone.
+    """
+    places: dict[str, str] = {}
+    for key, node in nodes.items():
+        table = name_of(node)
+        if (version := pinned.versions.get(table)) is None:
+            continue
+        schema = schemas.name("in", node.schema)
+        if table not in made:
+            schemas.make(spark, schema)
+            failed = spark.tried(
+                f"create table {identifier(schema)}.{identifier(_table(node))}"
+                f" shallow clone {table} version as of {version['version']}"
+            )
+            made[table] = failed is None
+        if made[table]:
+            places[key] = schema
+    return places
+
+
+def name_of(node: Any) -> str:
+    """The table of a node of a manifest, as its SQL names it."""
+    return str(node.relation_name)
+
+
+def _table(node: Any) -> str:
+    return str(node.identifier if node.resource_type == "source" else node.alias)
+
+
+def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
+    """A copy of a manifest with nodes in other schemas, by their ids; without hooks.
+
+    A hook or a `location_root` would write to production.
+    """
+    made = copied(manifest)
+    for key in [key for key, node in made.nodes.items() if str(node.resource_type) == "operation"]:
+        del made.nodes[key]
+    for test in made.nodes.values():
+        if str(test.resource_type) == "test":
+            vars(test.config).update(store_failures=False, store_failures_as=None)
+    for key, schema in places.items():
+        node: Any = made.nodes.get(key) or made.sources.get(key)
+        if node is None:
+            continue
+        if node.relation_name:
+            head, dot, table = str(node.relation_name).rpartition(".")
+            quote = "`" if head.endswith("`") else ""
+            node.relation_name = f"{quote}{schema}{quote}{dot}{table}"
+        node.schema = schema
+        if node.resource_type != "source":
+            node.config.pre_hook = []
+            node.config.post_hook = []
+            node.config.grants = {}
+            extra = getattr(node.config, "_extra", {})
+            extra.pop("location_root", None)
+            if hasattr(node.config, "location_root"):
+                node.config.location_root = None
+    return made
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What dbt said of one node: `message` is its line, `seconds` the time that it took."""
+
+    status: str
+    message: str
+    seconds: float
+    response: Mapping[str, Any]
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the node did what it should."""
+        return self.status in ("success", "pass", "warn", "no-op")
+
+
+def run(
+    project: Project,
+    manifest: Manifest,
+    command: Sequence[str],
+    keys: Iterable[str],
+    pins: Mapping[str, Any] | None = None,
+) -> dict[str, Outcome]:
+    """Run dbt over some nodes of a manifest; what became of each node that it ran, by id.
+
+    Raises UserError where dbt did not get as far as its nodes.
+    """
+    chosen = [f"fqn:{'.'.join(manifest.nodes[key].fqn)}" for key in keys]
+    if not chosen:
+        return {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(project.root):
+        options = ["--target-path", folder, "--log-path", folder]
+        if pins:
+            options += ["--vars", json.dumps({"headwaters_pins": pins})]
+        result = run_dbt(project, [*command, "--select", *chosen, *options], manifest)
+    if result.exception is not None and result.result is None:
+        said = " ".join(str(result.exception).split())
+        raise UserError("HW_PROJECT", f"dbt {command[0]} in the review: {said}")
+    return {
+        one.node.unique_id: Outcome(
+            str(one.status),
+            " ".join(str(one.message or "").split()),
+            float(one.execution_time),
+            dict(one.adapter_response or {}),
+        )
+        for one in (result.result.results if result.result else ())
+    }
+
+
+BUILD = (
+    "build",
+    "--resource-type",
+    "model",
+    "--resource-type",
+    "seed",
+    "--resource-type",
+    "snapshot",
+)
+
+
+def explained(project: Project, manifest: Manifest, model: str) -> str | None:
+    """What `explain_refresh` prints of a model over production; None where it says nothing."""
+    printed = io.StringIO()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(project.root),
+        contextlib.redirect_stdout(printed),
+    ):
+        arguments = ["run-operation", "explain_refresh", "--args", json.dumps({"model": model})]
+        result = run_dbt(
+            project, [*arguments, "--target-path", folder, "--log-path", folder], manifest
+        )
+    return printed.getvalue() if result.success else None

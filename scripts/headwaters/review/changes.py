@@ -1,0 +1,390 @@
+"""What a branch changes in a project: its own nodes, and everything downstream. No Spark, no git.
+
+Nodes are those of `load_compiled`: a change of formatting, comments or the case of keywords is
+none, and whatever else differs in a text is computed and compared.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwaters.declared.nodes import Node, as_tuple, table_name
+from headwaters.incremental.sql_text import tokens, without_format
+from headwaters.review.facts import Cause, Column, Edge
+
+BUILT = ("model", "seed", "snapshot")
+# Settings that say nothing about rows.
+_WITHOUT_ROWS = frozenset(
+    {
+        *("tblproperties", "meta", "tags", "docs", "persist_docs", "grants", "maintenance"),
+        *("group", "access", "contract", "packages", "on_schema_change", "cluster_by", "schema"),
+        *("static_analysis", "freshness", "alias", "database", "on_configuration_change"),
+    }
+)
+_RETENTION = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+_OWNERS = ("owner", "catalog.team_name")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """One node that the branch changed itself.
+
+    `what` are lines for a reader; `rows`: whether its rows may differ; `checked`: whether it is
+    built to check its contract and tests.
+    """
+
+    unique_id: str
+    causes: tuple[Cause, ...]
+    what: tuple[str, ...]
+    rows: bool
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a branch changed, and what is downstream of what may have other rows.
+
+    `order`: ids of both, upstream first. `built`: the models that are computed under the branch's
+    text; `built_before`: the same under the base's.
+    """
+
+    changed: Mapping[str, Changed]
+    order: tuple[str, ...]
+    exposures: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    built: tuple[str, ...]
+    built_before: tuple[str, ...]
+
+    def causes(self, unique_id: str) -> tuple[Cause, ...]:
+        """Why a node is reviewed."""
+        own = self.changed.get(unique_id)
+        return own.causes if own else ("upstream",)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A project as one side of a comparison: nodes and exposures by id, and SQL of macros."""
+
+    nodes: Mapping[str, Node]
+    exposures: Mapping[str, Node]
+    macros: Mapping[str, str]
+
+
+def changes(base: Side, head: Side) -> Changes:
+    """What differs between two states of a project."""
+    changed: dict[str, Changed] = {}
+    for key in sorted({*_built(base), *_built(head)}):
+        found = _changed(key, base, head)
+        if found:
+            changed[key] = found
+    roots = {key for key, one in changed.items() if one.rows}
+    below = _downstream(roots, (base, head))
+    both = {*changed, *below}
+    order = tuple(key for key in _in_order({**base.nodes, **head.nodes}) if key in both)
+    rows = {*roots, *below}
+    built = {*rows, *(key for key, one in changed.items() if one.checked)}
+    return Changes(
+        changed,
+        order,
+        tuple(sorted(one["name"] for one in head.exposures.values() if rows & set(_parents(one)))),
+        tuple(_edges(both, head)),
+        _to_build(built, head),
+        _to_build(built, base),
+    )
+
+
+def _built(side: Side) -> Iterator[str]:
+    return (key for key, node in side.nodes.items() if node["resource_type"] in BUILT)
+
+
+def _changed(key: str, base: Side, head: Side) -> Changed | None:
+    before, after = base.nodes.get(key), head.nodes.get(key)
+    if before is None:
+        return Changed(key, ("added",), ("added",), rows=True)
+    if after is None:
+        return Changed(key, ("removed",), ("removed",), rows=True)
+    causes: list[Cause] = []
+    what: list[str] = []
+    rows = False
+    if after["resource_type"] == "seed":
+        if before["checksum"] != after["checksum"]:
+            causes.append("seed")
+            what.append("its file differs")
+            rows = True
+    elif _differs(before["raw_code"], after["raw_code"], before, after):
+        causes.append("text")
+        what.append("its SQL differs")
+        rows = True
+    if not rows and (names := _macros_changed(before, after, base, head)):
+        causes.append("macro")
+        what.append(f"macro {', '.join(names)}")
+        rows = True
+    elif not rows and after["resource_type"] != "seed" and _compiled_differs(before, after):
+        causes.append("macro")
+        what.append("what its SQL compiles to differs: a var, an ephemeral model or a function")
+        rows = True
+    settings, of_rows = _settings(before, after)
+    checks = [*_columns_changed(before, after), *_tests_changed(key, base, head)]
+    checked = bool(checks) or _contract(before) != _contract(after)
+    settings += checks
+    if settings:
+        causes.append("properties")
+        what += settings
+    if not causes:
+        return None
+    return Changed(key, tuple(causes), tuple(what), rows or of_rows, checked)
+
+
+def _contract(node: Node) -> tuple[Any, Any]:
+    return node["config"].get("contract"), node.get("constraints")
+
+
+def _differs(one: str, other: str, before: Node, after: Node) -> bool:
+    """Whether more than comments and formatting differs."""
+    if _bare(one) == _bare(other):
+        return False
+    first, second = before.get("compiled_code"), after.get("compiled_code")
+    # a template may be written in another way, and its settings are compared by themselves
+    return not first or not second or _bare(first) != _bare(second)
+
+
+def _compiled_differs(before: Node, after: Node) -> bool:
+    one, other = before.get("compiled_code"), after.get("compiled_code")
+    return bool(one and other) and _bare(str(one)) != _bare(str(other))
+
+
+def _bare(sql: str) -> str:
+    return without_format(
+        "".join(" " if token.kind == "comment" else token.text for token in tokens(sql))
+    )
+
+
+def _macros_changed(before: Node, after: Node, base: Side, head: Side) -> list[str]:
+    """Names of macros of other text, of those that a model calls, directly or not."""
+    called = {*_macros(before), *_macros(after)}
+    return sorted(
+        key.split(".")[-1] for key in called if base.macros.get(key) != head.macros.get(key)
+    )
+
+
+def _macros(node: Node) -> list[str]:
+    return list((node.get("depends_on") or {}).get("macros") or ())
+
+
+def _settings(before: Node, after: Node) -> tuple[list[str], bool]:
+    """Lines about settings that differ, and whether one of them may change rows."""
+    lines: list[str] = []
+    of_rows = False
+    one, other = before["config"], after["config"]
+    for name in sorted({*one, *other}):
+        first, second = one.get(name), other.get(name)
+        if first == second:
+            continue
+        of_rows = of_rows or name not in _WITHOUT_ROWS
+        if isinstance(first, Mapping) and isinstance(second, Mapping):
+            lines += [
+                f"{name}.{key}: {_shown(first.get(key))} → {_shown(second.get(key))}"
+                for key in sorted({*first, *second})
+                if first.get(key) != second.get(key)
+            ]
+        else:
+            lines.append(f"{name}: {_shown(first)} → {_shown(second)}")
+    if table_name(before) != table_name(after):
+        lines.append(f"table: {table_name(before)} → {table_name(after)}")
+        of_rows = True
+    if before.get("constraints") != after.get("constraints"):
+        lines.append("constraints differ")
+    if (before.get("description") or "") != (after.get("description") or ""):
+        lines.append("description differs")
+    return lines, of_rows
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _columns_changed(before: Node, after: Node) -> list[str]:
+    one, other = before["columns"], after["columns"]
+    lines = [f"column {name}: no longer declared" for name in one if name not in other]
+    for name, column in other.items():
+        if name not in one:
+            lines.append(f"column {name}: declared")
+        elif one[name].get("data_type") != column.get("data_type"):
+            types = one[name].get("data_type"), column.get("data_type")
+            lines.append(f"column {name}: {_shown(types[0])} → {_shown(types[1])}")
+        elif one[name] != column and _declared(one[name]) != _declared(column):
+            lines.append(f"column {name}: its declaration differs")
+    return lines
+
+
+def _declared(column: Mapping[str, Any]) -> list[Any]:
+    return [column.get(name) for name in ("description", "meta", "constraints", "tags")]
+
+
+def _tests_changed(key: str, base: Side, head: Side) -> list[str]:
+    one, other = _tests(key, base), _tests(key, head)
+    return [
+        *(f"test {one[test]}: removed" for test in sorted(one) if test not in other),
+        *(f"test {other[test]}: added" for test in sorted(other) if test not in one),
+    ]
+
+
+def _tests(key: str, side: Side) -> dict[str, str]:
+    return {
+        test: node["name"]
+        for test, node in side.nodes.items()
+        if node["resource_type"] == "test" and key in _parents(node)
+    }
+
+
+def _parents(node: Node) -> list[str]:
+    return list((node.get("depends_on") or {}).get("nodes") or ())
+
+
+def _downstream(roots: Iterable[str], sides: Iterable[Side]) -> set[str]:
+    """Models, seeds and snapshots that read what is in `roots`, directly or not, on either side."""
+    children: dict[str, set[str]] = {}
+    for side in sides:
+        for key in _built(side):
+            for parent in _parents(side.nodes[key]):
+                children.setdefault(parent, set()).add(key)
+    found: set[str] = set()
+    fresh = set(roots)
+    while fresh:
+        fresh = {child for key in fresh for child in children.get(key, ())} - found
+        found |= fresh
+    return found
+
+
+def _in_order(nodes: Mapping[str, Node]) -> list[str]:
+    """Every node after those that it reads; ids alphabetically where nothing says which."""
+    order: dict[str, None] = {}
+
+    def add(key: str, above: tuple[str, ...]) -> None:
+        if key in order or key in above:
+            return
+        for parent in sorted(_parents(nodes[key])):
+            if parent in nodes:
+                add(parent, (*above, key))
+        order[key] = None
+
+    for key in sorted(nodes):
+        add(key, ())
+    return list(order)
+
+
+def _edges(keys: set[str], side: Side) -> Iterator[Edge]:
+    for key in sorted(keys):
+        for parent in _parents(side.nodes.get(key, {})):
+            if parent in side.nodes:
+                yield Edge(parent, key)
+
+
+def _to_build(keys: Iterable[str], side: Side) -> tuple[str, ...]:
+    """What of `keys` has a table, with the views that it reads: those have no versions."""
+    found = {key for key in keys if key in side.nodes}
+    fresh = set(found)
+    while fresh:
+        fresh = {
+            parent
+            for key in fresh
+            for parent in _parents(side.nodes[key])
+            if _kind(side.nodes.get(parent)) in ("view", "ephemeral") and parent not in found
+        }
+        found |= fresh
+    return tuple(
+        key
+        for key in _in_order(side.nodes)
+        if key in found and _kind(side.nodes[key]) not in ("ephemeral", "")
+    )
+
+
+def _kind(node: Node | None) -> str:
+    if node is None or node["resource_type"] not in BUILT:
+        return ""
+    return str(node["config"].get("materialized") or "table")
+
+
+def inputs(built: Iterable[str], side: Side) -> tuple[str, ...]:
+    """Tables that are read by what is built, and are not built themselves."""
+    own = set(built)
+    found: dict[str, None] = {}
+    fresh = list(own)
+    while fresh:
+        key = fresh.pop()
+        for parent in _parents(side.nodes[key]):
+            node = side.nodes.get(parent)
+            if node is None or parent in own or parent in found:
+                continue
+            if _kind(node) == "ephemeral":
+                fresh.append(parent)
+            else:
+                found[parent] = None
+    return tuple(sorted(found))
+
+
+def key_of(node: Node) -> tuple[str, ...]:
+    """The declared key of a node's rows."""
+    return as_tuple(node["config"].get("unique_key"))
+
+
+def masked(*sides: Side) -> frozenset[str]:
+    """Names of columns that any table of either side declares as `pii`, in lower case.
+
+    A table downstream may have the column without saying so again.
+    """
+    return frozenset(
+        name.lower()
+        for side in sides
+        for node in side.nodes.values()
+        for name, column in (node.get("columns") or {}).items()
+        if (column.get("meta") or (column.get("config") or {}).get("meta") or {}).get("pii")
+    )
+
+
+def columns(
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    changed: Mapping[str, int],
+    hidden: frozenset[str],
+) -> tuple[Column, ...]:
+    """The columns of both sides, in the branch's order, those that it lost last."""
+    names = [*after, *(name for name in before if name not in after)]
+    return tuple(
+        Column(
+            name, before.get(name), after.get(name), changed.get(name, 0), name.lower() in hidden
+        )
+        for name in names
+    )
+
+
+def diff_of_sql(before: Node | None, after: Node | None) -> str:
+    """The texts' unified diff."""
+    one, other = ((node or {}).get("raw_code") or "" for node in (before, after))
+    place = (after or before or {}).get("original_file_path", "")
+    lines = difflib.unified_diff(
+        one.splitlines(), other.splitlines(), f"a/{place}", f"b/{place}", lineterm=""
+    )
+    return "\n".join(lines)
+
+
+def retention_and_owners(before: Node | None, after: Node | None) -> list[str]:
+    """How long a table's past is retained and who owns it, where that differs."""
+    lines = []
+    for name in (*_RETENTION, *_OWNERS):
+        one, other = (_property(node, name) for node in (before, after))
+        if before and after and one != other:
+            lines.append(f"{name}: {_shown(one)} → {_shown(other)}")
+    return lines
+
+
+def _property(node: Node | None, name: str) -> Any:
+    config = (node or {}).get("config") or {}
+    return (config.get("tblproperties") or {}).get(name) or (config.get("meta") or {}).get(name)

@@ -1,0 +1,129 @@
+"""The base of a review: a commit of the project in a git worktree of its own, outside of it."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from headwaters.errors import UserError
+from headwaters.project import Project
+from headwaters.review.facts import Revision
+
+_FOLDER = "headwaters-review-"
+
+
+@contextmanager
+def checked_out(project: Project, commit: str) -> Iterator[Project]:
+    """The project as it was at a commit, with the same profile and lake; removed afterwards.
+
+    What a killed review left is removed first. Raises UserError where the commit has no project.
+    """
+    top = Path(_git(project.root, "rev-parse", "--show-toplevel"))
+    _remove_orphaned(top)
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+    tree = folder / "base"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends, however it does
+        try:
+            _git(top, "worktree", "add", "--detach", "--force", str(tree), commit)
+            root = tree / project.root.resolve().relative_to(top.resolve())
+            if not (root / "dbt_project.yml").is_file():
+                raise UserError(
+                    "HW_REVIEW_BASE",
+                    f"{commit[:10]} has no dbt_project.yml in {root.relative_to(tree)}: name a "
+                    "later commit with --base",
+                )
+            yield _with_lake(project, root)
+        finally:
+            _remove(top, folder)
+
+
+def _with_lake(project: Project, root: Path) -> Project:
+    """The base's project, whose relative paths to the lake lead to the reviewed project's."""
+    base = replace(project, root=root, profiles_dir=project.profiles_folder)
+    place = project.place
+    if not place.is_absolute() and not (root / place).exists():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).symlink_to(project.lake, target_is_directory=True)
+    return base
+
+
+def revisions(project: Project, base: str) -> tuple[Revision, Revision]:
+    """The merge base of `base` and HEAD, and HEAD with what is on disk.
+
+    Raises UserError where the project is in no git repository, or there is no such base.
+    """
+    if _tried(project.root, "rev-parse", "--show-toplevel") is None:
+        raise UserError(
+            "HW_REVIEW_BASE", f"{project.root} is in no git repository, so there is no base"
+        )
+    found = _tried(project.root, "merge-base", base, "HEAD")
+    if found is None:
+        raise UserError(
+            "HW_REVIEW_BASE",
+            f"--base {base}: no commit that HEAD shares with it. Fetch it, with its history "
+            "(`git fetch --unshallow`), or name another one",
+        )
+    branch = _git(project.root, "rev-parse", "--abbrev-ref", "HEAD")
+    changed = _git(project.root, "status", "--porcelain", "--", ".")
+    return (
+        Revision(found, base, _title(project.root, found)),
+        Revision(
+            _git(project.root, "rev-parse", "HEAD"),
+            branch,
+            _title(project.root, "HEAD"),
+            is_dirty=bool(changed),
+        ),
+    )
+
+
+def slug(branch: str, commit: str) -> str:
+    """A branch as part of a schema's name, of at most 40 characters."""
+    name = commit[:10] if branch == "HEAD" else branch
+    return re.sub(r"\W+", "_", name.lower()).strip("_")[:40].rstrip("_") or commit[:10]
+
+
+def _title(root: Path, commit: str) -> str:
+    return _git(root, "log", "-1", "--format=%s", commit)
+
+
+def _remove_orphaned(top: Path) -> None:
+    """Remove the folders of reviews whose process has ended."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        try:
+            with (folder / "lock").open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # it runs, is somebody else's, or has not begun
+        _remove(top, folder)
+
+
+def _remove(top: Path, folder: Path) -> None:
+    # it may be another repository's, which then prunes it by itself
+    _tried(top, "worktree", "remove", "--force", str(folder / "base"))
+    shutil.rmtree(folder, ignore_errors=True)
+    _tried(top, "worktree", "prune")
+
+
+def _tried(root: Path, *arguments: str) -> str | None:
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or ["no reason given"]
+        raise UserError("HW_REVIEW_BASE", f"git {' '.join(arguments[:2])}: {said[-1]}")
+    return done.stdout.strip()

@@ -1,0 +1,142 @@
+"""What a review found, as facts: `compare` and its neighbours fill them in, the pages show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# How a model was touched: `text` (its own tree differs), `upstream` (only what it reads), …
+Cause = Literal["added", "removed", "text", "macro", "seed", "properties", "upstream"]
+# What is known of a model's rows: `compared` by key or as multisets, of all or a `sample` of them.
+Extent = Literal["all", "sample", "none"]
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit of the project; `title` is the first line of its message."""
+
+    commit: str
+    branch: str
+    title: str
+    is_dirty: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column on both sides; a type of None: it is not there. `changed`: rows it differs in."""
+
+    name: str
+    before: str | None
+    after: str | None
+    changed: int = 0
+    is_masked: bool = False
+
+
+@dataclass(frozen=True)
+class Example:
+    """One differing row. `before` and `after` hold the columns that tell: masked values are None
+    with the column in `masked`; values are text of at most 200 characters."""
+
+    change: Literal["added", "removed", "changed"]
+    key: dict[str, str | None]
+    before: dict[str, str | None]
+    after: dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The rows of one table under the base's text and under the branch's, over the same inputs.
+
+    `by_key` is false where rows have no key: they are compared as multisets, and a changed row is
+    one removed and one added. `rows_before` and `rows_after` count whole tables.
+    """
+
+    rows_before: int
+    rows_after: int
+    added: int
+    removed: int
+    changed: int
+    by_key: bool
+    extent: Extent = "all"
+    examples: tuple[Example, ...] = ()
+    why_no_examples: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows that differ."""
+        return self.added + self.removed + self.changed
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Whether the branch's incremental runs leave what a full refresh leaves: one was made over
+    production's last changes, and compared. `differing` is None where it could not be tried."""
+
+    how: str
+    differing: int | None
+    changed_input_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the one-off costs (`rebuild`, `patch`, `nothing`), and the next run; seconds and bytes
+    are None where they were not measured."""
+
+    one_off: Literal["rebuild", "patch", "nothing"]
+    one_off_reason: str
+    next_run: str
+    seconds: float | None = None
+    bytes_written: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A broken contract or policy, a failed test, a new finding of the linter."""
+
+    kind: Literal["contract", "test", "lint", "property"]
+    text: str
+    fails: bool
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class ModelReview:
+    """All that is known of one model. `difference` is None where rows could not be compared;
+    `why_not` says why, and what to do."""
+
+    unique_id: str
+    name: str
+    layer: str
+    relation: str
+    causes: tuple[Cause, ...]
+    what_changed: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    difference: Difference | None = None
+    why_not: str | None = None
+    stays: Stays | None = None
+    cost: Cost | None = None
+    findings: tuple[Finding, ...] = ()
+    diff_of_sql: str = ""
+    pinned: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One table reads another; ids are dbt's."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Review:
+    """One pull request. `models`: what changed and everything downstream, upstream first;
+    `exposures`: names of what reads them; `notes`: what could not be said, and why."""
+
+    base: Revision
+    head: Revision
+    models: tuple[ModelReview, ...]
+    edges: tuple[Edge, ...] = ()
+    exposures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0

@@ -1,0 +1,82 @@
+"""What the linter finds in changed files and did not find in the base's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwaters.review.facts import Finding
+
+
+@dataclass(frozen=True)
+class Linted:
+    """New findings by file; `problem`: why there are none."""
+
+    findings: Mapping[str, tuple[Finding, ...]]
+    problem: str | None = None
+
+    def of(self, file: str) -> tuple[Finding, ...]:
+        """The new findings in one file."""
+        return self.findings.get(file, ())
+
+
+def new_findings(base: Path, head: Path, files: Sequence[str]) -> Linted:
+    """Findings of sqlfluff in files of two projects, those that both have left out."""
+    there = [file for file in files if (head / file).is_file()]
+    if not there:
+        return Linted({})
+    found = _lint(head, there)
+    if isinstance(found, str):
+        return Linted({}, f"not linted: {found}")
+    known = _lint(base, [file for file in there if (base / file).is_file()])
+    return Linted(subtracted(found, {} if isinstance(known, str) else known))
+
+
+def subtracted(
+    found: Mapping[str, Sequence[tuple[str, int]]], known: Mapping[str, Sequence[tuple[str, int]]]
+) -> dict[str, tuple[Finding, ...]]:
+    """Findings, as text and line, that are more than those known of the same text and file."""
+    made: dict[str, tuple[Finding, ...]] = {}
+    for file, lines in found.items():
+        left = Counter(text for text, _ in known.get(file, ()))
+        fresh = []
+        for text, line in lines:
+            if left[text]:
+                left[text] -= 1
+            else:
+                fresh.append(Finding("lint", text, fails=False, place=f"{file}:{line}"))
+        if fresh:
+            made[file] = tuple(fresh)
+    return made
+
+
+def _lint(root: Path, files: Sequence[str]) -> dict[str, list[tuple[str, int]]] | str:
+    if not files:
+        return {}
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlfluff", "lint", "--format", "json", "--nocolor", *files],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        answer = json.loads(done.stdout[done.stdout.index("[") :])
+    except ValueError:
+        said = (done.stderr or done.stdout).strip()
+        return said.rpartition("\n")[2] or "sqlfluff said nothing"
+    return {
+        one["filepath"]: [
+            (
+                f"{v['code']} {v['description']}",
+                int(v.get("start_line_no") or v.get("line_no") or 0),
+            )
+            for v in one["violations"]
+        ]
+        for one in answer
+    }

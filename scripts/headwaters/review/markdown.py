@@ -1,0 +1,308 @@
+"""A review as one comment of Markdown: the verdict, a table of models, and details that unfold.
+
+What comes from data or from people (values, names, messages) is never Markdown: it is in code
+spans whose fence it does not contain, or escaped in HTML blocks, in which a renderer looks neither
+for Markdown nor for mentions. Everything fits into `LIMIT`; what is cut is said at the end.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headwaters.pages.texts import clean, duration, number, size
+from headwaters.review.facts import Column, Difference, Example, ModelReview, Review, Revision
+from headwaters.review.verdict import Verdict, verdict
+
+MARK = "<!-- headwaters review -->"  # by which the comment is found again
+LIMIT = 60_000  # characters; GitHub takes 65,536
+PAGE = "review.html"
+_TABLE = LIMIT // 3  # the table of models leaves room for details
+_SIGNS = {"broken": "❌", "differs": "🔶", "unknown": "❔", "same": "✅", "nothing": "✅"}
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How much a model's details show: rows of examples, lines of the difference of its SQL."""
+
+    examples: int
+    lines: int
+
+
+# From all to little: the first that fits is taken, and after them models lose their details.
+_DEPTHS = (
+    Depth(20, 200),
+    Depth(10, 120),
+    Depth(5, 120),
+    Depth(2, 60),
+    Depth(0, 60),
+    Depth(0, 20),
+    Depth(0, 0),
+)
+
+
+def render(review: Review, page: str = PAGE) -> str:
+    """The comment, of less than `LIMIT` characters; `page` is where the whole review is."""
+    said = verdict(review)
+    models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
+    shown, head = _head(review, said, models, page)
+    room = LIMIT - len(head) - 600  # of what says what was cut
+    facts = [list(_facts(model)) for model in models]
+    for depth in _DEPTHS:
+        details = [_details(*pair, depth) for pair in zip(models, facts, strict=True)]
+        if sum(map(len, details)) <= room:
+            break
+    kept = _first(details, room)
+    cuts = [
+        (len(models) - shown, "{} of the table"),
+        (len(models) - len(kept), "the details of {}"),
+        (sum(_examples(one) > depth.examples for one in models[: len(kept)]), "examples of {}"),
+        (sum(_lines(one) > depth.lines for one in models[: len(kept)]), "the SQL of {}"),
+    ]
+    cut = [text.format(number(count, "model")) for count, text in cuts if count]
+    tail = f"Cut here, and whole in {code(page)}: {', '.join(cut)}.\n" if cut else ""
+    return head + "".join(kept) + tail
+
+
+def code(value: str, limit: int = 200) -> str:
+    """A code span of exactly this text: its fence is longer than each run of backticks in it."""
+    text = clean(value, limit) or " "
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    # one blank on both sides is taken away again; without it a fence would merge with the text
+    pad = " " if text[0] in "` " or text[-1] in "` " else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _cell(value: str, limit: int = 120) -> str:
+    """A code span in a table of Markdown, whose cells end at each bar."""
+    return code(value.replace("|", "\\x7c"), limit)
+
+
+def _head(
+    review: Review, said: Verdict, models: Sequence[ModelReview], page: str
+) -> tuple[int, str]:
+    """Everything above the details, and how many models its table has."""
+    lines = [MARK, f"## {_SIGNS[said.kind]} {_sentence(said.text)}", ""]
+    lines += [f"- {_sentence(text)}" for text in said.also[:20]]
+    if said.also[20:]:
+        lines.append(f"- and {len(said.also) - 20:,} more")
+    lines += [""] if said.also else []
+    facts = [f"{_revision(review.head)} against {_revision(review.base)}"]
+    facts.append(number(len(review.models), "model"))
+    if review.exposures:
+        facts.append(number(len(review.exposures), "exposure"))
+    facts += ["the same inputs on both sides", duration(review.seconds)]
+    lines += [" · ".join(facts), ""]
+    failing = [(m, one) for m in models for one in m.findings if one.fails]
+    for model, finding in failing[:20]:
+        place = f" ({code(finding.place, 100)})" if finding.place else ""
+        lines.append(f"- **{finding.kind}** {_name(model)}: {code(finding.text, 300)}{place}")
+    if failing[20:]:
+        lines.append(f"- and {len(failing) - 20:,} more that fail, in {code(page)}")
+    lines += [""] if failing else []
+    shown = 0
+    if models:
+        lines += [
+            "| model | changed | rows | added | removed | changed rows | columns | one-off |",
+            "|---|---|--:|--:|--:|--:|---|---|",
+        ]
+        length = 0
+        for model in models:
+            row = _row(model)
+            length += len(row) + 1
+            if length > _TABLE:
+                lines.append(f"| and {len(models) - shown:,} more | | | | | | | |")
+                break
+            lines.append(row)
+            shown += 1
+        lines.append("")
+    if review.exposures:
+        names = ", ".join(code(name, 80) for name in review.exposures[:30])
+        more = f" and {len(review.exposures) - 30:,} more" if review.exposures[30:] else ""
+        lines += [f"Read by {names}{more}.", ""]
+    for note in review.notes[:20]:
+        lines.append(f"- {code(note, 300)}")
+    if review.notes[20:]:
+        lines.append(f"- and {len(review.notes) - 20:,} more notes, in {code(page)}")
+    lines += [""] if review.notes else []
+    return shown, "\n".join(lines) + "\n"
+
+
+def _sentence(text: str) -> str:
+    """A sentence of the verdict, in which names of tables are the only part that others wrote."""
+    words = []
+    for word in re.split(r"(\s+)", clean(text, 600)):
+        is_plain = re.fullmatch(r"\s*|[A-Za-z]+(-[A-Za-z]+)*[,:;.]?|[\d,]+[;:]?", word)
+        name, end = (word[:-1], word[-1]) if word[-1:] in (",", ":", ";") else (word, "")
+        words.append(word if is_plain else code(name) + end)
+    return "".join(words)
+
+
+def _revision(revision: Revision) -> str:
+    dirty = " with uncommitted changes" if revision.is_dirty else ""
+    return f"{code(revision.branch, 100)} {code(revision.commit[:10], 10)}{dirty}"
+
+
+def _row(model: ModelReview) -> str:
+    found = model.difference
+    if found is None or found.extent == "none":
+        rows = ["—"] * 4
+    else:
+        counts = (found.rows_after, found.added, found.removed, found.changed)
+        rows = [f"{count:,}" if count else "0" for count in counts]
+        if found.extent == "sample":
+            rows[0] += " (sample)"
+    touched = [one for one in model.columns if _differs(one)]
+    columns = ", ".join(_cell(one.name, 40) for one in touched[:4])
+    columns += f" and {len(touched) - 4:,} more" if touched[4:] else ""
+    one_off = model.cost.one_off if model.cost else "—"
+    causes = ", ".join(model.causes)
+    return f"| {' | '.join([_cell(_relation(model)), causes, *rows, columns or '—', one_off])} |"
+
+
+def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
+    """One model, folded."""
+    parts = [
+        f"<details><summary><code>{_escaped(_relation(model))}</code>: {_summary(model)}</summary>"
+    ]
+    parts += ["", *facts, ""]
+    if model.diff_of_sql and depth.lines:
+        parts += [*_diff(model.diff_of_sql, depth.lines), ""]
+    if model.difference and model.difference.examples and depth.examples:
+        parts += [*_examples_table(model.difference, model, depth.examples), ""]
+    return "\n".join([*parts, "</details>", "", ""])
+
+
+def _summary(model: ModelReview) -> str:
+    found = model.difference
+    if found is None or found.extent == "none":
+        return "not compared"
+    return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
+
+
+def _facts(model: ModelReview) -> Iterator[str]:
+    for text in model.what_changed[:20]:
+        yield f"- {code(text, 300)}"
+    found = model.difference
+    if found and not found.by_key:
+        yield "- no key: compared as multisets, a changed row is one removed and one added"
+    if found and found.extent == "sample":
+        yield "- a sample of the rows was compared"
+    if found and found.why_no_examples:
+        yield f"- no examples: {code(found.why_no_examples, 300)}"
+    if model.why_not:
+        yield f"- not compared: {code(model.why_not, 400)}"
+    for column in [one for one in model.columns if _differs(one)][:60]:
+        if column.before is None:
+            yield f"- column {code(column.name)} is added, {code(column.after or '?')}"
+        elif column.after is None:
+            yield f"- column {code(column.name)} is removed, it was {code(column.before)}"
+        elif column.before != column.after:
+            types = f"{code(column.before)} becomes {code(column.after)}"
+            yield f"- column {code(column.name)}: {types}"
+        if column.changed:
+            masked = ", masked" if column.is_masked else ""
+            yield f"- {code(column.name)} differs in {number(column.changed, 'row')}{masked}"
+    if stays := model.stays:
+        result = {None: "not tried", 0: "equal"}.get(
+            stays.differing, f"{stays.differing} rows differ"
+        )
+        rows = number(stays.changed_input_rows, "changed input row")
+        yield f"- incremental run and full refresh: {result} ({code(stays.how, 300)}, {rows})"
+    if cost := model.cost:
+        measured = f", {duration(cost.seconds)}" if cost.seconds is not None else ""
+        measured += f", {size(cost.bytes_written)}" if cost.bytes_written is not None else ""
+        yield f"- one-off: {cost.one_off}{measured} ({code(cost.one_off_reason, 300)})"
+        yield f"- next run: {code(cost.next_run, 300)}"
+    for finding in model.findings[:50]:
+        place = f" ({code(finding.place, 100)})" if finding.place else ""
+        state = "fails" if finding.fails else "passes"
+        yield f"- {finding.kind}, {state}: {code(finding.text, 300)}{place}"
+    for name, version in sorted((model.pinned or {}).items())[:50]:
+        yield f"- reads {code(name)} at version {version}"
+
+
+def _examples_table(found: Difference, model: ModelReview, most: int) -> Iterator[str]:
+    masked = {column.name for column in model.columns if column.is_masked}
+    # without an empty line: it would end the block of HTML
+    yield "<table><thead><tr><th></th><th>key</th><th>before</th><th>after</th></tr></thead>"
+    for example in found.examples[:most]:
+        cells = "".join(f"<td>{_values(part, masked)}</td>" for part in _sides(example))
+        yield f"<tr><td>{example.change}</td>{cells}</tr>"
+    yield "</table>"
+
+
+def _sides(example: Example) -> tuple[dict[str, str | None], ...]:
+    return example.key, example.before, example.after
+
+
+def _values(values: dict[str, str | None], masked: set[str]) -> str:
+    return "<br>".join(
+        f"<code>{_escaped(name, 60)}</code> {_value(value, name in masked)}"
+        for name, value in list(values.items())[:30]
+    )
+
+
+def _value(value: str | None, masked: bool) -> str:
+    if value is None:
+        return "<em>masked</em>" if masked else "<em>NULL</em>"
+    return f"<code>{_escaped(value, 120)}</code>"
+
+
+def _escaped(value: str, limit: int = 200) -> str:
+    """Text inside an element `code` of HTML; renderers look for no mention in it."""
+    return html.escape(clean(value, limit))
+
+
+def _diff(text: str, most: int) -> Iterator[str]:
+    lines = [clean(line, 200, keep="\t") for line in text[: most * 1000].split("\n")]
+    shown = lines[:most]
+    longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"{fence}diff"
+    yield from shown
+    if len(lines) > most:
+        yield f"… {len(lines) - most:,} more lines"
+    yield fence
+
+
+def _first(details: Sequence[str], room: int) -> list[str]:
+    kept: list[str] = []
+    for one in details:
+        room -= len(one)
+        if room < 0:
+            break
+        kept.append(one)
+    return kept
+
+
+def _gravity(model: ModelReview) -> int:
+    """Models that fail, then those that differ, then those of unknown rows, then the others."""
+    if any(one.fails for one in model.findings) or (model.stays and model.stays.differing):
+        return 0
+    if model.difference and model.difference.rows:
+        return 1
+    return 2 if model.why_not else 3
+
+
+def _examples(model: ModelReview) -> int:
+    return len(model.difference.examples) if model.difference else 0
+
+
+def _differs(column: Column) -> bool:
+    return bool(column.changed) or column.before != column.after
+
+
+def _lines(model: ModelReview) -> int:
+    return model.diff_of_sql.count("\n") + 1 if model.diff_of_sql else 0
+
+
+def _name(model: ModelReview) -> str:
+    return code(_relation(model))
+
+
+def _relation(model: ModelReview) -> str:
+    return model.relation or f"{model.layer}.{model.name}"

@@ -1,0 +1,239 @@
+"""A review as one self-contained HTML page: lineage, models, and differences to browse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headwaters.pages.document import document
+from headwaters.pages.layers import Drawing, Sizes, draw
+from headwaters.pages.texts import clean, duration, number, size
+from headwaters.review.facts import Example, ModelReview, Review
+from headwaters.review.verdict import differing, verdict
+
+State = Literal["broken", "differs", "unknown", "same", "quiet"]
+
+STATES: dict[State, str] = {
+    "broken": "fails",
+    "differs": "rows or columns differ",
+    "unknown": "not compared",
+    "same": "no row differs",
+    "quiet": "no row was computed",
+}
+_SIZES = Sizes(width=196, height=42, between_layers=44, between_nodes=14)
+_LABEL, _SUB = 25, 29  # characters that a node has room for
+_LINES = 2_000  # of a difference of SQL
+# In place of a value in the page's data: the side has no such value, or may not show it.
+_ABSENT, _MASKED = 0, 1
+
+
+@dataclass(frozen=True)
+class Node:
+    """A table in the lineage: where it is drawn, and what is said of it. `href` is None outside."""
+
+    id: str
+    x: float
+    y: float
+    label: str
+    sub: str
+    title: str
+    classes: str
+    href: str | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model in the table of models, and its section."""
+
+    model: ModelReview
+    anchor: str
+    name: str
+    state: State
+    summary: str
+    rows: int
+    differing: int
+    columns: tuple[str, ...]
+    diff: tuple[tuple[str, str], ...]
+    more_lines: int
+    cost: str
+    examples: int
+
+
+def render(review: Review) -> str:
+    """The page, which loads nothing and needs no server."""
+    rows = [_row(model, index) for index, model in enumerate(review.models)]
+    drawing, nodes = _lineage(review, rows)
+    return document(
+        "review.html.j2",
+        ["review.js"],
+        review=review,
+        verdict=verdict(review),
+        figures=list(_figures(review)),
+        rows=rows,
+        states={
+            state: text for state, text in STATES.items() if any(r.state == state for r in rows)
+        },
+        drawing=drawing,
+        nodes=nodes,
+        sizes=_SIZES,
+        data=_data(review.models),
+        differences=sum(row.examples for row in rows),
+    )
+
+
+def state_of(model: ModelReview) -> State:
+    """The gravest thing to say of a model."""
+    if any(one.fails for one in model.findings) or (model.stays and model.stays.differing):
+        return "broken"
+    if {"added", "removed"} & set(model.causes):
+        return "differs"
+    found = model.difference
+    if (found and found.rows) or any(one.before != one.after for one in model.columns):
+        return "differs"
+    if found is None or found.extent == "none":
+        return "unknown" if model.why_not else "quiet"
+    return "same"
+
+
+def _figures(review: Review) -> Iterator[tuple[str, str, str]]:
+    compared = [one.difference for one in review.models if one.difference]
+    differ = sum(map(differing, review.models))
+    yield (
+        "models",
+        f"{len(review.models):,}",
+        f"{sum('upstream' not in m.causes for m in review.models):,} edited",
+    )
+    yield "rows that differ", f"{differ:,}", f"of {sum(one.rows_after for one in compared):,}"
+    columns = sum(1 for model in review.models for one in model.columns if one.changed)
+    yield "columns", f"{columns:,}", "with other values"
+    failing = sum(one.fails for model in review.models for one in model.findings)
+    yield "failures", f"{failing:,}", "contracts, tests, policy"
+    once = [m.cost for m in review.models if m.cost and m.cost.one_off != "nothing"]
+    seconds = sum(cost.seconds or 0 for cost in once)
+    yield "one-off", f"{len(once):,}", f"tables{f', {duration(seconds)}' if seconds else ''}"
+    yield "review", duration(review.seconds), ""
+
+
+def _row(model: ModelReview, index: int) -> Row:
+    lines = [clean(line, 400, keep="\t") for line in model.diff_of_sql.split("\n")]
+    found = model.difference
+    return Row(
+        model=model,
+        anchor=f"m{index}",
+        name=clean(_relation(model)),
+        state=state_of(model),
+        summary=_summary(model),
+        rows=found.rows_after if found else -1,
+        differing=found.rows if found else -1,
+        columns=tuple(
+            clean(one.name, 60) for one in model.columns if one.changed or one.before != one.after
+        ),
+        diff=tuple((_kind(line), line) for line in lines[:_LINES]) if model.diff_of_sql else (),
+        more_lines=max(0, len(lines) - _LINES),
+        cost=_cost(model),
+        examples=len(found.examples) if found else 0,
+    )
+
+
+def _kind(line: str) -> str:
+    return {"+": "plus", "-": "minus", "@": "at"}.get(line[:1], "")
+
+
+def _cost(model: ModelReview) -> str:
+    if model.cost is None:
+        return ""
+    parts: list[str] = [model.cost.one_off]
+    if model.cost.seconds is not None:
+        parts.append(duration(model.cost.seconds))
+    if model.cost.bytes_written is not None:
+        parts.append(size(model.cost.bytes_written))
+    return ", ".join(parts)
+
+
+def _summary(model: ModelReview) -> str:
+    failing = [one.kind for one in model.findings if one.fails]
+    if failing:
+        return f"{failing[0]} fails" if len(failing) == 1 else number(len(failing), "failure")
+    if model.stays and model.stays.differing:
+        return "does not stay right"
+    for cause in ("added", "removed"):
+        if cause in model.causes:
+            return cause
+    found = model.difference
+    if found is None or found.extent == "none":
+        return "not compared" if model.why_not else "no row was computed"
+    sample = " in a sample" if found.extent == "sample" else ""
+    if not found.rows and any(one.before != one.after for one in model.columns):
+        return f"columns change{sample}"
+    return f"{number(found.rows, 'row')} differ{'s' if found.rows == 1 else ''}{sample}"
+
+
+def _lineage(review: Review, rows: Sequence[Row]) -> tuple[Drawing, list[Node]]:
+    by_id = {row.model.unique_id: row for row in rows}
+    ends = (end for edge in review.edges for end in (edge.source, edge.target))
+    names = list(dict.fromkeys([*by_id, *ends]))
+    drawing = draw(names, [(edge.source, edge.target) for edge in review.edges], _SIZES)
+    return drawing, [_node(name, by_id.get(name), drawing) for name in names]
+
+
+def _node(name: str, row: Row | None, drawing: Drawing) -> Node:
+    x, y = drawing.nodes[name]
+    if row is None:
+        full = clean(name.split(".", 2)[-1] if name.count(".") > 1 else name)
+        kind = clean(name.partition(".")[0], 20)
+        return Node(name, x, y, _clipped(full), kind, full, "outside", None)
+    own = " own" if set(row.model.causes) - {"upstream"} else ""
+    title = f"{row.name}: {row.summary}"
+    layer, _, label = row.name.rpartition(".")
+    sub = clean(f"{layer}: {row.summary}" if layer else row.summary, _SUB)
+    return Node(name, x, y, _clipped(label), sub, title, row.state + own, f"#{row.anchor}")
+
+
+def _clipped(name: str) -> str:
+    return name if len(name) <= _LABEL else f"{name[: _LABEL - 12]}…{name[-11:]}"
+
+
+def _relation(model: ModelReview) -> str:
+    return model.relation or f"{model.layer}.{model.name}"
+
+
+def _data(models: Sequence[ModelReview]) -> dict[str, Any]:
+    """The differing rows as the script reads them: model, change, key, columns."""
+    return {
+        "models": [clean(_relation(model)) for model in models],
+        "rows": [
+            [index, example.change, _key(example), _cells(example, model)]
+            for index, model in enumerate(models)
+            if model.difference
+            for example in model.difference.examples
+        ],
+    }
+
+
+def _key(example: Example) -> list[list[str | None]]:
+    return [[clean(name, 80), _text(value)] for name, value in example.key.items()]
+
+
+def _cells(example: Example, model: ModelReview) -> list[list[Any]]:
+    masked = {column.name for column in model.columns if column.is_masked}
+    names = dict.fromkeys([*example.before, *example.after])
+
+    def side(values: dict[str, str | None], name: str) -> str | int | None:
+        if name not in values:
+            return _ABSENT
+        value = values[name]
+        return _MASKED if value is None and name in masked else _text(value)
+
+    def differs(name: str) -> bool:  # values that are long may differ where they are cut
+        before, after = example.before, example.after
+        return (name in before) != (name in after) or before.get(name) != after.get(name)
+
+    return [
+        [clean(name, 80), side(example.before, name), side(example.after, name), differs(name)]
+        for name in names
+    ]
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else clean(value)

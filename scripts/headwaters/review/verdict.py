@@ -1,0 +1,179 @@
+"""The first line of a review: what it says to somebody who reads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from headwaters.pages.texts import listed, number
+from headwaters.review.facts import Finding, ModelReview, Review
+
+# `broken`: a contract, a policy, a test or the proof fails. `unknown`: not all could be compared.
+Kind = Literal["broken", "differs", "unknown", "same", "nothing"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The gravest thing to say (`text`), and the others in their order."""
+
+    kind: Kind
+    text: str
+    also: tuple[str, ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        """Whether the review ends with exit code 1."""
+        return self.kind == "broken"
+
+
+def verdict(review: Review) -> Verdict:
+    """What a pull request does to the data, in a few words."""
+    if not review.models:
+        return Verdict("nothing", "no model changes")
+    broken = list(_broken(review.models))
+    rows, tables = list(_rows(review.models)), list(_tables(review.models))
+    missing = list(_missing(review.models))
+    if sentences := [*broken, *rows, *tables]:
+        first, *others = [*sentences, *missing]
+        return Verdict("broken" if broken else "differs", first, tuple(others))
+    same = _same(review.models)
+    if missing:
+        first, *others = [*([same] if _compared(review.models) else []), *missing]
+        return Verdict("unknown", first, tuple(others))
+    return Verdict("same", same)
+
+
+def _fails(kind: str, model: ModelReview) -> bool:
+    return bool(failing(model, kind))
+
+
+def failing(model: ModelReview, *kinds: str) -> list[Finding]:
+    """The findings of some kinds that fail the review."""
+    return [one for one in model.findings if one.fails and one.kind in kinds]
+
+
+def differing(model: ModelReview) -> int:
+    """Rows that differ; those of a table that is on one side only are no difference."""
+    return model.difference.rows if model.difference and not _one_sided(model) else 0
+
+
+def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
+    for kind, what in (("contract", "contract"), ("property", "policy")):
+        if names := _names(models, partial(_fails, kind)):
+            plural = (
+                what if len(names) == 1 else {"contract": "contracts", "policy": "policies"}[what]
+            )
+            yield f"breaks the {plural} of {listed(names)}"
+    for model in models:
+        if model.stays and model.stays.differing:
+            yield (
+                f"{_name(model)} does not stay right: an incremental run and a full refresh differ "
+                f"in {number(model.stays.differing, 'row')}"
+            )
+    for kind, unit in (("test", "test"), ("lint", "finding of the linter")):
+        count = sum(len(failing(model, kind)) for model in models)
+        if count:
+            names = _names(models, partial(_fails, kind))
+            if kind == "test":
+                yield f"{number(count, unit)} of {listed(names)} fail{'s' if count == 1 else ''}"
+            else:
+                yield f"{number(count, unit, 'findings of the linter')} in {listed(names)}"
+
+
+def _rows(models: Sequence[ModelReview]) -> Iterator[str]:
+    """One sentence for the tables that were compared as a whole, one for those of samples."""
+    for extent, prefix in (("all", ""), ("sample", "in a sample, ")):
+        found = [one for one in _compared(models) if one.difference and one.difference.rows]
+        some = [one for one in found if one.difference and one.difference.extent == extent]
+        if some:
+            yield prefix + _changes(some)
+
+
+def _changes(models: Sequence[ModelReview]) -> str:
+    differences = [model.difference for model in models if model.difference]
+    changed = sum(one.changed for one in differences)
+    added, removed = (
+        sum(n) for n in zip(*((d.added, d.removed) for d in differences), strict=True)
+    )
+    columns = sum(1 for model in models for one in model.columns if one.changed)
+    where = _name(models[0]) if len(models) == 1 else number(len(models), "table")
+    parts = []
+    if changed:
+        among = f"{number(columns, 'column')} of {where}" if columns else where
+        parts.append(f"{number(changed, 'row')} change{'s' if changed == 1 else ''} in {among}")
+    for count, what in ((added, "added"), (removed, "removed")):
+        if count:
+            rows = f"{count:,}" if parts else number(count, "row")
+            parts.append(f"{rows} {'is' if count == 1 else 'are'} {what}")
+    return ", ".join(parts) + ("" if changed else f" in {where}")
+
+
+def _tables(models: Sequence[ModelReview]) -> Iterator[str]:
+    both = [model for model in models if not _one_sided(model)]
+    for what, lacks in (("added to", "before"), ("removed from", "after")):
+        touched = [(m, n) for m in both if (n := _lacking(m, lacks))]
+        if touched:
+            count = sum(n for _, n in touched)
+            yield f"{number(count, 'column')} {'is' if count == 1 else 'are'} {what} " + listed(
+                [_name(model) for model, _ in touched]
+            )
+    retyped = [(m, n) for m in both if (n := _retyped(m))]
+    if retyped:
+        count = sum(n for _, n in retyped)
+        names = listed([_name(model) for model, _ in retyped])
+        verb = "changes its type" if count == 1 else "change their types"
+        yield f"{number(count, 'column')} of {names} {verb}"
+    for model in models:
+        if "added" in model.causes:
+            rows = f" with {number(model.difference.rows_after, 'row')}" if model.difference else ""
+            yield f"{_name(model)} is added{rows}"
+        if "removed" in model.causes:
+            yield f"{_name(model)} is removed"
+
+
+def _lacking(model: ModelReview, side: str) -> int:
+    return sum(1 for column in model.columns if getattr(column, side) is None)
+
+
+def _retyped(model: ModelReview) -> int:
+    return sum(1 for one in model.columns if one.before and one.after and one.before != one.after)
+
+
+def _missing(models: Sequence[ModelReview]) -> Iterator[str]:
+    missing = [one for one in models if one.why_not and one not in _compared(models)]
+    if names := [_name(one) for one in missing if not _one_sided(one)]:
+        yield f"the rows of {listed(names)} could not be compared"
+
+
+def _same(models: Sequence[ModelReview]) -> str:
+    compared = _compared(models)
+    if not compared:
+        return "no row was computed: what changed does not reach the rows"
+    rows = sum(one.difference.rows_after for one in compared if one.difference)
+    sampled = any(one.difference and one.difference.extent == "sample" for one in compared)
+    causes = {cause for model in models for cause in model.causes} - {"upstream"}
+    of = "in a sample, " if sampled else ""
+    is_code = causes & {"text", "macro", "seed"}
+    return f"{'refactoring: ' if is_code else ''}{of}0 of {number(rows, 'row')} differ"
+
+
+def _compared(models: Sequence[ModelReview]) -> list[ModelReview]:
+    return [
+        one
+        for one in models
+        if one.difference and one.difference.extent != "none" and not _one_sided(one)
+    ]
+
+
+def _one_sided(model: ModelReview) -> bool:
+    return bool({"added", "removed"} & set(model.causes))
+
+
+def _names(models: Sequence[ModelReview], which: Callable[[ModelReview], bool]) -> list[str]:
+    return [_name(model) for model in models if which(model)]
+
+
+def _name(model: ModelReview) -> str:
+    return model.relation or f"{model.layer}.{model.name}"

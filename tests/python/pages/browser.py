@@ -1,0 +1,105 @@
+"""A real headless browser for the tests of pages: the system's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+MISSING = (
+    "the tests of pages need Chromium: apt-get install chromium (Debian), or name an executable "
+    "with HEADWATERS_CHROMIUM"
+)
+
+
+def find() -> str:
+    """The browser of this machine. As root on Debian it is installed where it is missing.
+
+    Raises RuntimeError with what to install.
+    """
+    if named := os.environ.get("HEADWATERS_CHROMIUM"):
+        return named
+    if found := _installed():
+        return found
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+            subprocess.run(["apt-get", "-qq", *command], env=quiet, capture_output=True)
+    if found := _installed():
+        return found
+    raise RuntimeError(MISSING)
+
+
+def _installed() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextmanager
+def running() -> Iterator[Browser]:
+    """A browser, for as long as the context lasts."""
+    with sync_playwright() as driver:
+        # a container has no user namespaces for the sandbox; the pages are our own
+        browser = driver.chromium.launch(executable_path=find(), args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Watched:
+    """A page and what it did: lines of the console, errors, and requests beyond its own file."""
+
+    page: Page
+    console: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was said, failed, or asked for."""
+        assert (self.console, self.errors, self.requests) == ([], [], [])
+        return True
+
+
+@contextmanager
+def watched(
+    browser: Browser, address: str, width: int = 1280, scheme: str = "light"
+) -> Iterator[Watched]:
+    """A page at an address, in a window of a width, watched from its first byte."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    found = Watched(context.new_page())
+    found.page.on("console", lambda line: found.console.append(f"{line.type}: {line.text}"))
+    found.page.on("pageerror", lambda error: found.errors.append(str(error)))
+    found.page.on(
+        "request",
+        lambda request: (
+            found.requests.append(request.url) if _foreign(request.url, address) else None
+        ),
+    )
+    try:
+        found.page.goto(address)
+        yield found
+    finally:
+        context.close()
+
+
+def _foreign(url: str, address: str) -> bool:
+    return url.partition("#")[0] != address.partition("#")[0] and not url.startswith("data:")
+
+
+def written(folder: Path, html: str, name: str = "page.html") -> str:
+    """The address of a page, which is written into a folder."""
+    file = folder / name
+    file.write_text(html)
+    return file.as_uri()

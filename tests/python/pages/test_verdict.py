@@ -1,0 +1,184 @@
+"""The first line of a review, for each thing that it may have to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwaters.review.facts import Column, Difference, Finding, ModelReview, Stays
+from headwaters.review.verdict import Verdict, verdict
+from pages.examples import model, review
+
+CONTRACT = Finding("contract", "amount is double", True)
+
+
+def differs(
+    name: str = "sessions", added: int = 0, removed: int = 0, changed: int = 0
+) -> ModelReview:
+    columns = (Column("a", "int", "int", changed), Column("b", "int", "int", min(changed, 1)))
+    difference = Difference(1_000, 1_000 + added - removed, added, removed, changed, by_key=True)
+    return model(name, columns=columns, difference=difference)
+
+
+CASES: list[tuple[str, list[ModelReview], Verdict]] = [
+    ("nothing", [], Verdict("nothing", "no model changes")),
+    (
+        "refactoring",
+        [
+            model(difference=Difference(1_840_000, 1_840_000, 0, 0, 0, by_key=True)),
+            model("b", causes=("upstream",), difference=Difference(211, 211, 0, 0, 0, by_key=True)),
+        ],
+        Verdict("same", "refactoring: 0 of 1,840,211 rows differ"),
+    ),
+    (
+        "properties only",
+        [model(causes=("properties",))],
+        Verdict("same", "0 of 329 rows differ"),
+    ),
+    (
+        "no rows asked",
+        [model(causes=("properties",), difference=None)],
+        Verdict("same", "no row was computed: what changed does not reach the rows"),
+    ),
+    (
+        "changed",
+        [differs(changed=312)],
+        Verdict("differs", "312 rows change in 2 columns of gold.sessions"),
+    ),
+    (
+        "one",
+        [
+            model(
+                difference=Difference(9, 9, 0, 0, 1, True), columns=(Column("a", "int", "int", 1),)
+            )
+        ],
+        Verdict("differs", "1 row changes in 1 column of gold.sessions"),
+    ),
+    (
+        "all three",
+        [differs(added=12, removed=1, changed=312)],
+        Verdict(
+            "differs",
+            "312 rows change in 2 columns of gold.sessions, 12 are added, 1 is removed",
+        ),
+    ),
+    (
+        "without a key",
+        [model(difference=Difference(9, 9, 3, 3, 0, by_key=False))],
+        Verdict("differs", "3 rows are added, 3 are removed in gold.sessions"),
+    ),
+    (
+        "several tables",
+        [differs("a", changed=1), differs("b", changed=2), model("c")],
+        Verdict("differs", "3 rows change in 4 columns of 2 tables"),
+    ),
+    (
+        "a sample",
+        [model(difference=Difference(9, 9, 0, 2, 0, True, extent="sample"))],
+        Verdict("differs", "in a sample, 2 rows are removed in gold.sessions"),
+    ),
+    (
+        "a sample that is equal",
+        [model(difference=Difference(9, 9, 0, 0, 0, True, extent="sample"))],
+        Verdict("same", "refactoring: in a sample, 0 of 9 rows differ"),
+    ),
+    (
+        "contract, before what differs",
+        [differs(changed=312), model("b", findings=(CONTRACT, CONTRACT))],
+        Verdict(
+            "broken",
+            "breaks the contract of gold.b",
+            ("312 rows change in 2 columns of gold.sessions",),
+        ),
+    ),
+    (
+        "many contracts",
+        [model(name, findings=(CONTRACT,)) for name in "abcd"],
+        Verdict("broken", "breaks the contracts of gold.a, gold.b and 2 more"),
+    ),
+    (
+        "policy",
+        [model(findings=(Finding("property", "no owner", True),))],
+        Verdict("broken", "breaks the policy of gold.sessions"),
+    ),
+    (
+        "proof",
+        [model(stays=Stays("3 commits", 12, 40))],
+        Verdict(
+            "broken",
+            "gold.sessions does not stay right: an incremental run and a full refresh differ in "
+            "12 rows",
+        ),
+    ),
+    (
+        "tests",
+        [model(findings=(Finding("test", "a", True), Finding("test", "b", True)))],
+        Verdict("broken", "2 tests of gold.sessions fail"),
+    ),
+    (
+        "findings that do not fail",
+        [model(findings=(Finding("lint", "a", False), Finding("test", "b", False)))],
+        Verdict("same", "refactoring: 0 of 329 rows differ"),
+    ),
+    (
+        "columns",
+        [
+            model(
+                columns=(
+                    Column("a", None, "int"),
+                    Column("b", "int", None),
+                    Column("c", "int", "bigint"),
+                )
+            )
+        ],
+        Verdict(
+            "differs",
+            "1 column is added to gold.sessions",
+            (
+                "1 column is removed from gold.sessions",
+                "1 column of gold.sessions changes its type",
+            ),
+        ),
+    ),
+    (
+        "a new model's rows are no difference",
+        [
+            model("new", causes=("added",), difference=Difference(0, 9, 9, 0, 0, True)),
+            model("old", causes=("removed",), difference=None),
+        ],
+        Verdict("differs", "gold.new is added with 9 rows", ("gold.old is removed",)),
+    ),
+    (
+        "not compared",
+        [model(difference=None, why_not="production has no such table")],
+        Verdict("unknown", "the rows of gold.sessions could not be compared"),
+    ),
+    (
+        "some not compared",
+        [model(), model("b", difference=None, why_not="gone")],
+        Verdict(
+            "unknown",
+            "refactoring: 0 of 329 rows differ",
+            ("the rows of gold.b could not be compared",),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+)
+def test_the_verdict(models: list[ModelReview], expected: Verdict) -> None:
+    assert verdict(review(*models)) == expected
+
+
+def test_only_what_is_broken_fails() -> None:
+    fails = {
+        verdict(review(*models)).kind: verdict(review(*models)).fails for _, models, _ in CASES
+    }
+    assert fails == {
+        "nothing": False,
+        "same": False,
+        "differs": False,
+        "broken": True,
+        "unknown": False,
+    }

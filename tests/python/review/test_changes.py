@@ -1,0 +1,170 @@
+"""What a branch changes in a project, told from two parsed states of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from headwaters.review import changes as changing
+from headwaters.review.changes import Side
+from headwaters.review.checkout import slug
+from headwaters.review.facts import Edge, Finding
+from headwaters.review.lint import subtracted
+
+
+def model(name: str, sql: str, reads: list[str], **more: Any) -> dict[str, Any]:
+    return {
+        "resource_type": "model",
+        "name": name,
+        "schema": "silver",
+        "alias": name,
+        "raw_code": sql,
+        "compiled_code": sql,
+        "original_file_path": f"models/{name}.sql",
+        "config": {"materialized": "incremental", "unique_key": "id", **more},
+        "columns": {},
+        "depends_on": {"nodes": [f"model.p.{parent}" for parent in reads], "macros": ["macro.p.m"]},
+    }
+
+
+def project() -> Side:
+    nodes = {
+        "source.p.raw": {"resource_type": "source", "name": "raw", "config": {}},
+        "model.p.a": model("a", "select id from raw", []),
+        "model.p.v": model("v", "select * from a", ["a"], materialized="view"),
+        "model.p.b": model("b", "select id from v", ["v"]),
+        "model.p.c": model("c", "select id from b", ["b"]),
+        "model.p.d": model("d", "select 1 as id", []),
+        "test.p.t": {
+            "resource_type": "test",
+            "name": "unique_b_id",
+            "depends_on": {"nodes": ["model.p.b"]},
+            "config": {},
+        },
+    }
+    nodes["model.p.a"]["depends_on"]["nodes"] = ["source.p.raw"]
+    board = {"name": "board", "depends_on": {"nodes": ["model.p.c"]}}
+    return Side(nodes, {"exposure.p.board": board}, {"macro.p.m": "x"})
+
+
+@pytest.fixture
+def sides() -> tuple[Side, Any]:
+    """The base, and the branch to change."""
+    return project(), copy.deepcopy(project())
+
+
+def test_nothing_changes_by_comments_formatting_and_templates(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    head.nodes["model.p.a"]["compiled_code"] = "-- why\nSELECT  id\nfrom raw /* all */"
+    head.nodes["model.p.a"]["raw_code"] = "{# why #} select id from raw"
+    found = changing.changes(base, head)
+    assert (found.changed, found.order, found.built) == ({}, (), ())
+
+
+def test_a_text_brings_all_that_is_downstream(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    for name in ("raw_code", "compiled_code"):
+        head.nodes["model.p.b"][name] = "select id + 1 as id from v"
+    found = changing.changes(base, head)
+    assert [(key, found.causes(key)) for key in found.order] == [
+        ("model.p.b", ("text",)),
+        ("model.p.c", ("upstream",)),
+    ]
+    assert found.exposures == ("board",)
+    assert found.edges == (Edge("model.p.v", "model.p.b"), Edge("model.p.b", "model.p.c"))
+    # a view has no versions: it is built over what it reads
+    assert found.built == found.built_before == ("model.p.v", "model.p.b", "model.p.c")
+    assert changing.inputs(found.built, head) == ("model.p.a",)
+    assert changing.inputs(["model.p.a"], head) == ("source.p.raw",)
+
+
+def test_added_and_removed_models_are_built_on_the_side_that_has_them(
+    sides: tuple[Side, Any],
+) -> None:
+    base, head = sides
+    del head.nodes["model.p.c"]
+    head.nodes["model.p.e"] = model("e", "select id from b", ["b"])
+    found = changing.changes(base, head)
+    assert {key: one.causes for key, one in found.changed.items()} == {
+        "model.p.c": ("removed",),
+        "model.p.e": ("added",),
+    }
+    assert (found.built, found.built_before) == (("model.p.e",), ("model.p.c",))
+
+
+def test_a_macro_changes_each_model_that_calls_it(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    head.macros["macro.p.m"] = "y"
+    found = changing.changes(base, head)
+    assert {one.causes for one in found.changed.values()} == {("macro",)}
+    assert {one.what for one in found.changed.values()} == {("macro m",)}
+    assert len(found.changed) == 5
+
+
+@pytest.mark.parametrize(
+    ("setting", "before", "after", "of_rows"),
+    [
+        ("tblproperties", {"delta.appendOnly": "true"}, {}, False),
+        ("meta", {"owner": "a"}, {"owner": "b"}, False),
+        ("cluster_by", ["id"], None, False),
+        ("unique_key", "id", ["id", "day"], True),
+        ("partition_by", None, ["id"], True),
+        ("materialized", "incremental", "table", True),
+    ],
+)
+def test_settings_are_told_and_only_some_change_rows(
+    sides: tuple[Side, Any], setting: str, before: Any, after: Any, of_rows: bool
+) -> None:
+    base, head = sides
+    base.nodes["model.p.d"]["config"][setting] = before
+    head.nodes["model.p.d"]["config"][setting] = after
+    found = changing.changes(base, head).changed["model.p.d"]
+    assert found.causes == ("properties",)
+    assert found.rows is of_rows
+    assert found.what[0].startswith(setting)
+
+
+def test_columns_and_tests_are_properties(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    base.nodes["model.p.b"]["columns"] = {"id": {"data_type": "int"}, "x": {}}  # type: ignore[index]
+    head.nodes["model.p.b"]["columns"] = {"id": {"data_type": "bigint"}, "y": {}}
+    del head.nodes["test.p.t"]
+    assert changing.changes(base, head).changed["model.p.b"].what == (
+        "column x: no longer declared",
+        "column id: int → bigint",
+        "column y: declared",
+        "test unique_b_id: removed",
+    )
+
+
+def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:
+    one = {"columns": {"Mail": {"config": {"meta": {"pii": "user"}}}, "id": {}}}
+    other = {"columns": {"phone": {"meta": {"pii": "user"}}}}
+    sides = [Side({"a": node}, {}, {}) for node in (one, other)]
+    assert changing.masked(*sides) == {"mail", "phone"}
+
+
+@pytest.mark.parametrize(
+    ("branch", "name"),
+    [
+        ("Feature/Twice!", "feature_twice"),
+        ("x" * 60, "x" * 40),
+        ("HEAD", "0123456789"),
+        ("'; drop table x", "drop_table_x"),
+        ("!!!", "0123456789"),
+    ],
+)
+def test_a_branch_names_its_schemas(branch: str, name: str) -> None:
+    assert slug(branch, "0123456789abcdef") == name
+
+
+def test_only_findings_of_the_linter_that_the_base_has_not_are_new() -> None:
+    known = {"a.sql": [("LT01 blank", 3), ("LT02 indent", 9)]}
+    found = {"a.sql": [("LT01 blank", 4), ("LT01 blank", 5)], "b.sql": [("LT02 indent", 9)]}
+    assert subtracted(found, known) == {
+        "a.sql": (Finding("lint", "LT01 blank", False, "a.sql:5"),),
+        "b.sql": (Finding("lint", "LT02 indent", False, "b.sql:9"),),
+    }
+    assert subtracted(known, known) == {}

@@ -1,0 +1,117 @@
+"""The base is checked out beside the project, and nothing of it stays, also after kill -9."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwaters.errors import UserError
+from headwaters.project import Project
+from headwaters.review import run
+from headwaters.review.checkout import checked_out, revisions
+from review.shop import ROOT, Shop
+
+HELD = """
+import sys
+from pathlib import Path
+from headwaters.project import Project
+from headwaters.review.checkout import checked_out
+with checked_out(Project(Path(sys.argv[1]), Path(sys.argv[2])), sys.argv[3]) as base:
+    print(base.root, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def repository(
+    new_project: Callable[[dict[str, str]], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shop:
+    """The shop's repository without its tables."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.delenv("HEADWATERS_LAKE", raising=False)
+    made = Shop(new_project({}), "nowhere", None)
+    made.found()
+    return made
+
+
+def test_the_base_is_the_merge_base_and_reads_the_same_lake(
+    repository: Shop, tmp_path: Path
+) -> None:
+    repository.branch("work", {"seeds/regions.csv": "customer,region\n"})
+    (repository.folder / "seeds" / "more.csv").write_text("a\n1\n")
+    project = Project(repository.folder, ROOT / "profiles")
+    base, head = revisions(project, "main")
+    assert (base.branch, base.title, base.is_dirty) == ("main", "the shop", False)
+    assert (head.branch, head.title, head.is_dirty) == ("work", "work", True)
+    with checked_out(project, base.commit) as found:
+        assert (found.root / "seeds" / "regions.csv").read_text() != "customer,region\n"
+        assert not (found.root / "seeds" / "more.csv").exists()
+        assert (found.root / found.place).resolve() == project.lake.resolve()
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert len(repository.git("worktree", "list").splitlines()) == 1
+
+
+def test_what_a_killed_review_left_is_removed_by_the_next(repository: Shop, tmp_path: Path) -> None:
+    project = Project(repository.folder, ROOT / "profiles")
+    commit = repository.git("rev-parse", "HEAD")
+    arguments = [str(project.root), str(project.profiles_dir), commit]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**environment, "PYTHONPATH": str(ROOT / "scripts")},
+    ) as held:
+        assert held.stdout is not None
+        left = Path(held.stdout.readline().strip())
+        with checked_out(project, commit):
+            assert left.is_dir()  # it runs
+        assert left.is_dir()
+        held.send_signal(signal.SIGKILL)
+        held.wait()
+    assert left.is_dir()
+    with checked_out(project, commit):
+        assert not left.exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert len(repository.git("worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("base", "error"),
+    [
+        ("nowhere", "--base nowhere: no commit that HEAD shares with it"),
+        ("broken", "the base does not parse, so there is nothing to compare"),
+        ("empty", "has no dbt_project.yml in ."),
+    ],
+)
+def test_a_base_that_cannot_be_compared_is_one_line(
+    repository: Shop, tmp_path: Path, base: str, error: str
+) -> None:
+    repository.branch("broken", {"models/silver/orders.yml": "models: [{"})
+    repository.branch("empty", {"dbt_project.yml": None})
+    if base != "nowhere":
+        repository.git("checkout", "-q", "-b", "work", base)
+        repository.git("checkout", "main", "--", "models", "dbt_project.yml")
+    project = Project(repository.folder, ROOT / "profiles", "engine")
+    with pytest.raises(UserError, match="HW_REVIEW_BASE") as raised:
+        run.review(project, base, tmp_path / "out", [], False, print)
+    assert error in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_project_outside_of_git_has_no_base(
+    new_project: Callable[[dict[str, str]], Path], tmp_path: Path
+) -> None:
+    project = Project(new_project({}), ROOT / "profiles", "engine")
+    with pytest.raises(UserError, match="is in no git repository"):
+        run.review(project, "main", tmp_path / "out", [], False, print)

@@ -1,0 +1,133 @@
+"""A review compares the same inputs under two texts, and leaves production as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwaters.project import Project
+from headwaters.review import run
+from review.shop import ROOT, Shop, facts
+
+Reviewed = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def shop(
+    spark: Any, schema: str, dbt: Any, new_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
+    monkeypatch.setenv("HEADWATERS_SCHEMA", schema)
+    made = Shop(new_project({}), schema, spark)
+    made.make()
+    dbt("build", project_dir=made.folder, schema=schema)
+    made.order("(7, 'ann', 70)")
+    dbt("run", project_dir=made.folder, schema=schema)
+    yield made
+    for (name,) in spark.sql("show schemas like 'review_*'").collect():
+        spark.sql(f"drop schema {name} cascade")
+
+
+@pytest.fixture
+def reviewed(shop: Shop, tmp_path: Path) -> Reviewed:
+    project = Project(shop.folder, ROOT / "profiles", "engine")
+
+    def review(*select: str, clean: bool = False) -> tuple[int, dict[str, Any]]:
+        code = run.review(project, "main", tmp_path / "out", select, clean, lambda line: None)
+        return code, facts(tmp_path / "out")
+
+    return review
+
+
+def counted(found: dict[str, Any]) -> dict[str, Any]:
+    """For each model its causes, and how many rows are added, removed and changed."""
+    return {
+        name: (
+            tuple(model["causes"]),
+            model["why_not"]
+            if (one := model["difference"]) is None
+            else (one["added"], one["removed"], one["changed"]),
+        )
+        for name, model in found["models"].items()
+    }
+
+
+def test_a_change_of_rows_is_shown_and_production_is_left_alone(
+    shop: Shop, reviewed: Reviewed
+) -> None:
+    shop.branch(
+        "Feature/Twice!",
+        {
+            "models/silver/orders.sql": ("amount * 2", "if(id = 3, 0, amount * 2)"),
+            "macros/doubled.sql": ("* 2", "+ {{ column }}"),
+            "models/silver/kinds.sql": ("select orders.id", "select\n    orders.id"),
+        },
+    )
+    before = shop.state()
+    shop_rows = shop.spark.table(f"{shop.schema}_silver.orders").count()
+    code, found = reviewed()
+    assert counted(found) == {
+        "orders": (("text",), (0, 0, 1)),
+        "plain": (("macro",), (0, 0, 0)),
+        "totals": (("upstream",), (0, 0, 0)),
+    }
+    orders = found["models"]["orders"]
+    assert orders["difference"]["rows_before"] == shop_rows
+    assert orders["difference"]["examples"] == [
+        {
+            "change": "changed",
+            "key": {"id": "3"},
+            "before": {"twice": "60"},
+            "after": {"twice": "0"},
+        }
+    ]
+    assert {column["name"]: column["changed"] for column in orders["columns"]} == {
+        "id": 0,
+        "customer": 0,
+        "amount": 0,
+        "twice": 1,
+    }
+    assert orders["stays"]["differing"] == 0, orders["stays"]
+    assert orders["stays"]["changed_input_rows"] == 1
+    assert orders["cost"]["one_off"] == "rebuild"
+    assert found["exposures"] == ["board"]
+    assert code == 0
+    assert shop.state() == before
+
+
+def test_added_removed_and_broken_models_are_told(shop: Shop, reviewed: Reviewed) -> None:
+    shop.branch(
+        "shapes",
+        {
+            "models/silver/plain.sql": None,
+            "models/silver/named.sql": "{{ config(materialized='table') }}\n"
+            "select id, customer from {{ ref('orders') }} where customer is not null",
+            # a join that doubles rows, and another type than the contract's
+            "models/gold/totals.sql": ("count(*) as orders", "cast(count(*) as int) as orders"),
+            "models/silver/kinds.sql": ("left join", "inner join"),
+            "models/silver/orders.yml": (
+                "[not_null]",
+                "[not_null, {accepted_values: {arguments: {values: [1, 2], quote: false}}}]",
+            ),
+        },
+    )
+    before = shop.state()
+    code, found = reviewed(clean=True)
+    said = counted(found)
+    assert said["plain"] == (("removed",), (0, 6, 0))
+    assert said["named"] == (("added",), (5, 0, 0))
+    assert said["kinds"] == (("text",), (0, 3, 0))
+    assert said["totals"][0] == ("text",)
+    assert "contract" in said["totals"][1]
+    assert said["orders"] == (("properties",), (0, 0, 0))
+    (broken,) = found["models"]["orders"]["findings"]
+    assert (broken["kind"], broken["fails"]) == ("test", True)
+    assert broken["text"].startswith("accepted_values_orders_id")
+    assert [(one["kind"], one["fails"]) for one in found["models"]["totals"]["findings"]] == [
+        ("contract", True)
+    ]
+    assert code == 1
+    assert shop.spark.sql("show schemas like 'review_*'").collect() == []
+    assert shop.state() == before
