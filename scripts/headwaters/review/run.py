@@ -342,7 +342,7 @@ def _earlier(
         if (version := pinned.versions.get(table)) is None:
             return f"{table} has no versions"
         if table not in earlier and (before := _before_last_change(spark, table, version)):
-            earlier[table] = before
+            earlier |= {table: before, table.lower(): before}
         moved = moved or table in earlier
     return None if moved else "no input has changed since it was made, as far as its log says"
 

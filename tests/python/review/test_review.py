@@ -118,7 +118,7 @@ def test_added_removed_and_broken_models_are_told(shop: Shop, reviewed: Reviewed
     said = counted(found)
     assert said["plain"] == (("removed",), (0, 6, 0))
     assert said["named"] == (("added",), (5, 0, 0))
-    assert said["kinds"] == (("text",), (0, 3, 0))
+    assert said["kinds"] == (("text",), (0, 2, 0))
     assert said["totals"][0] == ("text",)
     assert "contract" in said["totals"][1]
     assert said["orders"] == (("properties",), (0, 0, 0))
