@@ -62,7 +62,8 @@
     can tell it: a `Range`. Without a gap, `columns` of the input are those of its pinned version. -#}
 {% macro hw_range(spec, applied) %}
     {#- commits may have come since the version was pinned: ask for some more than the range -#}
-    {%- set commits = hw_describe_history(spec.source, spec.version - applied.version + 20) if applied.version <= spec.version else [] -%}
+    {%- set commits = adapter.history_of(spec.source, spec.version - applied.version + 20, applied.version, spec.version).rows
+        if applied.version <= spec.version else [] -%}
     {%- set range = adapter.range_of(spec.source, applied, spec.version, commits) -%}
     {%- if range.needs_columns and (spec.kind != 'lookup' or range.doubt) -%}
         {%- set range = range.with_columns(hw_columns_around(spec.source, range.replaced, [range.after, range.to])) -%}

@@ -1,7 +1,7 @@
 {#- The last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/incremental/commits.py, where the
     rules about them are. -#}
 {% macro hw_describe_history(relation, limit) %}
-    {{ return(adapter.commits_of(run_query('describe history ' ~ relation ~ ' limit ' ~ limit).rows)) }}
+    {{ return(adapter.commits_now(relation | string, limit)) }}
 {% endmacro %}
 
 

@@ -1,13 +1,11 @@
 {#- What the target table says about itself, in one statement: `sql`, the text that built it; `inputs`, the applied version of each input,
-    each none where the table does not say; `properties`; `detail`, the statement's row. -#}
+    each none where the table does not say; `properties`. -#}
 {% macro hw_applied_state(relation) %}
-    {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- set properties = adapter.as_mapping(detail['properties']) -%}
+    {%- set properties = hw_properties_of(relation) -%}
     {{ return({
         'sql': properties.get('headwaters.sql'),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')),
         'properties': properties,
-        'detail': detail,
     }) }}
 {% endmacro %}
 
@@ -52,6 +50,7 @@
     {%- do run_query(hw_set_properties_sql(target, dict({
         'headwaters.inputs': tojson(hw_versions_json(plan.inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen}),
         'headwaters.columns': tojson(plan.columns), 'headwaters.pending': 'null',
+        'headwaters.layout': adapter.layout_note(plan.detail, plan.seen),
     }, **({'headwaters.proof': proof} if proof else {})))) -%}
 {% endmacro %}
 
@@ -112,7 +111,7 @@
 
 {#- What the target has applied, by its properties and its own history, whatever was interrupted and whoever else wrote:
     `inputs`, none where the history does not tell; `foreign`; `interrupted`; `seen`, the newest commit that was looked
-    at; and `commits`, how many had to be. -#}
+    at; and `commits`, those that had to be. -#}
 {% macro hw_applied_versions(relation, state) %}
     {%- for limit in [20, 1000, 1000000] -%}
         {%- set commits = hw_describe_history(relation, limit) -%}
@@ -120,7 +119,7 @@
         {%- if applied -%}
             {{ return({
                 'inputs': applied.inputs, 'foreign': applied.foreign, 'interrupted': applied.interrupted,
-                'seen': {'version': commits[0].version, 'at': commits[0].at}, 'commits': commits | length,
+                'seen': {'version': commits[0].version, 'at': commits[0].at}, 'commits': commits,
             }) }}
         {%- endif -%}
     {%- endfor -%}

@@ -49,6 +49,6 @@ _recomputed as (select struct(*) as _row, {{ hw_quoted(unique_key) | join(', ') 
 {{ recomputed }}
 )),
 _present as (select struct(_target.*) as _row, {{ hw_quoted(unique_key, '_target') | join(', ') }} from {{ target }} as _target
-left semi join _touched on {{ hw_equals(key, '_target', '_touched') }} where {{ adapter.within_bounds(bounds, '_target') }})
+{{- hw_touched_rows_sql('_target', key, bounds) }})
 {{ hw_classified_sql('_recomputed', '_present', unique_key, settings) }}
 {%- endmacro %}

@@ -28,10 +28,10 @@
 {% macro hw_newest_version(kind, source) %}
     {%- set pinned = var('headwaters_pins', {}).get(source) -%}
     {%- if pinned -%}{{ return(pinned) }}{%- endif -%}
-    {%- set answer = adapter.answer_of('describe history ' ~ source ~ ' limit 1',
-        ['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION', 'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
+    {%- set answer = adapter.history_of(source, conditions=['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION',
+        'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
     {%- if not answer.failure -%}
-        {%- set newest = adapter.commits_of(answer.rows)[0] -%}
+        {%- set newest = answer.rows[0] -%}
         {{ return({'version': newest.version, 'at': newest.at}) }}
     {%- elif 'EXPECT_TABLE_NOT_VIEW' in answer.failure -%}
         {{ return(none) }}

@@ -70,13 +70,24 @@ on {{ hw_equals_via(spec, '_input') }})
 {%- endmacro %}
 
 
+{#- The join with the affected keys, `_touched`; none where the bounds list the keys, and are a condition beside it. -#}
+{% macro hw_touched_rows_sql(alias, key, bounds) -%}
+    {%- if not adapter.lists_all(bounds) %}
+left semi join _touched on {{ hw_equals(key, alias, '_touched') }}
+    {%- endif %}
+where {{ adapter.within_bounds(bounds, alias) }}
+{%- endmacro %}
+
+
 {#- Bounds of a stored key that may be NULL are left out: what is NULL in the table may be an empty text in the input. -#}
 {% macro hw_join_of_keys_sql(spec, alias, keys, bounds) -%}
     {%- set known = [] -%}
-    {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor %}
+    {%- for bound in bounds if not (bound.nulls and bound.column in spec.get('stored', [])) -%}{%- do known.append(bound) -%}{%- endfor -%}
+    {%- if not adapter.lists_all(known) %}
 left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, name, alias) }} <=> _touched.{{ hw_quote(name) }}
     {{- ' and ' if not loop.last }}
-    {%- endfor %} where {{ adapter.within_bounds(known, alias, spec.key) }}
+    {%- endfor %}
+    {%- endif %} where {{ adapter.within_bounds(known, alias, spec.key) }}
 {%- endmacro %}
 
 

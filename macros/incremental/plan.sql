@@ -20,17 +20,19 @@
         {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
     {%- endif -%}
     {%- set state = state or hw_applied_state(relation) -%}
-    {%- do plan.update({'holds': state.inputs, 'detail': state.detail}) -%}
+    {%- set applied = hw_applied_versions(relation, state) -%}
+    {%- set detail = adapter.noted_detail(state.properties, applied.commits) or run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- do plan.update({'holds': state.inputs, 'detail': detail}) -%}
     {%- set built_by = hw_built_by(sql, settings) -%}
     {%- set decision = adapter.plan_of_state(
         inputs=state.inputs, built_by=built_by if hw_is_same_query(state.sql, built_by) else state.sql, would_be_built_by=built_by,
-        partitions=hw_as_names(state.detail['partitionColumns']),
-        clustering=hw_as_names(state.detail['clusteringColumns']), partition_by=hw_as_list(settings.get('partition_by'))
+        partitions=hw_as_names(detail['partitionColumns']),
+        clustering=hw_as_names(detail['clusteringColumns']), partition_by=hw_as_list(settings.get('partition_by'))
     ) -%}
     {%- if decision -%}
         {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
     {%- endif -%}
-    {{ return(hw_plan_of_inputs(relation, state, sql, settings, dict(plan, same_sql=true))) }}
+    {{ return(hw_plan_of_inputs(relation, state, applied, sql, settings, dict(plan, same_sql=true))) }}
 {% endmacro %}
 
 
@@ -44,14 +46,13 @@
 {% endmacro %}
 
 
-{#- The plan of a table that this model built. -#}
-{% macro hw_plan_of_inputs(relation, state, sql, settings, plan) %}
-    {%- set applied = hw_applied_versions(relation, state) -%}
+{#- The plan of a table that this model built; `applied`: what hw_applied_versions says of it. -#}
+{% macro hw_plan_of_inputs(relation, state, applied, sql, settings, plan) %}
     {%- do plan.update({'holds': applied.inputs}) -%}
     {%- if applied.inputs is none -%}
         {{ return(dict(plan, reason='the table does not say which run wrote it')) }}
     {%- endif -%}
-    {%- do plan.update({'interrupted': applied.interrupted, 'seen': applied.seen, 'commits': applied.commits}) -%}
+    {%- do plan.update({'interrupted': applied.interrupted, 'seen': applied.seen, 'commits': applied.commits | length}) -%}
     {%- if applied.foreign and hw_on_foreign_write(relation, applied.foreign, settings) == 'rebuild' -%}
         {{ return(dict(plan, reason='the table was changed by ' ~ applied.foreign ~ ', which is no run of its model')) }}
     {%- endif -%}

@@ -16,6 +16,7 @@
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
     {%- set properties = dict(adapter.created_properties(settings)) -%}
     {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
+    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns)}) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
     {%- set stage = hw_staging_relation(target) if adapter.expectations_of(settings) else none -%}
     {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
@@ -31,6 +32,16 @@
         'choice': 'replace', 'counts': counts,
         'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
     }) }}
+{% endmacro %}
+
+
+{#- What DESCRIBE DETAIL will say of the table that replaces it, as its property notes it. -#}
+{% macro hw_layout_of_replacement(columns) %}
+    {%- set described = config.persist_relation_docs() and model.description -%}
+    {{ return(adapter.layout_note({
+        'partitionColumns': hw_spelled(config.get('partition_by'), columns),
+        'clusteringColumns': hw_spelled(config.get('cluster_by'), columns), 'description': model.description if described else none,
+    })) }}
 {% endmacro %}
 
 

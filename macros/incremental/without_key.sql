@@ -44,8 +44,8 @@ with _touched as (
 
 
 {% macro hw_rows_of_touched_sql(target, key, bounds) -%}
-select _target.* from {{ target }} as _target left semi join _touched on {{ hw_equals(key, '_target', '_touched') }}
-where {{ adapter.within_bounds(bounds, '_target') }}
+select _target.* from {{ target }} as _target
+{{- hw_touched_rows_sql('_target', key, bounds) }}
 {%- endmacro %}
 
 

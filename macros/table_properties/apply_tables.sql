@@ -45,10 +45,12 @@
 {% endmacro %}
 
 
-{#- The same rows under another partitioning or clustering, in one commit; every property is kept. -#}
+{#- The same rows under another partitioning or clustering, in one commit; every property is kept but the
+    note of its layout. -#}
 {% macro hw_rewrite_sql(table) %}
     {%- set kept = {} -%}
-    {%- for name, value in adapter.as_mapping(table.detail['properties']).items() if not name.startswith('delta.constraints.') -%}
+    {%- for name, value in adapter.as_mapping(table.detail['properties']).items()
+        if not name.startswith('delta.constraints.') and name != 'headwaters.layout' -%}
         {%- do kept.update({name: value}) -%}
     {%- endfor -%}
     {%- set checks = hw_constraints_kept(table.relation, table.detail) -%}

@@ -6,6 +6,7 @@ Set-up uses this before anything is installed, so it imports nothing but the sta
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,3 +34,10 @@ def write(file: Path, text: str) -> None:
     """Write a file, or replace it."""
     with draft(file) as path:
         path.write_text(text)
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file, or replace it, which its owner alone may read, whatever the umask."""
+    alone = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with draft(file) as path, os.fdopen(os.open(path, alone, 0o600), "w") as opened:
+        opened.write(text)

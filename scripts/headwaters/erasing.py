@@ -2,12 +2,13 @@
 
 `macros/repair/erase.sql` gets an `Erasure` from `adapter.erasure`. The subject's value is in no
 statement, so that no log, plan, commit or artifact has it: statements read it from the temporary
-view `headwaters_erased`, which lives as long as the session, and what is decided here is handed
+view `headwaters_erased`, which lives as long as the command, and what is decided here is handed
 back as hashes of rows, in the view `headwaters_erased_rows`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from headwaters import drafts
 from headwaters.checkpoint import Checkpoint
 from headwaters.erasure import (
     Form,
@@ -138,6 +140,12 @@ class Erasure:
         view = spark.createDataFrame(rows, "_headwaters_value string, _headwaters_fragment binary")
         view.createOrReplaceTempView("headwaters_erased")
 
+    def forget(self) -> None:
+        """Drop the views that hold the value, in a session that may serve others afterwards."""
+        for view in ("headwaters_erased", "headwaters_erased_rows"):
+            with contextlib.suppress(Exception):  # of a session that has ended, nothing is left
+                self._spark.catalog.dropTempView(view)
+
     def __repr__(self) -> str:
         """Without the value: what is printed may be kept."""
         return f"Erasure({self.kind})"
@@ -154,8 +162,7 @@ class Erasure:
         if not self.key.exists():
             if not make:
                 return None
-            self.key.touch(mode=0o600, exist_ok=False)
-            self.key.write_text(secrets.token_hex(32) + "\n")
+            drafts.write_private(self.key, secrets.token_hex(32) + "\n")
         return keyed_hash(bytes.fromhex(self.key.read_text().strip()), self.kind, self._value)
 
     def is_told(self, text: str) -> bool:

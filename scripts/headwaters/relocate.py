@@ -24,8 +24,8 @@ from headwaters import drafts, metastore
 from headwaters import lake as lakes
 from headwaters.checkpoint import Checkpoint
 from headwaters.errors import UserError
-from headwaters.jars import spark_java
 from headwaters.project import Project
+from headwaters.spark_driver import driver_settings
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ def relocate(project: Project, dry_run: bool = True) -> list[str]:
     os.umask(lakes.umask())
     if not lake.is_dir():
         raise UserError("HW_RELOCATION", f"there is no lake {lake}")
-    spark_java()
     with ExitStack() as held:
         metastore.hold(lake, "headwaters relocate")
         held.callback(metastore.release, lake)
@@ -149,7 +148,8 @@ def _uri(path: Any, folder: Path) -> str:
 @contextmanager
 def _java(project: Project) -> Iterator[Any]:
     """A Java with Spark's jars, without a Spark."""
-    conf = SparkConf(loadDefaults=False).setAll(list(project.spark_settings().items()))
+    settings = driver_settings(project.lake / "logs", project.spark_settings())
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]  # pyspark's own, without types
     try:
         yield gateway.jvm

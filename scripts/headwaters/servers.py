@@ -43,9 +43,7 @@ class Server:
     def remember(self, record: Path) -> None:
         """Write down where it is, in one step, for its owner alone."""
         record.parent.mkdir(parents=True, exist_ok=True)
-        alone = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with drafts.draft(record) as path, os.fdopen(os.open(path, alone, 0o600), "w") as file:
-            file.write(json.dumps(asdict(self)))
+        drafts.write_private(record, json.dumps(asdict(self)))
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:

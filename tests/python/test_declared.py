@@ -96,6 +96,8 @@ def test_a_hint_names_what_is_alike_and_nothing_else() -> None:
         or_nearest("silver_order", ["gold.a", "silver_orders"]) == ", did you mean 'silver_orders'"
     )
     assert or_nearest("`", ["b", "a", "b"]) == ", there are a, b"
+    in_a_schema = "analytics_of_somebody_silver.silver_orders"
+    assert or_nearest("silver_order", [in_a_schema]) == f", did you mean '{in_a_schema}'"
     assert not_allowed("zzz", ["a", "b"]) == "'zzz' is not a key here (allowed: a, b)"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from headwaters.drafts import draft, write
+from headwaters.drafts import draft, write, write_private
 
 
 def test_a_file_is_replaced_as_a_whole_or_left_as_it_was(tmp_path: Path) -> None:
@@ -30,3 +31,14 @@ def test_what_a_killed_process_left_is_no_part_of_the_next(tmp_path: Path) -> No
         assert not path.exists()
         path.write_text("whole")
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_private_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_private(tmp_path / "key", "secret")
+        write_private(tmp_path / "key", "other")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "key").read_text() == "other"
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600

@@ -358,15 +358,32 @@ def test_bytes_that_are_no_text_go_to_quarantine_as_they_came(ingester: Ingester
     stream = node({"id": "string"})
     ingester.land("a.csv", b"id", b"caf\xe9", "café".encode(), stream="csv")
     files = node({"id": "string"}, {"format": "csv"}, "csv")
-    columns = node({"id": "string", "b": "string"}, {"format": "parquet"}, "columns")
-    texts = pa.array([b"caf\xe9", b"ok"], pa.binary())
+    kinds = {"b": "string", "l": "array<struct<t: string>>", "m": "map<string, string>"}
+    columns = node({"id": "string", **kinds}, {"format": "parquet"}, "columns")
+    of_bytes = {"b": pa.binary(), "l": pa.list_(pa.struct([("t", pa.binary())]))}
+    rows: list[dict[str, Any]] = [
+        {"id": "x", "b": b"caf\xe9"},
+        {"id": "y", "b": b"ok", "l": [{"t": b"ok"}, None, {}], "m": {"k": "v"}},
+        {"id": "z", "l": [{"t": b"ok"}, {"t": b"\xe9"}]},
+        {"id": "zz", "m": {"k": "v", b"\xff": "v"}},
+    ]
+    keys = [key for row in rows for key in row.get("m", {})]
+    as_text = pa.array([k if isinstance(k, bytes) else k.encode() for k in keys]).view(pa.string())
+    offsets = pa.array([None, 0, None, 1, 3], pa.int32())
+    more = pa.array(["v"] * len(keys))
+    table = {name: pa.array([row.get(name) for row in rows], of) for name, of in of_bytes.items()}
+    table |= {
+        "id": [row["id"] for row in rows],
+        "m": pa.MapArray.from_arrays(offsets, as_text, more),
+    }
     folder = ingester.lake / "landing" / "columns"
     folder.mkdir(parents=True)
-    pq.write_table(pa.table({"id": ["x", "y"], "b": texts}), folder / "a.parquet")
+    pq.write_table(pa.table(table), folder / "a.parquet")
     ingester.run(stream, files, columns)
     assert ingester.rows("orders", "id") == [["\\ud800"], ["café\ufffd"], ["😀"]]
     assert ingester.rows("csv", "id") == [["café"]]
-    assert ingester.rows("columns", "id, b") == [["y", "ok"]]
+    whole = ["y", "ok", [{"t": "ok"}, None, {"t": None}], {"k": "v"}]
+    assert ingester.rows("columns", "id, b, l, m", "id") == [whole]
     kept = ingester.rows("orders_quarantine", "reason, message, hex(record)", "record")
     no_text = "has bytes that are not UTF-8"
     assert kept == [
@@ -377,8 +394,10 @@ def test_bytes_that_are_no_text_go_to_quarantine_as_they_came(ingester: Ingester
     assert [row[:3] for row in ingester.quarantine("csv")] == [
         ["malformed", None, f"{no_text}: U+FFFD stands for them, the file has them"]
     ]
-    assert [row[:3] for row in ingester.quarantine("columns")] == [
-        ["type", "b", f"{no_text}: 636166E9"]
+    assert sorted(row[:3] for row in ingester.quarantine("columns")) == [
+        ["type", "b", f"{no_text}: 636166E9"],
+        ["type", "l", f"{no_text}: E9"],
+        ["type", "m", f"{no_text}: FF"],
     ]
     request = {"lake": str(ingester.lake), "replay": [stream, files], "dry_run": False}
     assert ingester.ask(**request) == {
@@ -614,15 +633,16 @@ def test_a_table_or_checkpoint_of_another_time_is_an_error(
     ingester.land("b.jsonl", one("b", "x"))  # nothing of it is for bronze
     ingester.run(SIMPLE)
     ingester.land("c.jsonl", one("c"))
+    shutil.copytree(ingester.lake, tmp_path / "newer")
     for part, said in (
         ("warehouse", "has read 1 batches that bronze.orders never saw: going on would leave them"),
         ("checkpoints", "bronze.orders has 1 batches that its checkpoint"),
     ):
-        mixed = Ingester(ingester.process, tmp_path / f"older {part}")
-        shutil.copytree(ingester.lake, mixed.lake)
-        shutil.rmtree(mixed.lake / part)
-        shutil.copytree(tmp_path / "older" / part, mixed.lake / part)
-        (line,) = mixed.run(SIMPLE, code=1)
+        shutil.rmtree(ingester.lake / part)
+        shutil.copytree(tmp_path / "older" / part, ingester.lake / part)
+        (line,) = ingester.run(SIMPLE, code=1)
+        shutil.rmtree(ingester.lake)
+        shutil.copytree(tmp_path / "newer", ingester.lake)
         assert said in line
         assert "headwaters ingest --select orders --from table" in line
     assert ingester.run(SIMPLE) == ["orders  1 rows"]

@@ -602,8 +602,8 @@ def test_a_topic_goes_on_after_what_its_tables_hold_when_the_checkpoint_is_lost(
     right = "orders: 80 read = 72 bronze + 8 quarantined: right"
     assert audit(ingester, declared) == [right]
     assert ingester.run(declared, begin="table", code=2) == [
-        "--from table is for a stream without a checkpoint, and each of these has one: they go on "
-        "from there"
+        "[HW_RESUME] --from table is for a stream without a checkpoint, and each of these has one: "
+        "they resume from there"
     ]
     lose_checkpoint(ingester, declared)
     send(broker, topic, *range(80, 90))

@@ -174,7 +174,10 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
         itertools.combinations(names, many) for many in range(len(names), 0, -1)
     )
     refused: Refused | None = None
+    rules = TracedRules()
     for followed, nulls in itertools.islice(itertools.product(chosen, (False, True)), MOST_ROLES):
+        if nulls and not rules.depends_on_nulls:
+            continue
         inputs = tuple(
             replace(source, kind="affected" if source.name in followed else "lookup")
             for source in question.inputs

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from sqlglot import TokenType, exp
@@ -53,7 +54,21 @@ def parsed(sql: str) -> exp.Query:
 
 def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused:
     """What refuses a clause, with its text and its place."""
-    return Refused(code, text(node), line(node), reason, remedy)
+    with _alone(node):
+        return Refused(code, text(node), line(node), reason, remedy)
+
+
+@contextmanager
+def _alone(node: exp.Expr) -> Iterator[None]:
+    """The query without what WITH puts before it, which is neither its text nor its place."""
+    clause = node.args.get("with_")
+    if clause is not None:
+        node.args["with_"] = None
+    try:
+        yield
+    finally:
+        if clause is not None:
+            node.args["with_"] = clause
 
 
 def text(node: exp.Expr) -> str:

@@ -36,6 +36,7 @@ from headwaters.analysis.scopes import (
     aggregates,
     column_of,
     conjuncts,
+    implied,
     is_grouped,
     nullable,
     parts_of,
@@ -240,7 +241,7 @@ class Reader(Expressions):
         tables = [table for source in sources for table in source.tables]
         is_open = any(source.is_open for source in sources)
         every = Scope(Relation(visible), tables, visible, outer, is_open, names=names)
-        equal = [pair for node in conjuncts(where) if (pair := self._equal(node, every))]
+        equal = [pair for node in implied(where) if (pair := self._equal(node, every))]
         budget = iter(range(_MOST_JOINS))
 
         def joined(scope: Scope | None, left: Sequence[int]) -> Scope:
@@ -316,9 +317,11 @@ class Reader(Expressions):
         if name in names.queries and not node.args.get("db"):
             query, known = names.queries[name]
             self._only(query, {"this", "alias"})
-            if id(query) not in self._known:
-                self._known[id(query)] = self._query(query.this, known, None)
-            relation = self._read_again(self._known[id(query)])
+            relation = self._known.get(id(query))
+            if relation is None:
+                relation = self._known[id(query)] = self._query(query.this, known, None)
+            else:
+                relation = self._read_again(relation)
             return self._named(_renamed(relation, query.args["alias"]), node)
         source = self._inputs.get(name)
         if source is None:
@@ -413,7 +416,7 @@ class Reader(Expressions):
         ]
         condition = join.args.get("on")
         if condition is not None:
-            for conjunct in conjuncts(condition):
+            for conjunct in implied(condition):
                 pair = self._equal(conjunct, both)
                 if pair is not None:
                     equal.append(_turned(pair, left.relation))
@@ -499,9 +502,7 @@ class Reader(Expressions):
     # where, group by, select
 
     def _filter(self, scope: Scope, condition: exp.Expr) -> None:
-        equal = [
-            pair for conjunct in conjuncts(condition) if (pair := self._equal(conjunct, scope))
-        ]
+        equal = [pair for conjunct in implied(condition) if (pair := self._equal(conjunct, scope))]
         scope.relation = ruled(scope.relation, self._rules.filtered, equal, condition)
         fixed = frozenset(self._fixed(condition, scope))
         unique = tuple(key - fixed for key in scope.relation.unique)
@@ -511,7 +512,7 @@ class Reader(Expressions):
         if scope.outer is not None and scope.relation.fact is not None:
             to_outer = [
                 pair
-                for conjunct in conjuncts(condition)
+                for conjunct in implied(condition)
                 if (pair := self._equal_to_outer(conjunct, scope))
             ]
             fact = self._rules.correlated(scope.outer.relation, scope.relation, to_outer, condition)

@@ -199,6 +199,19 @@ def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
         yield node
 
 
+def implied(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What AND joins, and the equalities that are in every branch of an OR."""
+    for conjunct in conjuncts(node):
+        yield conjunct
+        if isinstance(conjunct, exp.Or):
+            branches = [list(implied(branch)) for branch in conjunct.flatten()]
+            for found in branches[0]:
+                if isinstance(found, (exp.EQ, exp.NullSafeEQ)) and all(
+                    found in branch for branch in branches[1:]
+                ):
+                    yield found
+
+
 def is_negated(node: exp.Expr) -> bool:
     """Whether it matters if it is false or NULL, as it does not in conjuncts of a condition."""
     parent = node.parent

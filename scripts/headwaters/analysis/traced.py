@@ -96,10 +96,11 @@ class TracedRules:
     """The rule book. `required`: the tokens that the result has to have; `read`: the inputs.
 
     `nulls`: outer joins are traced by columns of the side that rows may lack, too: leads are then
-    twice as long.
+    twice as long. `depends_on_nulls`: the other answer to it would have given something else.
     """
 
     nulls: bool = False
+    depends_on_nulls: bool = False
     required: set[int] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
 
@@ -153,6 +154,7 @@ class TracedRules:
             _refuse(node, "one side is compared with the outer query and the other is not")
         tokens = mine.tokens | theirs.tokens
         conditions = _equalities(equal, mine.names, theirs.names)
+        self.depends_on_nulls |= side in ("left", "full")
         if side == "full" and not (self.nulls and conditions):
             if mine.leads or theirs.leads:
                 _refuse(node, "full join: a row that nothing joins has no values of the other side")
@@ -304,7 +306,6 @@ class TracedRules:
             )
             for lead in fact.leads
         )
-        self.required -= fact.tokens
         return Traced(
             parts(fact.parts),
             {number(id): text(name) for id, name in fact.names.items()},

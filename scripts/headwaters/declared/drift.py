@@ -6,7 +6,6 @@ Nothing here is SQL: a macro writes the statements of a change. See docs/tables.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from headwaters.declared.properties import (
     in_order,
     is_same,
 )
-from headwaters.incremental.commits import as_mapping
+from headwaters.incremental.commits import as_mapping, as_names
 
 Sign = Literal["+", "~", "-"]
 Value = str | tuple[str, ...] | None
@@ -63,12 +62,12 @@ class ActualTable:
         properties = {name: str(value) for name, value in as_mapping(detail["properties"]).items()}
         for name in VERSIONS:
             properties[name] = str(detail[name.removeprefix("delta.")])
-        for feature in _names(detail["tableFeatures"]):
+        for feature in as_names(detail["tableFeatures"]):
             properties[FEATURE + feature] = "supported"
         return cls(
             properties=properties,
-            clustered_by=_names(detail["clusteringColumns"]),
-            partitioned_by=_names(detail["partitionColumns"]),
+            clustered_by=as_names(detail["clusteringColumns"]),
+            partitioned_by=as_names(detail["partitionColumns"]),
             comment=detail["description"],
         )
 
@@ -302,16 +301,6 @@ def plan_lines(
     count = sum(map(len, shown.values()))
     lines.append(f"plan: {count} changes in {len(shown)} tables, {len(same)} as declared")
     return lines
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    """A list of names as Spark gives it: a list, or its text."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = ()
-    return tuple(value or ())
 
 
 def _shown(value: Value) -> str | None:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headwaters.contract import Contract
-from headwaters.formats import texts
+from headwaters.formats import values
 from headwaters.formats.base import KEPT, Format, as_kept
 from headwaters.formats.json import Json
 from headwaters.formats.problems import (
@@ -97,17 +97,16 @@ def typed_columns(
     unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
     types = [field.dataType for field in raw.select(*given.values()).schema]
     type_of = dict(zip(given, types, strict=True))
-    kind_of = {name: kind.simpleString() for name, kind in type_of.items()}
     typed = {
         c.name: fitted(c, by_name(c, given[c.name], type_of[c.name]), type_of[c.name])
         for c in contract.read_columns
         if c.name in given
     }
+    declared_as = {column.name: values.type_of(column) for column in contract.read_columns}
     not_text = [
-        F.when(~F.is_valid_utf8(value.cast("string")), _not_text(F.lit(name), value))
+        F.when(text.isNotNull(), _not_text(name, text))
         for name, value in given.items()
-        if kind_of[name] == "string"
-        or (kind_of[name] == "binary" and _kind_of(contract, name) == "string")
+        for text in values.not_utf8(type_of[name], value, declared_as.get(name, type_of[name]))
     ]
     return raw.select(
         *origin,
@@ -128,14 +127,10 @@ def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) ->
     return (value if column is None else by_name(column, value, given, whole=False)).alias(name)
 
 
-def _kind_of(contract: Contract, name: str) -> str | None:
-    return next((texts.kind(c.data_type) for c in contract.read_columns if c.name == name), None)
-
-
-def _not_text(name: Column, value: Column) -> Column:
-    """A problem that keeps the bytes of a field, since a record that is kept as JSON cannot."""
-    said = F.concat(F.lit(f"{NOT_UTF8}: "), F.hex(value.cast("binary")))
-    return problem_of("type", name, said)
+def _not_text(name: str, text: Column) -> Column:
+    """A problem that keeps the bytes of a text, since a record that is kept as JSON cannot."""
+    said = F.concat(F.lit(f"{NOT_UTF8}: "), F.hex(text.cast("binary")))
+    return problem_of("type", F.lit(name), said)
 
 
 def by_schema(

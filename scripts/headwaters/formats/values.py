@@ -129,6 +129,48 @@ def floats_within(kind: T.DataType, value: Column, is_one: Callable[[Column], Co
     return F.coalesce(is_one(value).cast("int"), F.lit(0))
 
 
+def not_utf8(kind: T.DataType, value: Column, wanted: T.DataType) -> list[Column]:
+    """Of the texts in a value, which is one or has some inside it, those that are not UTF-8.
+
+    Each column is one such text or null. Keys of maps are texts as well, and bytes are where the
+    declared type `wanted` makes them one.
+    """
+    if isinstance(kind, T.StructType):
+        asked = {f.name.lower(): f.dataType for f in _fields(wanted)}
+        return [
+            text
+            for field in kind
+            for text in not_utf8(
+                field.dataType,
+                value.getField(field.name),
+                asked.get(field.name.lower(), field.dataType),
+            )
+        ]
+    if isinstance(kind, T.ArrayType):
+        element = wanted.elementType if isinstance(wanted, T.ArrayType) else kind.elementType
+        return _one_not_utf8(kind.elementType, value, element)
+    if isinstance(kind, T.MapType):
+        of = wanted if isinstance(wanted, T.MapType) else kind
+        return [
+            *_one_not_utf8(kind.keyType, F.map_keys(value), of.keyType),
+            *_one_not_utf8(kind.valueType, F.map_values(value), of.valueType),
+        ]
+    if isinstance(kind, T.StringType) or (kind, wanted) == (T.BinaryType(), T.StringType()):
+        return [F.when(~F.is_valid_utf8(value.cast("string")), value.cast("string"))]
+    return []
+
+
+def _fields(kind: T.DataType) -> list[T.StructField]:
+    return kind.fields if isinstance(kind, T.StructType) else []
+
+
+def _one_not_utf8(kind: T.DataType, values: Column, wanted: T.DataType) -> list[Column]:
+    if not not_utf8(kind, F.lit(None), wanted):
+        return []
+    each = F.transform(values, lambda one: F.coalesce(*not_utf8(kind, one, wanted)))
+    return [F.get(F.filter(each, Column.isNotNull), F.lit(0))]
+
+
 def by_name(
     column: declared.Column, value: Column, given: T.DataType, whole: bool = True
 ) -> Column:

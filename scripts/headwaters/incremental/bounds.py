@@ -104,6 +104,13 @@ def keys_as_sql(row: Mapping[str, Any], bounds: Sequence[Bound]) -> str | None:
     return f"select * from values ({'), ('.join(sorted(texts))}) as _listed ({names})"
 
 
+def lists_all(bounds: Sequence[Bound]) -> bool:
+    """Whether `within_bounds` is true of the rows that were asked about, and of no others."""
+    if len(bounds) != 1 or not _is_exact(bounds[0]):
+        return False
+    return 0 < len(bounds[0].values or ()) <= MOST_VALUES
+
+
 def _is_exact(bound: Bound) -> bool:
     return bound.values is not None and bound.type.split("(")[0] in BOUNDED
 

@@ -470,6 +470,16 @@ def as_mapping(value: Any) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
+def as_names(value: Any) -> tuple[str, ...]:
+    """A list of names as Spark gives it: a list, or its text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = ()
+    return tuple(value or ())
+
+
 def milliseconds(value: datetime | str) -> int:
     """A moment in milliseconds since 1970; as text it is UTC."""
     moment = value

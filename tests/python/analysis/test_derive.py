@@ -115,7 +115,7 @@ EXAMPLES = {
     "select sum(val) + session.bump as v from a": "NOT_UNDERSTOOD",
     "select sum(val + bump) as v from a": "NOT_UNDERSTOOD",
     "with session as (select * from a) select sum(session.val) as v from session": (
-        "replace (); `WITH session AS (SELECT * FROM a) SELECT sum(session.val) AS v FROM session` "
+        "replace (); `SELECT sum(session.val) AS v FROM session` "
         "(line 1 of the compiled SQL): no GROUP BY column is made of single rows"
     ),
     "select sum(aggregate(array(val), 0, (x, y) -> x + y)) as v from a": (
@@ -134,7 +134,7 @@ EXAMPLES = {
         "UNMARKED_INPUT"
     ),
     "with z as (select * from a) select sum(val) as v from (select * from z) q": (
-        "replace (); `WITH z AS (SELECT * FROM a) SELECT sum(val) AS v FROM (SELECT * FROM z) AS q`"
+        "replace (); `SELECT sum(val) AS v FROM (SELECT * FROM z) AS q`"
         " (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
     ),
     "select /*+ broadcast(l), repartition(3) */ a.id, l.name from a"

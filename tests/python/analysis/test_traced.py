@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.derive import Question, _traced
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
+from headwaters.analysis.traced import Traced, TracedRules
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "at": "date", "price": "double"}
 NAMES = ("a", "b", "c", "l")
@@ -65,6 +67,13 @@ EXAMPLES = {
     "select o.grp, count(*) as n from a o join a i on o.id = i.val group by o.grp": "grp",
     "with q as (select id, grp from a) select x.grp, count(*) as n from q x join q y on x.id = y.id"
     " group by x.grp": "grp",
+    "select a.grp, count(*) as n from a, b where (a.id = b.id and b.val = 1) or (a.id = b.id and"
+    " a.val = 2) or (a.id = b.id and a.grp = 'x') group by a.grp": "grp",
+    "select a.grp, count(*) as n from a join b on (a.id = b.id and b.val = 1) or a.val = b.val"
+    " group by a.grp": "inner join by no equality of columns of single rows",
+    "select a.grp, count(*) as n from a, b where not (a.id = b.id or a.id = b.id) group by 1": (
+        "inner join by no equality of columns of single rows"
+    ),
     # subqueries
     "select grp from a where id in (select id from b)": "grp",
     "select grp from a where id not in (select id from b)": "grp",
@@ -151,3 +160,22 @@ def test_nulls_of_not_in_concern_every_row() -> None:
 def test_conditions_that_may_fail_are_left_out(condition: str) -> None:
     _, leads = derived(f"select grp, count(*) as n from a where {condition} group by grp")
     assert leads["a"] == "select hw_1.`grp` as `grp` from `hw_changed:a` as hw_1"
+
+
+def test_only_what_is_read_again_is_numbered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered: list[object] = []
+    renumbered = TracedRules.renumbered
+
+    def counted(self: TracedRules, fact: Traced, number: Callable[[int], int]) -> object:
+        numbered.append(fact)
+        return renumbered(self, fact, number)
+
+    monkeypatch.setattr(TracedRules, "renumbered", counted)
+    steps = [f"q{n} as (select grp, val from q{n - 1} where val > {n})" for n in range(1, 20)]
+    chain = f"with q0 as (select * from a), {', '.join(steps)} "
+    assert derived(f"{chain}select grp, count(*) as n from q19 group by grp")[0] == "grp"
+    assert numbered == []
+    key, _ = derived(
+        f"{chain}select x.grp, count(*) as n from q19 x join q19 y on x.val = y.val group by x.grp"
+    )
+    assert (key, len(numbered)) == ("grp", 1)

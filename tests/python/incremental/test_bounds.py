@@ -14,6 +14,7 @@ from headwaters.incremental.bounds import (
     UNWRITABLE,
     bounds_of,
     keys_as_sql,
+    lists_all,
     with_values,
     within_bounds,
 )
@@ -233,6 +234,22 @@ def test_keys_that_cannot_be_written_are_not_listed(
     rows: list[list[str | None]], types: tuple[str, ...]
 ) -> None:
     assert listed_keys(rows, *types) is None
+
+
+def test_bounds_that_list_all_keys_stand_for_them() -> None:
+    def are_listed(rows: list[list[str | None]], *types: str) -> bool:
+        names = [f"k{number}" for number in range(1, len(types) + 1)]
+        return lists_all(bounds_of(of_keys(rows, *types), names, has_rows=True))
+
+    assert are_listed([["1"], ["3"], [None]], "int")
+    assert are_listed([["a"], ["it's"]], "string")
+    assert not are_listed([["1", "a"], ["2", "b"]], "int", "string")  # pairs are more than columns
+    assert not are_listed([["a"], [UNWRITABLE]], "string")
+    assert not are_listed([["1.5"]], "double")
+    assert not are_listed([[None]], "int")
+    assert not are_listed([[str(number)] for number in range(2001)], "int")
+    assert not lists_all(bounds_of(of_keys([["1"]], "int"), ["k1"]))
+    assert not lists_all([])
 
 
 def test_keys_are_not_listed_where_types_differ_or_nobody_asked() -> None:

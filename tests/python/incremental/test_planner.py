@@ -120,5 +120,6 @@ def test_a_share_that_lies_all_over_the_table_is_large_sooner(
         "replace: 400000 rows, N bytes, 3 % of the rows changed, all over the table"
     )
     assert said(f"delete from {orders} where id % 150 = 0 or id = 1") == (
-        "merge: 0 inserted, 0 updated, 2668 deleted, N bytes, of 2668 changed input rows"
+        "merge: 0 inserted, 0 updated, 2668 deleted, N bytes, by MERGE (rows are only deleted),"
+        " of 2668 changed input rows"
     )

@@ -82,6 +82,7 @@ def test_the_state_of_a_model(one: ModelReview, state: State) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.slow
 def test_the_page_is_silent_and_as_wide_as_its_window(
     browser: Browser, tmp_path: Path, width: int, scheme: str
 ) -> None:
@@ -98,6 +99,7 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
         ]
 
 
+@pytest.mark.slow
 def test_hostile_values_are_shown_and_nothing_runs(browser: Browser, tmp_path: Path) -> None:
     for index, value in enumerate([*FRAGMENTS, "x" * 10_000_000]):
         if index % 6 and len(value) < 9_999 and "<" not in value:
@@ -110,6 +112,7 @@ def test_hostile_values_are_shown_and_nothing_runs(browser: Browser, tmp_path: P
             assert found.silent
 
 
+@pytest.mark.slow
 def test_null_masked_empty_and_absent_are_told_apart(browser: Browser, tmp_path: Path) -> None:
     columns = (Column("secret", "string", "string", 1, is_masked=True),)
     example = Example(
@@ -140,6 +143,7 @@ def rows_shown(found: Watched) -> str:
     return found.page.locator("#diff-count").inner_text()
 
 
+@pytest.mark.slow
 def test_keys_alone_lead_through_the_page(browser: Browser, tmp_path: Path) -> None:
     with watched(browser, written(tmp_path, render(usual()))) as found:
         keys = found.page.keyboard
@@ -169,6 +173,7 @@ def test_keys_alone_lead_through_the_page(browser: Browser, tmp_path: Path) -> N
         assert found.silent
 
 
+@pytest.mark.slow
 def test_differences_are_filtered_by_model_change_and_column(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -188,6 +193,7 @@ def test_differences_are_filtered_by_model_change_and_column(
         assert found.silent
 
 
+@pytest.mark.slow
 def test_two_hundred_models_and_ten_thousand_rows_stay_quick(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from headwaters.project import Project
 from headwaters.review import run
 from review.shop import ROOT, Shop, facts
 
+pytestmark = pytest.mark.slow
+
 Reviewed = Callable[..., tuple[int, dict[str, Any]]]
 
 

@@ -97,11 +97,11 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
         assert f"files of version {held - 1} of `silver`.`silver_orders` were vacuumed" in said
         # LITE would fail on a log that does not begin at the beginning
         orders.sql("alter table {silver} set tblproperties ('delta.checkpointInterval' = '1')")
-        orders.sql("update {silver} set amount = amount + 0")
+        orders.sql("update {bronze} set amount = amount + 1")
         orders.dbt("run")
         orders.sql("vacuum {silver}")
         orders.sql("optimize {silver}")
-        orders.sql("update {silver} set amount = amount + 0")
+        orders.sql("update {bronze} set amount = amount - 1")
         orders.dbt("run")
         log = Path(location.removeprefix("file:")) / "_delta_log"
         (log / f"{0:020}.json").unlink()

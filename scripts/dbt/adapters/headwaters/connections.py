@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.incremental.histories import Histories, written_by
 from headwaters.lake import home
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -117,6 +119,22 @@ class HeadwatersConnectionManager(SparkConnectionManager):
     """Connections to Spark; those of `method: session` are dbt.adapters.headwaters.session's."""
 
     TYPE = "headwaters"
+
+    def __init__(self, profile: Any, mp_context: SpawnContext) -> None:
+        """Called by dbt once for each adapter."""
+        super().__init__(profile, mp_context)
+        self.histories = Histories()
+
+    def add_query(self, sql: str, *arguments: Any, **options: Any) -> tuple[Connection, Any]:
+        """Run a statement; what a table said of its commits counts until it is written to."""
+        written = written_by(sql)
+        if written is None:
+            return super().add_query(sql, *arguments, **options)
+        self.histories.discard(written.table)
+        try:
+            return super().add_query(sql, *arguments, **options)
+        finally:
+            self.histories.discard(written.table)
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:

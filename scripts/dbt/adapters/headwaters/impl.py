@@ -47,6 +47,7 @@ from headwaters.errors import UserError
 from headwaters.incremental import (
     bounds,
     commits,
+    layout,
     plan,
     recovery,
     sql_text,
@@ -56,6 +57,7 @@ from headwaters.incremental import (
 )
 from headwaters.incremental.failures import NOT_UTF8, lost_feed
 from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
+from headwaters.incremental.histories import COMMITS, Histories
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
@@ -180,10 +182,14 @@ PURE: dict[str, Callable[..., Any]] = {
     "applied_versions": recovery.applied_versions,
     "since": recovery.since,
     "signature": recovery.signature,
+    "is_redacted": layout.is_redacted,
+    "layout_note": layout.layout_note,
+    "noted_detail": layout.noted_detail,
     "bounds_of": bounds.bounds_of,
     "within_bounds": bounds.within_bounds,
     "with_values": bounds.with_values,
     "keys_as_sql": bounds.keys_as_sql,
+    "lists_all": bounds.lists_all,
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
     "followers": writing.followers,
@@ -244,6 +250,7 @@ class HeadwatersAdapter(SparkAdapter):
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
+        self._erasure: Erasure | None = None
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
@@ -298,6 +305,60 @@ class HeadwatersAdapter(SparkAdapter):
             if not any(condition in failure for condition in conditions):
                 raise
             return Answer([], failure)
+
+    @available
+    def history_of(
+        self,
+        table: str,
+        limit: int = COMMITS,
+        back_to: int | None = None,
+        up_to: int | None = None,
+        conditions: Sequence[str] = (),
+    ) -> Answer:
+        """The newest commits of a table, as the answer's rows: `limit`, or those that are known.
+
+        What is known serves if it has the version `up_to` and reaches back to `back_to`. The
+        question may fail with one of these error conditions of Spark.
+        """
+        histories = self._histories()
+        histories.begin(get_invocation_id())
+        with histories.turn(table):
+            known = histories.find(table, back_to, up_to)
+            if known is not None:
+                return Answer(known, None)
+            return self._ask_history(table, limit, conditions)
+
+    @available
+    def commits_now(self, table: str, limit: int) -> list[commits.Commit]:
+        """The newest commits of a table at this moment, whatever is known of it."""
+        self._histories().begin(get_invocation_id())
+        answered: list[commits.Commit] = self._ask_history(table, limit).rows
+        return answered
+
+    def _histories(self) -> Histories:
+        connections: Any = self.connections
+        histories: Histories = connections.histories
+        return histories
+
+    def _ask_history(self, table: str, limit: int, conditions: Sequence[str] = ()) -> Answer:
+        question = self._histories().question(table, limit)
+        sql = f"describe history {table} limit {limit}"
+        answer: Answer = self.answer_of(sql, list(conditions))
+        if answer.failure is not None:
+            return answer
+        told = commits.commits_of(answer.rows)
+        self._histories().answer(question, told)
+        return Answer(told, None)
+
+    def submit_python_job(
+        self, parsed_model: dict[str, Any], compiled_code: str
+    ) -> AdapterResponse:
+        """Called by dbt for a model in Python, which may write to any table."""
+        try:
+            response: AdapterResponse = super().submit_python_job(parsed_model, compiled_code)
+        finally:
+            self._histories().discard(None)
+        return response
 
     @available
     def read_changes(self, sql: str, feeds: Mapping[str, str]) -> Reading:
@@ -384,7 +445,15 @@ class HeadwatersAdapter(SparkAdapter):
         _, cursor = self.connections.add_query("select 1")
         spark, config = cursor._cursor._df.sparkSession, self.config
         artifacts = [Path(config.project_target_path), Path(config.log_path)]
-        return Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
+        self._erasure = Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
+        return self._erasure
+
+    def cleanup_connections(self) -> None:
+        """Called by dbt at the end of a command."""
+        if self._erasure:
+            self._erasure.forget()
+            self._erasure = None
+        super().cleanup_connections()
 
 
 for _name, _function in PURE.items():

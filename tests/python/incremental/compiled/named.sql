@@ -1,14 +1,6 @@
-describe history world_inputs.items limit 1;
-
-describe history world_inputs.people limit 1;
-
-describe detail world.named;
+show tblproperties world.named;
 
 describe history world.named limit 20;
-
-describe history world_inputs.items limit 23;
-
-describe history world_inputs.people limit 21;
 
 select regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
 regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
@@ -60,13 +52,11 @@ select * from values (1), (3), (9), (cast(null as int)) as _listed (`id`)
 _recomputed as (select struct(*) as _row, `id` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input
-left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as `items`
+    select * from (select _input.* from world_inputs.items version as of 4 as _input where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as `items`
 ),
 people as (
     select *
-    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _input.* from world_inputs.items version as of 4 as _input
-left semi join _touched on _input.`id` <=> _touched.`id` where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as _via
+    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _input.* from world_inputs.items version as of 4 as _input where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as _via
 on _input.`grp` <=> _via.`grp`) as `people`
 ),
 final as (
@@ -83,7 +73,7 @@ select * from final
 where if(_is_touched, true, raise_error('world.named has a row of id that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select id from them as it is, and mark a table that all keys come from with affected(), not lookup().'))
 )),
 _present as (select struct(_target.*) as _row, _target.`id` from world.named as _target
-left semi join _touched on _target.`id` <=> _touched.`id` where (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null))
+where (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `id`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
@@ -119,6 +109,6 @@ select * except (_operation) from world.named__stage as _staged where _operation
 
 describe history world.named limit 10;
 
-alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88", "world_inputs.people": "31bb65f0b3f86873f00e6c111b5d43d5"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "6"}');
+alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88", "world_inputs.people": "31bb65f0b3f86873f00e6c111b5d43d5"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.proof' = '{"keys": {}, "rules": "6"}');
 
 drop table if exists world.named__stage;

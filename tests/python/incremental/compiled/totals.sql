@@ -1,10 +1,6 @@
-describe history world_inputs.items limit 1;
-
-describe detail world.totals;
+show tblproperties world.totals;
 
 describe history world.totals limit 20;
-
-describe history world_inputs.items limit 23;
 
 select regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
 regexp_extract(left(if(typeof(max(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
@@ -51,8 +47,7 @@ select * from values ('a'), ('b'), ('c') as _listed (`grp`)
 _recomputed as (select struct(*) as _row, `grp`, `is_large` from (
 select _model.* from (
 with items as (
-    select * from (select _input.* from world_inputs.items version as of 4 as _input
-left semi join _touched on _input.`grp` <=> _touched.`grp` where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
+    select * from (select _input.* from world_inputs.items version as of 4 as _input where _input.`grp` between 'a' and 'c' and _input.`grp` in ('a', 'b', 'c')) as `items`
 ),
 final as (
     select
@@ -69,7 +64,7 @@ select * from final
 where if(_is_touched, true, raise_error('world.totals has a row of grp that comes from no row of an affected() input with that value, so no change of theirs leads to it. Select grp from them as it is, and mark a table that all keys come from with affected(), not lookup().'))
 )),
 _present as (select struct(_target.*) as _row, _target.`grp`, _target.`is_large` from world.totals as _target
-left semi join _touched on _target.`grp` <=> _touched.`grp` where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
+where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `grp`, `is_large`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`grp` <=> _old.`grp` and _new.`is_large` <=> _old.`is_large`
 where not (_new._row <=> _old._row) or _new._copies > 1;
@@ -110,6 +105,6 @@ select * except (_operation) from world.totals__stage as _staged where _operatio
 
 describe history world.totals limit 10;
 
-alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.proof' = '{"keys": {}, "rules": "6"}');
+alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.proof' = '{"keys": {}, "rules": "6"}');
 
 drop table if exists world.totals__stage;
