@@ -8,7 +8,6 @@ when the review began; so materializations, contracts and expectations run as in
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import re
 import tempfile
@@ -283,14 +282,14 @@ BUILD = (
 
 def explained(project: Project, manifest: Manifest, model: str) -> str | None:
     """What `explain_refresh` prints of a model over production; None where it says nothing."""
-    printed = io.StringIO()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.chdir(project.root),
-        contextlib.redirect_stdout(printed),
-    ):
-        arguments = ["run-operation", "explain_refresh", "--args", json.dumps({"model": model})]
-        result = run_dbt(
-            project, [*arguments, "--target-path", folder, "--log-path", folder], manifest
-        )
-    return printed.getvalue() if result.success else None
+    printed: list[str] = []
+
+    def listen(event: Any) -> None:
+        if event.info.name == "PrintEvent":
+            printed.append(event.info.msg)
+
+    arguments = ["run-operation", "explain_refresh", "--args", json.dumps({"model": model})]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(project.root):
+        options = ["--target-path", folder, "--log-path", folder]
+        result = run_dbt(project, [*arguments, *options], manifest, listen)
+    return "\n".join(printed) if result.success else None

@@ -65,6 +65,8 @@ def _lint(root: Path, files: Sequence[str]) -> dict[str, list[tuple[str, int]]] 
         text=True,
         check=False,
     )
+    if "No dialect was specified" in done.stdout + done.stderr:
+        return {}  # a project that does not lint
     try:
         answer = json.loads(done.stdout[done.stdout.index("[") :])
     except ValueError:
