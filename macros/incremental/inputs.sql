@@ -24,9 +24,9 @@
 
 
 {#- `version` and `at` of a table's newest commit; none of a view. A review pins inputs at the versions that it found first, by the
-    var `headwaters_pins`: {source: {version, at}}. -#}
+    var `headwaters_pins`: {source in lower case: {version, at}}. -#}
 {% macro hw_newest_version(kind, source) %}
-    {%- set pinned = var('headwaters_pins', {}).get(source) -%}
+    {%- set pinned = var('headwaters_pins', {}).get(source | lower) -%}
     {%- if pinned -%}{{ return(pinned) }}{%- endif -%}
     {%- set answer = adapter.history_of(source, conditions=['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION',
         'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}

@@ -5,7 +5,7 @@
 
 {#- A list of names as Spark gives it: a list, an array, or their text. -#}
 {% macro hw_as_names(value) %}
-    {{ return([] if value is none else fromjson(value, []) if value is string else value | list) }}
+    {{ return(adapter.as_names(value) | list) }}
 {% endmacro %}
 
 

@@ -31,6 +31,11 @@ class WorkError(CodedError):
     """Work that was started rightly and failed. Shown as one line; exit code 1."""
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, without what Spark and dbt add in further lines."""
+    return str(getattr(error, "msg", error)).splitlines()[0]
+
+
 def quiet() -> None:
     """Keep PySpark and Py4J from printing errors that are said in one line; the log has all."""
     # set-up imports this module before pyspark is installed

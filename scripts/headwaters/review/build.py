@@ -12,14 +12,15 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.headwaters.session import rows_of
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import UserError
+from headwaters.declared.nodes import Node
+from headwaters.errors import UserError, first_line
 from headwaters.incremental.commits import Commit, commits_of
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
@@ -58,7 +59,7 @@ class Spark:
         try:
             self.rows(sql)
         except DbtRuntimeError as error:
-            return str(error.msg).splitlines()[0]
+            return first_line(error)
         return None
 
     def history(self, table: str, limit: int) -> list[Commit]:
@@ -89,6 +90,10 @@ class Schemas:
     def name(self, side: str, schema: str) -> str:
         """The schema of a side that stands for one of production's."""
         return f"{self.prefix}{side}_{schema}"[:120]
+
+    def table(self, side: str, node: Node) -> str:
+        """The table of a side that a node is built as, as SQL names it."""
+        return f"{identifier(self.name(side, node['schema']))}.{identifier(node['alias'])}"
 
     @property
     def prefix(self) -> str:
@@ -130,10 +135,17 @@ def _made_at(spark: Spark, schema: str) -> int | None:
 
 @dataclass(frozen=True)
 class Pinned:
-    """The tables that a review reads, by their names in production, and why some are not pinned."""
+    """The tables that a review reads, and why some are not pinned.
+
+    `versions`: by their names in production in lower case, as the var `headwaters_pins` has them.
+    """
 
     versions: Mapping[str, Mapping[str, int]]
     problems: Mapping[str, str]
+
+    def of(self, table: str) -> Mapping[str, int] | None:
+        """The version at which a table is read; None of one that is not pinned."""
+        return self.versions.get(table.lower())
 
 
 def pin(spark: Spark, tables: Iterable[str]) -> Pinned:
@@ -143,10 +155,9 @@ def pin(spark: Spark, tables: Iterable[str]) -> Pinned:
     for table in sorted(set(tables)):
         try:
             newest = spark.history(table, 1)[0]
-            versions[table] = {"version": newest.version, "at": newest.at}
-            versions[table.lower()] = versions[table]  # as `auto` names it
+            versions[table.lower()] = {"version": newest.version, "at": newest.at}
         except (DbtRuntimeError, IndexError) as error:
-            problems[table] = str(getattr(error, "msg", error)).splitlines()[0]
+            problems[table] = first_line(error)
     return Pinned(versions, problems)
 
 
@@ -165,7 +176,7 @@ def clone_inputs(
     places: dict[str, str] = {}
     for key, node in nodes.items():
         table = name_of(node)
-        if (version := pinned.versions.get(table)) is None:
+        if (version := pinned.of(table)) is None:
             continue
         schema = schemas.name("in", node.schema)
         if table not in made:
@@ -236,6 +247,13 @@ class Outcome:
         return self.status in ("success", "pass", "warn", "no-op")
 
 
+@contextlib.contextmanager
+def _aside(project: Project) -> Iterator[list[str]]:
+    """The options of a dbt that writes its files where nobody looks for them."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(project.root):
+        yield ["--target-path", folder, "--log-path", folder]
+
+
 def run(
     project: Project,
     manifest: Manifest,
@@ -250,11 +268,10 @@ def run(
     chosen = [f"fqn:{'.'.join(manifest.nodes[key].fqn)}" for key in keys]
     if not chosen:
         return {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(project.root):
-        options = ["--target-path", folder, "--log-path", folder]
-        if pins:
-            options += ["--vars", json.dumps({"headwaters_pins": pins})]
-        result = run_dbt(project, [*command, "--select", *chosen, *options], manifest)
+    pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []
+    with _aside(project) as options:
+        arguments = [*command, "--select", *chosen, *options, *pinned]
+        result = run_dbt(project, arguments, manifest)
     if result.exception is not None and result.result is None:
         said = " ".join(str(result.exception).split())
         raise UserError("HW_PROJECT", f"dbt {command[0]} in the review: {said}")
@@ -289,7 +306,6 @@ def explained(project: Project, manifest: Manifest, model: str) -> str | None:
             printed.append(event.info.msg)
 
     arguments = ["run-operation", "explain_refresh", "--args", json.dumps({"model": model})]
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(project.root):
-        options = ["--target-path", folder, "--log-path", folder]
+    with _aside(project) as options:
         result = run_dbt(project, [*arguments, *options], manifest, listen)
     return "\n".join(printed) if result.success else None

@@ -113,17 +113,18 @@ def _remove(top: Path, folder: Path) -> None:
 
 
 def _tried(root: Path, *arguments: str) -> str | None:
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-    )
+    done = _ran(root, *arguments)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-    )
+    done = _ran(root, *arguments)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or ["no reason given"]
         raise UserError("HW_REVIEW_BASE", f"git {' '.join(arguments[:2])}: {said[-1]}")
     return done.stdout.strip()
+
+
+def _ran(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

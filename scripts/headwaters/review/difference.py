@@ -15,10 +15,7 @@ EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tables to compare: names, columns with types, and the key, empty where there is none.
-
-    `key` may repeat only if `is_unique` is false; then rows are compared as multisets.
-    """
+    """Two tables to compare: names, columns with types, and the key, empty where there is none."""
 
     before: str
     after: str

@@ -31,6 +31,11 @@ class Column:
     changed: int = 0
     is_masked: bool = False
 
+    @property
+    def differs(self) -> bool:
+        """Whether values of it, its type or its being there differ."""
+        return bool(self.changed) or self.before != self.after
+
 
 @dataclass(frozen=True)
 class Example:
@@ -118,6 +123,22 @@ class ModelReview:
     findings: tuple[Finding, ...] = ()
     diff_of_sql: str = ""
     pinned: dict[str, int] | None = None
+
+    @property
+    def table(self) -> str:
+        """The table as people know it, with its schema or layer."""
+        return self.relation or f"{self.layer}.{self.name}"
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether only the base or only the branch has the table."""
+        return bool({"added", "removed"} & set(self.causes))
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a contract, a policy, a test or the proof fails."""
+        fails = any(one.fails for one in self.findings)
+        return fails or bool(self.stays and self.stays.differing)
 
 
 @dataclass(frozen=True)

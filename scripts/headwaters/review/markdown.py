@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwaters.pages.texts import clean, duration, number, size
-from headwaters.review.facts import Column, Difference, Example, ModelReview, Review, Revision
+from headwaters.review.facts import Difference, Example, ModelReview, Review, Revision
 from headwaters.review.verdict import Verdict, verdict
 
 MARK = "<!-- headwaters review -->"  # by which the comment is found again
@@ -99,7 +99,7 @@ def _head(
     failing = [(m, one) for m in models for one in m.findings if one.fails]
     for model, finding in failing[:20]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
-        lines.append(f"- **{finding.kind}** {_name(model)}: {code(finding.text, 300)}{place}")
+        lines.append(f"- **{finding.kind}** {code(model.table)}: {code(finding.text, 300)}{place}")
     if failing[20:]:
         lines.append(f"- and {len(failing) - 20:,} more that fail, in {code(page)}")
     lines += [""] if failing else []
@@ -155,19 +155,17 @@ def _row(model: ModelReview) -> str:
         rows = [f"{count:,}" if count else "0" for count in counts]
         if found.extent == "sample":
             rows[0] += " (sample)"
-    touched = [one for one in model.columns if _differs(one)]
+    touched = [one for one in model.columns if one.differs]
     columns = ", ".join(_cell(one.name, 40) for one in touched[:4])
     columns += f" and {len(touched) - 4:,} more" if touched[4:] else ""
     one_off = model.cost.one_off if model.cost else "—"
     causes = ", ".join(model.causes)
-    return f"| {' | '.join([_cell(_relation(model)), causes, *rows, columns or '—', one_off])} |"
+    return f"| {' | '.join([_cell(model.table), causes, *rows, columns or '—', one_off])} |"
 
 
 def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
     """One model, folded."""
-    parts = [
-        f"<details><summary><code>{_escaped(_relation(model))}</code>: {_summary(model)}</summary>"
-    ]
+    parts = [f"<details><summary><code>{_escaped(model.table)}</code>: {_summary(model)}</summary>"]
     parts += ["", *facts, ""]
     if model.diff_of_sql and depth.lines:
         parts += [*_diff(model.diff_of_sql, depth.lines), ""]
@@ -195,7 +193,7 @@ def _facts(model: ModelReview) -> Iterator[str]:
         yield f"- no examples: {code(found.why_no_examples, 300)}"
     if model.why_not:
         yield f"- not compared: {code(model.why_not, 400)}"
-    for column in [one for one in model.columns if _differs(one)][:60]:
+    for column in [one for one in model.columns if one.differs][:60]:
         if column.before is None:
             yield f"- column {code(column.name)} is added, {code(column.after or '?')}"
         elif column.after is None:
@@ -281,7 +279,7 @@ def _first(details: Sequence[str], room: int) -> list[str]:
 
 def _gravity(model: ModelReview) -> int:
     """Models that fail, then those that differ, then those of unknown rows, then the others."""
-    if any(one.fails for one in model.findings) or (model.stays and model.stays.differing):
+    if model.is_broken:
         return 0
     if model.difference and model.difference.rows:
         return 1
@@ -292,17 +290,5 @@ def _examples(model: ModelReview) -> int:
     return len(model.difference.examples) if model.difference else 0
 
 
-def _differs(column: Column) -> bool:
-    return bool(column.changed) or column.before != column.after
-
-
 def _lines(model: ModelReview) -> int:
     return model.diff_of_sql.count("\n") + 1 if model.diff_of_sql else 0
-
-
-def _name(model: ModelReview) -> str:
-    return code(_relation(model))
-
-
-def _relation(model: ModelReview) -> str:
-    return model.relation or f"{model.layer}.{model.name}"

@@ -84,9 +84,9 @@ def render(review: Review) -> str:
 
 def state_of(model: ModelReview) -> State:
     """The gravest thing to say of a model."""
-    if any(one.fails for one in model.findings) or (model.stays and model.stays.differing):
+    if model.is_broken:
         return "broken"
-    if {"added", "removed"} & set(model.causes):
+    if model.is_one_sided:
         return "differs"
     found = model.difference
     if (found and found.rows) or any(one.before != one.after for one in model.columns):
@@ -121,14 +121,12 @@ def _row(model: ModelReview, index: int) -> Row:
     return Row(
         model=model,
         anchor=f"m{index}",
-        name=clean(_relation(model)),
+        name=clean(model.table),
         state=state_of(model),
         summary=_summary(model),
         rows=found.rows_after if found else -1,
         differing=found.rows if found else -1,
-        columns=tuple(
-            clean(one.name, 60) for one in model.columns if one.changed or one.before != one.after
-        ),
+        columns=tuple(clean(one.name, 60) for one in model.columns if one.differs),
         diff=tuple((_kind(line), line) for line in lines[:_LINES]) if model.diff_of_sql else (),
         more_lines=max(0, len(lines) - _LINES),
         cost=_cost(model),
@@ -194,14 +192,10 @@ def _clipped(name: str) -> str:
     return name if len(name) <= _LABEL else f"{name[: _LABEL - 12]}…{name[-11:]}"
 
 
-def _relation(model: ModelReview) -> str:
-    return model.relation or f"{model.layer}.{model.name}"
-
-
 def _data(models: Sequence[ModelReview]) -> dict[str, Any]:
     """The differing rows as the script reads them: model, change, key, columns."""
     return {
-        "models": [clean(_relation(model)) for model in models],
+        "models": [clean(model.table) for model in models],
         "rows": [
             [index, example.change, _key(example), _cells(example, model)]
             for index, model in enumerate(models)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters import drafts
 from headwaters.declared.nodes import Node, setting, table_name
-from headwaters.errors import CodedError, UserError
+from headwaters.errors import CodedError, UserError, first_line
 from headwaters.incremental.strategies import strategy_of
 from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
@@ -101,7 +102,7 @@ def review(
             try:
                 models = _compared(sides, found, schemas, said, linted, is_clean)
             except (DbtRuntimeError, CodedError) as error:
-                said.problem = str(getattr(error, "msg", error)).splitlines()[0]
+                said.problem = first_line(error)
                 said.notes.append(f"rows were not compared: {said.problem}")
                 models = [_model(key, sides, found, said, linted, None) for key in found.order]
         else:
@@ -125,9 +126,10 @@ def review(
 def write(made: Review, out: Path) -> None:
     """The facts as `review.json`, the comment as `review.md` and the page as `review.html`."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "review.json").write_text(json.dumps(asdict(made), indent=1, ensure_ascii=False) + "\n")
-    (out / "review.md").write_text(markdown.render(made))
-    (out / markdown.PAGE).write_text(page.render(made))
+    facts = json.dumps(asdict(made), indent=1, ensure_ascii=False)
+    drafts.write(out / "review.json", facts + "\n")
+    drafts.write(out / "review.md", markdown.render(made))
+    drafts.write(out / markdown.PAGE, page.render(made))
 
 
 def summary(made: Review) -> list[str]:
@@ -339,11 +341,12 @@ def _earlier(
     moved = False
     for parent in parents:
         table = table_name_of(sides, parent)
-        if (version := pinned.versions.get(table)) is None:
+        if (version := pinned.of(table)) is None:
             return f"{table} has no versions"
-        if table not in earlier and (before := _before_last_change(spark, table, version)):
-            earlier |= {table: before, table.lower(): before}
-        moved = moved or table in earlier
+        name = table.lower()
+        if name not in earlier and (before := _before_last_change(spark, table, version)):
+            earlier[name] = before
+        moved = moved or name in earlier
     return None if moved else "no input has changed since it was made, as far as its log says"
 
 
@@ -379,27 +382,26 @@ def _stays(
             said = outcome.message if outcome else "dbt did not run it"
             return Stays(f"not tried: {said}", None)
     assert last is not None
-    head, run_up = (
-        f"`{schemas.name(side, node['schema'])}`.`{node['alias']}`" for side in ("head", "past")
-    )
+    head, run_up = schemas.table("head", node), schemas.table("past", node)
     changed = int(last.response.get("input_rows") or 0)
     try:
         columns = spark.columns(head), spark.columns(run_up)
         pair = differing.Pair(head, run_up, *columns, ())
         row = spark.rows(differing.counts_of_multisets_sql(pair))[0]
     except DbtRuntimeError as error:
-        return Stays(f"not compared: {str(error.msg).splitlines()[0]}", None, changed)
+        return Stays(f"not compared: {first_line(error)}", None, changed)
     return Stays(last.message, int(row["added"]) + int(row["removed"]), changed)
 
 
 def _explain(spark: Spark, sides: Sides, found: Changes, said: Found) -> None:
     """What the next run of each changed model would do in production."""
+    manifest = redirected(sides.head_manifest, {})
     for key, own in found.changed.items():
         node = sides.head.nodes.get(key)
         if node is None or not own.rows or key not in sides.base.nodes:
             continue
         if node["resource_type"] == "model" and strategy_of(node["config"]):
-            text = explained(sides.head_project, redirected(sides.head_manifest, {}), node["name"])
+            text = explained(sides.head_project, manifest, node["name"])
             if text and (line := text.rpartition("next run: ")[2].strip()):
                 said.explained[key] = line
 
@@ -421,7 +423,10 @@ def _model(
         layer=node["fqn"][1] if len(node["fqn"]) > 2 else node["schema"],
         relation=table_name(node),
         causes=found.causes(key),
-        what_changed=(*(own.what if own else ()), *_tables(before, after)),
+        what_changed=(
+            *(own.what if own else ()),
+            *changing.retention_and_owners(before, after),
+        ),
         stays=said.stays.get(key),
         findings=(*_findings(key, said), *linted.of(node["original_file_path"])),
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
@@ -439,10 +444,6 @@ def _model(
         nothing = replace(made.cost, one_off="nothing", one_off_reason="no row differs")
         made = replace(made, cost=nothing)
     return made
-
-
-def _tables(before: Node | None, after: Node | None) -> list[str]:
-    return changing.retention_and_owners(before, after)
 
 
 def _findings(key: str, said: Found) -> list[Finding]:
@@ -466,8 +467,7 @@ def _pins(key: str, sides: Sides, compared: Compared) -> dict[str, int] | None:
         name_of(manifest.nodes.get(parent) or manifest.sources[parent])
         for parent in changing.inputs([key], side)
     ]
-    versions = compared.pinned.versions
-    return {table: versions[table]["version"] for table in tables if table in versions}
+    return {table: version["version"] for table in tables if (version := compared.pinned.of(table))}
 
 
 def _cost(key: str, sides: Sides, found: Changes, said: Found) -> Cost | None:
@@ -506,9 +506,7 @@ def _one_sided(
     outcome = (said.after if after else said.before).get(key)
     if outcome is None or not outcome.is_built:
         return replace(made, why_not=f"not built: {outcome.message if outcome else 'not run'}")
-    place = (
-        f"`{compared.schemas.name('head' if after else 'base', node['schema'])}`.`{node['alias']}`"
-    )
+    place = compared.schemas.table("head" if after else "base", node)
     columns = compared.spark.columns(place)
     rows = int(compared.spark.rows(f"select count(*) as n from {place}")[0]["n"])
     hidden = compared.masked
@@ -539,8 +537,7 @@ def _with_difference(
             said_of_it = outcome.message if outcome else "dbt did not run it"
             return replace(made, why_not=f"the {side} does not build it: {said_of_it}")
     spark, schemas = compared.spark, compared.schemas
-    one = f"`{schemas.name('base', before['schema'])}`.`{before['alias']}`"
-    other = f"`{schemas.name('head', after['schema'])}`.`{after['alias']}`"
+    one, other = schemas.table("base", before), schemas.table("head", after)
     try:
         pair = differing.Pair(
             one,
@@ -555,7 +552,7 @@ def _with_difference(
             why = "the project shows no rows of it (review_examples: false)"
         found, counts = compare(spark, pair, why)
     except DbtRuntimeError as error:
-        return replace(made, why_not=f"not compared: {str(error.msg).splitlines()[0]}")
+        return replace(made, why_not=f"not compared: {first_line(error)}")
     columns = changing.columns(pair.columns_before, pair.columns_after, counts, pair.masked)
     return replace(made, columns=columns, difference=found)
 

@@ -56,7 +56,7 @@ def failing(model: ModelReview, *kinds: str) -> list[Finding]:
 
 def differing(model: ModelReview) -> int:
     """Rows that differ; those of a table that is on one side only are no difference."""
-    return model.difference.rows if model.difference and not _one_sided(model) else 0
+    return model.difference.rows if model.difference and not model.is_one_sided else 0
 
 
 def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
     for model in models:
         if model.stays and model.stays.differing:
             yield (
-                f"{_name(model)} does not stay right: an incremental run and a full refresh differ "
+                f"{model.table} does not stay right: an incremental run and a full refresh differ "
                 f"in {number(model.stays.differing, 'row')}"
             )
     for kind, unit in (("test", "test"), ("lint", "finding of the linter")):
@@ -98,7 +98,7 @@ def _changes(models: Sequence[ModelReview]) -> str:
         sum(n) for n in zip(*((d.added, d.removed) for d in differences), strict=True)
     )
     columns = sum(1 for model in models for one in model.columns if one.changed)
-    where = _name(models[0]) if len(models) == 1 else number(len(models), "table")
+    where = models[0].table if len(models) == 1 else number(len(models), "table")
     parts = []
     if changed:
         among = f"{number(columns, 'column')} of {where}" if columns else where
@@ -111,26 +111,26 @@ def _changes(models: Sequence[ModelReview]) -> str:
 
 
 def _tables(models: Sequence[ModelReview]) -> Iterator[str]:
-    both = [model for model in models if not _one_sided(model)]
+    both = [model for model in models if not model.is_one_sided]
     for what, lacks in (("added to", "before"), ("removed from", "after")):
         touched = [(m, n) for m in both if (n := _lacking(m, lacks))]
         if touched:
             count = sum(n for _, n in touched)
             yield f"{number(count, 'column')} {'is' if count == 1 else 'are'} {what} " + listed(
-                [_name(model) for model, _ in touched]
+                [model.table for model, _ in touched]
             )
     retyped = [(m, n) for m in both if (n := _retyped(m))]
     if retyped:
         count = sum(n for _, n in retyped)
-        names = listed([_name(model) for model, _ in retyped])
+        names = listed([model.table for model, _ in retyped])
         verb = "changes its type" if count == 1 else "change their types"
         yield f"{number(count, 'column')} of {names} {verb}"
     for model in models:
         if "added" in model.causes:
             rows = f" with {number(model.difference.rows_after, 'row')}" if model.difference else ""
-            yield f"{_name(model)} is added{rows}"
+            yield f"{model.table} is added{rows}"
         if "removed" in model.causes:
-            yield f"{_name(model)} is removed"
+            yield f"{model.table} is removed"
 
 
 def _lacking(model: ModelReview, side: str) -> int:
@@ -143,7 +143,7 @@ def _retyped(model: ModelReview) -> int:
 
 def _missing(models: Sequence[ModelReview]) -> Iterator[str]:
     missing = [one for one in models if one.why_not and one not in _compared(models)]
-    if names := [_name(one) for one in missing if not _one_sided(one)]:
+    if names := [one.table for one in missing if not one.is_one_sided]:
         yield f"the rows of {listed(names)} could not be compared"
 
 
@@ -163,17 +163,9 @@ def _compared(models: Sequence[ModelReview]) -> list[ModelReview]:
     return [
         one
         for one in models
-        if one.difference and one.difference.extent != "none" and not _one_sided(one)
+        if one.difference and one.difference.extent != "none" and not one.is_one_sided
     ]
 
 
-def _one_sided(model: ModelReview) -> bool:
-    return bool({"added", "removed"} & set(model.causes))
-
-
 def _names(models: Sequence[ModelReview], which: Callable[[ModelReview], bool]) -> list[str]:
-    return [_name(model) for model in models if which(model)]
-
-
-def _name(model: ModelReview) -> str:
-    return model.relation or f"{model.layer}.{model.name}"
+    return [model.table for model in models if which(model)]

@@ -43,7 +43,7 @@ from headwaters.declared import (
 )
 from headwaters.declared.problems import Problem
 from headwaters.erasing import Erasure, read_value
-from headwaters.errors import UserError
+from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
     bounds,
     commits,
@@ -177,6 +177,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "range_of": commits.range_of,
     "replacements": commits.replacements,
     "first_known": commits.first_known,
+    "as_names": commits.as_names,
     "as_mapping": commits.as_mapping,
     "milliseconds": commits.milliseconds,
     "applied_versions": recovery.applied_versions,
@@ -292,7 +293,7 @@ class HeadwatersAdapter(SparkAdapter):
         try:
             self.execute(sql)
         except DbtRuntimeError as error:
-            return str(error.msg).splitlines()[0]
+            return first_line(error)
         return None
 
     @available
@@ -301,7 +302,7 @@ class HeadwatersAdapter(SparkAdapter):
         try:
             return Answer(self.execute(sql, fetch=True)[1].rows, None)
         except DbtRuntimeError as error:
-            failure = str(error.msg).splitlines()[0]
+            failure = first_line(error)
             if not any(condition in failure for condition in conditions):
                 raise
             return Answer([], failure)
