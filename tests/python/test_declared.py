@@ -98,6 +98,9 @@ def test_a_hint_names_what_is_alike_and_nothing_else() -> None:
     assert or_nearest("`", ["b", "a", "b"]) == ", there are a, b"
     in_a_schema = "analytics_of_somebody_silver.silver_orders"
     assert or_nearest("silver_order", [in_a_schema]) == f", did you mean '{in_a_schema}'"
+    names = ["silver.orders", "silver.silver_orders"]
+    assert or_nearest("silver_order", names) == ", did you mean 'silver.silver_orders'"
+    assert or_nearest("silver.order", names) == ", did you mean 'silver.orders'"
     assert not_allowed("zzz", ["a", "b"]) == "'zzz' is not a key here (allowed: a, b)"
 
 

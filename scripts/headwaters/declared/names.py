@@ -27,11 +27,11 @@ def did_you_mean(given: object, names: Iterable[str], prefix: str = "") -> str:
 def or_nearest(given: object, names: Iterable[str]) -> str:
     """`, did you mean 'x'`, or all the names that there are; without a mark at its end.
 
-    A table may be given without its schema.
+    A table that is given without its schema is compared with names without theirs.
     """
     names = list(names)
-    without_schema = {name.rpartition(".")[2]: name for name in names}
-    near = nearest(given, names) or without_schema.get(nearest(given, without_schema) or "")
+    alone = {name if "." in str(given) else name.rpartition(".")[2]: name for name in names}
+    near = alone.get(nearest(given, alone) or "") or nearest(given, names)
     every = ", ".join(sorted(dict.fromkeys(names), key=str.lower))
     return f", did you mean '{near}'" if near else f", there are {every}"
 

@@ -56,12 +56,13 @@ def of_state(
     """
     if inputs is None:
         return Decision("replace", "the table does not say which versions of its inputs it holds")
-    if built_by is None or without_format(built_by) != without_format(would_be_built_by):
-        return Decision("replace", "the SQL and settings of the model are not what built the table")
     same = [name.lower() for name in partitions] == [name.lower() for name in partition_by]
-    # a table that is clustered where the model says partitioned keeps what apply_tables gave it
+    # a table that is clustered where the model says partitioned keeps what apply_tables gave it;
+    # asked before the SQL, which partition columns are a part of
     if not same and not (partition_by and clustering):
         return Decision("replace", "the table is not partitioned as the model says")
+    if built_by is None or without_format(built_by) != without_format(would_be_built_by):
+        return Decision("replace", "the SQL and settings of the model are not what built the table")
     return None
 
 
