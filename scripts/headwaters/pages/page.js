@@ -5,7 +5,7 @@
 
   for (const table of all("table[data-sorts]")) {
     for (const [index, head] of all("thead th", table).entries()) {
-      if (!head.textContent.trim()) continue;
+      if (!head.textContent.trim() || head.dataset.sort === "no") continue;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);

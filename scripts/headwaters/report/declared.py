@@ -135,5 +135,11 @@ def _ended(timing: list[Mapping[str, str]], ended: datetime) -> datetime:
 
 
 def _target(project: Project) -> Path:
-    declared = yaml.safe_load((project.root / "dbt_project.yml").read_text()).get("target-path")
-    return project.root / (os.environ.get("DBT_TARGET_PATH") or declared or "target")
+    folder = os.environ.get("DBT_TARGET_PATH") or settings(project).get("target-path")
+    return project.root / (folder or "target")
+
+
+def settings(project: Project) -> Mapping[str, Any]:
+    """What dbt_project.yml says."""
+    found: Mapping[str, Any] = yaml.safe_load((project.root / "dbt_project.yml").read_text())
+    return found

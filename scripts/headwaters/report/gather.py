@@ -26,7 +26,7 @@ from headwaters.errors import CodedError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
 from headwaters.report import records, tables
-from headwaters.report.declared import Declared, freshness_of, outcomes
+from headwaters.report.declared import Declared, freshness_of, outcomes, settings
 from headwaters.report.facts import (
     Backlog,
     Batch,
@@ -71,7 +71,7 @@ class Gatherer:
         now = now or datetime.now(UTC)
         self.problems = list(self.declared.problems)
         project, place = self.project, self.project.lake
-        about = (project.root.name, project.target_name, str(place), now)
+        about = (str(settings(project).get("name")), project.target_name, str(place), now)
         if not place.is_dir():
             self.problems.append(
                 f"[HW_NO_LAKE] there is no lake at {place} yet: `headwaters ingest` and `dbt run` "
