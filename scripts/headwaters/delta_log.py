@@ -34,12 +34,19 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Logged:
-    """A commit, and the data files that it added and removed."""
+    """A commit, and the data files that it added, with their rows, and removed."""
 
     commit: Commit
     files_added: int = 0
     bytes_added: int = 0
+    rows_added: int = 0
     files_removed: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows it changed, at most: those of its files where the commit does not count."""
+        effect = self.commit.effect
+        return max(effect.rows, self.rows_added) if effect.uncounted else effect.rows
 
 
 @dataclass(frozen=True)
@@ -171,13 +178,14 @@ def _damaged(table: Path, what: str) -> WorkError:
 
 def _logged(version: int, path: Path) -> Logged:
     info: dict[str, Any] = {}
-    added = removed = size = 0
+    added = removed = size = rows = 0
     for line in lines(path):
         action = json.loads(line)
         info = action.get("commitInfo") or info
         removed += "remove" in action
         if add := action.get("add"):
-            added, size = added + 1, size + int(add["size"])
+            file = _file(add)
+            added, size, rows = added + 1, size + file.size, rows + (file.rows or 0)
     moment = info.get("inCommitTimestamp") or info.get("timestamp")
     commit = Commit(
         version=version,
@@ -189,7 +197,7 @@ def _logged(version: int, path: Path) -> Logged:
         user_metadata=info.get("userMetadata"),
         is_blind_append=info.get("isBlindAppend"),
     )
-    return Logged(commit, added, size, removed)
+    return Logged(commit, added, size, rows, removed)
 
 
 def _text(value: Any) -> str:

@@ -80,6 +80,7 @@ class ModelRow:
     slots: float
     cost: str
     waiting: str
+    waits_for: str
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ def _model(model: Model, lake: Lake) -> ModelRow:
         plots.ticks([run.expected_bytes for run in runs], most),
         max(len(runs), 1),
         _cost(model),
-        _waiting(model, lake.at),
+        *_waiting(model, lake.at),
     )
 
 
@@ -273,12 +274,13 @@ def _state_of(model: Model, lake: Lake) -> Said:
     return Said("warn", "late") if late else Said("good", "changes wait")
 
 
-def _waiting(model: Model, now: datetime) -> str:
+def _waiting(model: Model, now: datetime) -> tuple[str, str]:
+    """How many changed rows wait, and of which tables since when."""
     if not model.behind:
-        return ""
-    rows = number(sum(one.rows for one in model.behind), "row")
+        return "", ""
     tables = listed([clean(one.table, 60) for one in model.behind])
-    return f"{rows} of {tables}, {ago(model.waiting_since, now)}"
+    rows = sum(one.rows for one in model.behind)
+    return number(rows, "row"), f"{tables}, {ago(model.waiting_since, now)}"
 
 
 def _cost(model: Model) -> str:

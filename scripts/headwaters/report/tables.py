@@ -77,7 +77,7 @@ def table_of(
                 kept = f"not vacuumed, since readers need its files: {', '.join(blocking)}"
             else:
                 due.append(("vacuum", "files that left the table are needed by nobody"))
-    changes = [change_of(one) for one in reversed(state.commits) if one.commit.effect.rows]
+    changes = [change_of(one) for one in reversed(state.commits) if one.rows]
     return Table(
         name=name,
         place=place,
@@ -166,14 +166,13 @@ def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
         if position.table == name and position.version < state.version:
             unread = _unread(state, position.version)
             if unread:
-                found.append(Need(position.reader, moment(unread[-1].at)))
+                found.append(Need(position.reader, unread[-1].at))
     return found
 
 
-def _unread(state: State, version: int) -> list[Commit]:
+def _unread(state: State, version: int) -> list[Change]:
     """The commits of rows after a version, newest first."""
-    commits = (one.commit for one in state.commits if one.commit.version > version)
-    return [one for one in commits if one.effect.rows]
+    return [change_of(one) for one in state.commits if one.commit.version > version and one.rows]
 
 
 def model_of(
@@ -206,15 +205,14 @@ def model_of(
 def _behind(state: State, states: Mapping[str, State]) -> Iterator[Behind]:
     for table, applied in applied_versions(state).items():
         if table in states and (unread := _unread(states[table], applied)):
-            rows = sum(one.effect.rows for one in unread)
-            newest = states[table].version
-            yield Behind(table, applied, newest, rows, moment(unread[-1].at))
+            rows = sum(one.rows for one in unread)
+            yield Behind(table, applied, states[table].version, rows, unread[-1].at)
 
 
 def runs_of(state: State) -> tuple[Run, ...]:
     """The newest commits that changed rows, oldest first, and what each was expected to cost."""
     found: list[Run] = []
-    changed = [one for one in state.commits if one.commit.effect.rows][:MOST_RUNS]
+    changed = [one for one in state.commits if one.rows][:MOST_RUNS]
     for one in reversed(changed):
         change, way = change_of(one), way_of(one.commit)
         expected = prediction(found, way, change.rows)
@@ -225,7 +223,7 @@ def runs_of(state: State) -> tuple[Run, ...]:
 def change_of(logged: Logged) -> Change:
     """A commit that changed rows."""
     commit = logged.commit
-    return Change(commit.version, moment(commit.at), commit.effect.rows, logged.bytes_added)
+    return Change(commit.version, moment(commit.at), logged.rows, logged.bytes_added)
 
 
 def way_of(commit: Commit) -> Way:
@@ -234,8 +232,9 @@ def way_of(commit: Commit) -> Way:
         return "merge"
     if commit.operation in ("DELETE", "TRUNCATE"):
         return "delete"
+    creates = commit.parameters.get("mode") in ("ErrorIfExists", "Ignore")
     if commit.operation.endswith("TABLE AS SELECT") or (
-        commit.operation == "WRITE" and commit.replaces_all
+        commit.operation == "WRITE" and (creates or commit.replaces_all)
     ):
         return "rebuild"
     if commit.operation not in ("WRITE", "STREAMING UPDATE"):
