@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -18,24 +17,7 @@ from headwaters.review.page import State, render, state_of
 from pages.browser import Watched, watched, written
 from pages.examples import large, model, review, usual
 from pages.hostile import FRAGMENTS, VALUES, full_of
-
-
-class Outline(HTMLParser):
-    """Elements with the attributes that may load or run something."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.risky: list[tuple[str, str | None]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            loads = name in ("href", "src", "srcset", "action", "style") or name.startswith("on")
-            if loads and not re.fullmatch(r"#\w+|data:,", value or ""):
-                self.risky.append((name, value))
-
+from pages.outline import Outline
 
 TAME = Outline(render(full_of("tame")))
 
