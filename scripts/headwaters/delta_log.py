@@ -171,8 +171,8 @@ def _gap(commits: Mapping[int, Path], start: int, version: int) -> int | None:
 
 def _damaged(table: Path, what: str) -> WorkError:
     return WorkError(
-        "HW_TABLE_LOG",
-        f"the log of {table} {what}: restore the table from a copy, or drop and rebuild it",
+        "HW_TABLE_DAMAGED",
+        f"the log of {table} {what}: put its _delta_log back from a copy, as it was",
     )
 
 

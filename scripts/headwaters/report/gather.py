@@ -22,7 +22,7 @@ from headwaters.contract import Contract
 from headwaters.declared.expectations import expectations_of
 from headwaters.declared.nodes import Node, setting, table_name
 from headwaters.delta_log import State, state
-from headwaters.errors import CodedError
+from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
 from headwaters.report import records, tables
@@ -73,10 +73,8 @@ class Gatherer:
         project, place = self.project, self.project.lake
         about = (str(settings(project).get("name")), project.target_name, str(place), now)
         if not place.is_dir():
-            self.problems.append(
-                f"[HW_NO_LAKE] there is no lake at {place} yet: `headwaters ingest` and `dbt run` "
-                "make it"
-            )
+            text = f"there is no lake at {place} yet: `headwaters ingest` and `dbt run` make it"
+            self.problems.append(str(UserError("HW_NO_LAKE", text)))
             return Lake(*about, problems=tuple(self.problems))
         if elsewhere := lakes.moved(place):
             self.problems.append(str(elsewhere))
@@ -99,7 +97,7 @@ class Gatherer:
         try:
             return read(*arguments)
         except _EXPECTED as error:
-            self.problems.append(_line(what, error))
+            self.problems.append(str(_coded(what, error)))
             return None
 
     def _once(self, what: str, place: Path, version: Any, read: Callable[[], T]) -> T:
@@ -305,11 +303,12 @@ def _rules(node: Node) -> list[Any]:
     return list(expectations_of(node["config"])) if node["resource_type"] == "model" else []
 
 
-def _line(what: str, error: Exception) -> str:
-    """A problem as one line with its code."""
+def _coded(what: str, error: Exception) -> CodedError:
+    """A problem with its code."""
     if isinstance(error, CodedError):
-        return str(error)
+        return error
     if isinstance(error, OSError) and error.filename is not None:
-        return f"[HW_FILE] {what}: {error.filename} cannot be used: {error.strerror}"
+        text = f"{what}: {error.filename} cannot be used: {error.strerror}"
+        return WorkError("HW_FILE", text)
     said = " ".join(str(error).split())[:300] or type(error).__name__
-    return f"[HW_REPORT] {what} cannot be read: {said}"
+    return WorkError("HW_REPORT", f"{what} cannot be read: {said}")

@@ -149,7 +149,7 @@ def usual() -> Lake:
             Freshness("bronze.clicks", None, 3600.0, 86400.0),
             Freshness("bronze.orders", ago(hours=5), 3600.0, 86400.0),
         ),
-        problems=("[HW_TABLE_LOG] the log of /lake/warehouse/gold.db/old has no version 3",),
+        problems=("[HW_TABLE_DAMAGED] the log of /lake/warehouse/gold.db/old has no version 3",),
         edges=(("bronze.orders", "silver.paid"), ("silver.paid", "gold.spend")),
     )
 

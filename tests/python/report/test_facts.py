@@ -372,8 +372,8 @@ def test_a_damaged_table_is_one_line_and_the_rest_is_shown(
     found = lake.read()
     assert [table.name for table in found.tables] == ["gold.d"]
     (problem,) = found.problems
-    assert problem.startswith(f"[HW_TABLE_LOG] the log of {folder} {what}")
-    assert problem.endswith(": restore the table from a copy, or drop and rebuild it")
+    assert problem.startswith(f"[HW_TABLE_DAMAGED] the log of {folder} {what}")
+    assert problem.endswith(": put its _delta_log back from a copy, as it was")
 
 
 def test_a_damaged_checkpoint_is_the_error_of_its_stream(lake: SmallLake) -> None:
