@@ -52,13 +52,14 @@ class Site:
 
     def __init__(self, lake: Lake) -> None:
         """The site of a lake."""
-        self.show(lake)
+        state = _state_of(lake)
+        self._shown = lake, state, page.render(lake, state)
 
     def show(self, lake: Lake) -> None:
         """Serve a lake from here on. Requests meanwhile get the one before, whole."""
-        facts = repr(replace(lake, at=lake.at.replace(second=0, microsecond=0)))
-        state = hashlib.sha256(facts.encode()).hexdigest()[:16]
-        self._shown = lake, state, page.render(lake, state)
+        state = _state_of(lake)
+        _, before, html = self._shown
+        self._shown = lake, state, html if state == before else page.render(lake, state)
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
         """Media type and body of a path; None where there is nothing."""
@@ -70,6 +71,12 @@ class Site:
         if path == "/metrics":
             return "text/plain; version=0.0.4; charset=utf-8", exposition(lambda: lake)
         return None
+
+
+def _state_of(lake: Lake) -> str:
+    """What is other where the page is: ages are told by the minute."""
+    facts = repr(replace(lake, at=lake.at.replace(second=0, microsecond=0)))
+    return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from headwaters import metastore
+from headwaters.delta_log import State, snapshot, state
 from headwaters.errors import WorkError
 from headwaters.report.facts import (
     Backlog,
@@ -30,6 +34,7 @@ from headwaters.report.facts import (
     Table,
     prediction,
 )
+from headwaters.report.gather import Gatherer
 from report.small import NOW, SmallLake, ago, size
 
 HOUR = {"count": 1, "period": "hour"}
@@ -255,7 +260,11 @@ def test_operations_with_who_and_why(lake: SmallLake) -> None:
 
 
 def test_operations_of_an_older_release_have_fewer_columns(lake: SmallLake) -> None:
-    rows = {"at": [ago(hours=2)], "operation_id": ["o1"], "state": ["started"]}
+    rows: dict[str, list[Any]] = {
+        "at": [ago(hours=2)],
+        "operation_id": ["o1"],
+        "state": ["started"],
+    }
     rows |= {"operation": ["drop"], "table_name": ["gold.c"], "user": ["ada"]}
     lake.write("ops.operations", rows, ago(hours=2))
     (found,) = lake.read().operations
@@ -269,7 +278,11 @@ def test_expectations_that_were_evaluated_and_those_that_never_were(lake: SmallL
     ]
     lake.model("gold.c", expectations=rules)
     for hours, broken in ((3, 0), (2, 7)):
-        rows = {"at": [ago(hours=hours)], "table_name": ["gold.c"], "expectation": ["positive"]}
+        rows: dict[str, list[Any]] = {
+            "at": [ago(hours=hours)],
+            "table_name": ["gold.c"],
+            "expectation": ["positive"],
+        }
         rows |= {"expression": ["amount > 0"], "on_failure": ["warn"]}
         counts = {"rows_asked": [100], "rows_broken": [broken]}
         lake.write("ops.expectations", rows | counts, ago(hours=hours))
@@ -285,8 +298,10 @@ def test_what_dbt_said_of_a_model(lake: SmallLake, monkeypatch: pytest.MonkeyPat
     lake.model("gold.c")
     timing = [{"name": "execute", "completed_at": "2026-11-25T11:00:00.000000Z"}]
     result = {"unique_id": "model.c", "status": "error", "execution_time": 1.5}
-    said = {"metadata": {"generated_at": "2026-11-25T11:01:00.000000Z"}}
-    said |= {"results": [result | {"message": "no such column", "timing": timing}]}
+    said = {
+        "metadata": {"generated_at": "2026-11-25T11:01:00.000000Z"},
+        "results": [result | {"message": "no such column", "timing": timing}],
+    }
     target = lake.project.root / "target"
     target.mkdir()
     (target / "run_results.json").write_text(json.dumps(said))
@@ -413,8 +428,6 @@ def test_a_folder_that_may_not_be_read(lake: SmallLake) -> None:
 
 
 def test_a_lake_that_another_process_has_is_read(lake: SmallLake) -> None:
-    from headwaters import metastore
-
     lake.write("gold.c", {"id": [1]}, ago(hours=1))
     metastore.hold(lake.lake, "dbt run")
     try:
@@ -427,19 +440,16 @@ def test_a_lake_that_another_process_has_is_read(lake: SmallLake) -> None:
 def test_what_did_not_change_is_not_read_again(
     lake: SmallLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headwaters.report import gather
-
     lake.write("gold.c", {"id": [1]}, ago(hours=3))
     lake.write("gold.d", {"id": [1]}, ago(hours=3))
     read: list[str] = []
-    state = gather.state
 
-    def noted(folder: Path) -> object:
+    def noted(folder: Path) -> State | None:
         read.append(folder.name)
         return state(folder)
 
-    monkeypatch.setattr(gather, "state", noted)
-    gatherer = gather.Gatherer(lake.project, lake.declared)
+    monkeypatch.setattr("headwaters.report.gather.state", noted)
+    gatherer = Gatherer(lake.project, lake.declared)
     gatherer.lake(NOW)
     assert sorted(read) == ["c", "d"]
     lake.write("gold.d", {"id": [2]}, ago(hours=1))
@@ -448,10 +458,6 @@ def test_what_did_not_change_is_not_read_again(
 
 
 def test_a_log_with_a_checkpoint_whose_older_commits_expired(lake: SmallLake) -> None:
-    from deltalake import DeltaTable
-
-    from headwaters.delta_log import snapshot, state
-
     folder = lake.write("gold.c", {"id": [1, 2]}, ago(days=3))
     lake.set("gold.c", ago(days=3), headwaters__run="x")
     lake.write("gold.c", {"id": [3]}, ago(days=2))
@@ -468,8 +474,6 @@ def test_a_log_with_a_checkpoint_whose_older_commits_expired(lake: SmallLake) ->
 
 
 def test_what_is_no_table_has_no_state(tmp_path: Path) -> None:
-    from headwaters.delta_log import state
-
     assert state(tmp_path) is None
     (tmp_path / "_delta_log").mkdir()
     assert state(tmp_path) is None
