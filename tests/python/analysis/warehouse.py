@@ -1,10 +1,10 @@
 """A warehouse of brokerage data in the manner of TPC-DI: its models, and how its sources change.
 
 The models are files of plain SQL in the folder `brokerage`. Customers, accounts, companies and
-securities come as changes, of which silver makes versions; trades, payments, prices and the marketing
-list are tables that are written to. A history is drawn from a seed, as statements that Spark
-and DuckDB both run: rows arrive, in time and late, and rows are updated, deleted and moved to
-other keys. What the YAML declares to be unique stays unique.
+securities come as changes, of which silver makes versions; trades, payments, prices and the
+marketing list are tables that are written to. A history is drawn from a seed, as statements that
+Spark and DuckDB both run: rows arrive, in time and late, and rows are updated, deleted and moved
+to other keys. What the YAML declares to be unique stays unique.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def declared() -> dict[str, Node]:
     found: dict[str, Node] = {}
     for file in FOLDER.glob("**/*.yml"):
         read = yaml.safe_load(file.read_text())
-        nodes = [("sources", table) for group in read.get("sources", []) for table in group["tables"]]
+        nodes = [
+            ("sources", table) for group in read.get("sources", []) for table in group["tables"]
+        ]
         nodes += [(kind, node) for kind in ("seeds", "models") for node in read.get(kind, [])]
         found |= {node["name"]: node | {"kind": kind} for kind, node in nodes}
     return found
@@ -56,7 +58,9 @@ def key_of(name: str) -> list[str]:
             "combination_of_columns"
         ]
         return columns
-    return [column["name"] for column in node["columns"] if "unique" in column.get("data_tests", [])]
+    return [
+        column["name"] for column in node["columns"] if "unique" in column.get("data_tests", [])
+    ]
 
 
 def rendered(model: str, table: Callable[[str], str] = str) -> str:
@@ -114,7 +118,8 @@ UPDATES = [
     "update inputs.employee set manager_id = {employee} where employee_id % {m} = {r}",
     "update inputs.employee set last_name = 'Married' where employee_id = {employee}",
     "update inputs.prospect set net_worth = net_worth + 500000 where age % {m} = {r}",
-    "update inputs.company_filing set industry_id = 'SW', rating = 'CC' where filing_id % {m} = {r}",
+    "update inputs.company_filing set industry_id = 'SW', rating = 'CC'"
+    " where filing_id % {m} = {r}",
     "update inputs.company_filing set filed_at = filed_at + interval 60 days"
     " where filing_id % {m} = {r}",
     "update inputs.security_filing set dividend = dividend + 1 where filing_id % {m} = {r}",
@@ -261,7 +266,9 @@ class History:
         ]
         self.accounts.append(account)
         yield inserted("account_change", new)
-        yield inserted("company_filing", [self.company_filing(draw.choice(self.companies), moment())])
+        yield inserted(
+            "company_filing", [self.company_filing(draw.choice(self.companies), moment())]
+        )
         yield inserted("security_filing", [self.security_filing(draw.choice(SYMBOLS), moment())])
         # a day and a quarter that nothing else has: keys stay unique
         day = (moment() - BEGIN).days
@@ -301,7 +308,12 @@ class History:
         yield "holding_change", holdings
         amounts = [-250, 100, 1000, 35]
         payments = [
-            (draw.choice(self.accounts), moment(), draw.choice(amounts), draw.choice([" fee", "pay", None]))
+            (
+                draw.choice(self.accounts),
+                moment(),
+                draw.choice(amounts),
+                draw.choice([" fee", "pay", None]),
+            )
             for _ in range(many)
         ]
         yield "cash_transaction", [*payments, *payments[: many // 4]]
@@ -323,7 +335,9 @@ class History:
 
     def moment(self) -> datetime:
         """Any, of few: some are the same."""
-        return BEGIN + timedelta(days=self.draw.randrange(DAYS), hours=self.draw.randrange(0, 24, 6))
+        return BEGIN + timedelta(
+            days=self.draw.randrange(DAYS), hours=self.draw.randrange(0, 24, 6)
+        )
 
     def early(self) -> datetime:
         """Of the first days."""
@@ -346,7 +360,11 @@ class History:
 
     def security_filing(self, symbol: str, at: datetime | None = None) -> tuple[Any, ...]:
         draw = self.draw
-        described = f"Share {symbol}", draw.choice(["COMMON", "PREF_A"]), draw.choice(["ACTV", "INAC"])
+        described = (
+            f"Share {symbol}",
+            draw.choice(["COMMON", "PREF_A"]),
+            draw.choice(["ACTV", "INAC"]),
+        )
         of = draw.choice(["NYSE", "NASDAQ"]), draw.choice(self.companies)
         measures = draw.randrange(1000, 9000), draw.randrange(4)
         return self.number(), symbol, at or self.moment(), *described, *of, *measures
@@ -397,7 +415,18 @@ class History:
         account = draw.choice([*self.accounts, self.last])
         price = draw.choice([bid, bid + 1, None])
         costs = 2, draw.choice([5, 10]), 1
-        return trade, at, status, *of, draw.randrange(50, 400, 50), bid, account, "me", price, *costs
+        return (
+            trade,
+            at,
+            status,
+            *of,
+            draw.randrange(50, 400, 50),
+            bid,
+            account,
+            "me",
+            price,
+            *costs,
+        )
 
     def prospect(self) -> tuple[Any, ...]:
         draw = self.draw
