@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import pytest
 
-from analysis.queries import Oracle, Tables, in_duckdb, maintained
-from analysis.test_own_models import as_input
-from analysis.warehouse import (
-    FOLDER,
-    SQL,
-    History,
-    columns_of,
-    declared,
-    in_order,
-    inputs_of,
-    key_of,
-    of_kind,
-    rendered,
-)
-from headwaters.analysis.derive import Derivation, Question, derive
-
-SEEDS = frozenset(of_kind("seeds"))
-QUERIES = {model: in_duckdb(rendered(model)) for model in SQL}
-
+from analysis.refreshes import SEEDS, derived_of, tried_history
+from analysis.warehouse import SQL
 
 # Strategy, unique_key and roles; `!` an input that replaces the table when it changes.
 BROKERAGE: dict[str, str] = {
@@ -172,13 +153,6 @@ BROKERAGE: dict[str, str] = {
 GLOBAL = {"broker_market_shares", "customer_value_ranks", "trade_totals"}
 
 
-@cache
-def derived_of(model: str) -> Derivation:
-    """What is derived of a model."""
-    inputs = [as_input(name, declared()) for name in inputs_of(model)]
-    return derive(Question(rendered(model), inputs, SEEDS))
-
-
 def told_of(
     strategy: str,
     unique_key: Sequence[str],
@@ -217,68 +191,5 @@ def test_all_but_global_stages_follow_every_input() -> None:
         assert refused is not None and refused.code == "HW_ACROSS_KEYS"
 
 
-class Warehouse:
-    """The tables in DuckDB: sources that a history changes, and models computed in full."""
-
-    def __init__(self, seed: int) -> None:
-        self.history = History(seed)
-        self.oracle = Oracle({name: columns_of(name) for name in declared()})
-        self.db = self.oracle.db
-        self.db.execute("create schema inputs")
-        for name in of_kind("sources"):
-            columns = ", ".join(f"{column} {kind}" for column, kind in columns_of(name).items())
-            self.db.execute(f"create table inputs.{name} ({columns})")
-        self.seeds = {name: self.seed(name) for name in SEEDS}
-        self.run(self.history.tables())
-
-    def seed(self, name: str) -> list[tuple[object, ...]]:
-        """The rows of a seed's file."""
-        types = ", ".join(f"'{column}': '{kind}'" for column, kind in columns_of(name).items())
-        file = FOLDER / "seeds" / f"{name}.csv"
-        return self.db.execute(f"from read_csv('{file}', columns = {{{types}}})").fetchall()
-
-    def run(self, statements: list[str]) -> None:
-        """Change the sources."""
-        for statement in statements:
-            self.db.execute(statement)
-
-    def tables(self, before: Tables | None = None) -> Tables:
-        """Every table as it is now: a list of `before` where it is the same."""
-        found: Tables = dict(self.seeds)
-        for name in of_kind("sources"):
-            found[name] = self.db.execute(f"from inputs.{name}").fetchall()
-        for model in in_order():
-            read = {name: found[name] for name in inputs_of(model)}
-            found[model] = list(self.oracle.answer(QUERIES[model], read).elements())
-        for name, rows in (before or {}).items():
-            if Counter(rows) == Counter(found[name]):
-                found[name] = rows
-        return found
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_what_is_derived_is_right(seed: int) -> None:
-    warehouse = Warehouse(seed)
-    derived = {model: derived_of(model) for model in SQL}
-    before = warehouse.tables()
-    for _ in range(3):
-        warehouse.run(warehouse.history.refresh())
-        after = warehouse.tables(before)
-        for model, found in derived.items():
-            if found.strategy != "replace":
-                read = [
-                    {name: tables[name] for name in inputs_of(model)} for tables in (before, after)
-                ]
-                left = maintained(warehouse.oracle, QUERIES[model], found, *read)
-                assert left == Counter(after[model]), model
-        before = after
-
-
-def test_what_is_declared_to_be_unique_is(seed: int = 3) -> None:
-    warehouse = Warehouse(seed)
-    for _ in range(4):
-        warehouse.run(warehouse.history.refresh())
-    for name, rows in warehouse.tables().items():
-        places = [list(columns_of(name)).index(column) for column in key_of(name)]
-        keys = Counter(tuple(row[place] for place in places) for row in rows)
-        assert not places or max(keys.values(), default=1) == 1, name
+def test_what_is_derived_is_right_and_what_is_declared_is_unique() -> None:
+    assert tried_history(seed=1, refreshes=2) == []
