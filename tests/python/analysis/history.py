@@ -312,7 +312,7 @@ class History:
 
     def customer_change(self, customer: int, at: datetime, action: str) -> tuple[Any, ...]:
         draw = self.draw
-        values = (
+        values: tuple[Any, ...] = (
             draw.choice(LAST_NAMES),
             draw.choice(FIRST_NAMES),
             f"{customer}@example.org",
@@ -331,7 +331,8 @@ class History:
     def account_change(self, account: int, at: datetime, action: str) -> tuple[Any, ...]:
         draw = self.draw
         broker = draw.choice([*self.employees, None])
-        values = draw.choice(self.customers), broker, f"Account {account}", draw.choice([0, 1, 2])
+        account_of, kind = draw.choice(self.customers), draw.choice([0, 1, 2])
+        values: tuple[Any, ...] = account_of, broker, f"Account {account}", kind
         if action != "NEW":
             values = tuple(value if draw.random() < 0.4 else None for value in values)
         return self.number(), account, action, at, *values

@@ -54,11 +54,8 @@ class Warehouse:
             self.db.execute(f"create table inputs.{name} ({columns})")
         self.seeds: Tables = {}
         for name in SEEDS:
-            columns = ", ".join(
-                f"'{column}': '{kind}'" for column, kind in columns_of(name).items()
-            )
             file = FOLDER / "seeds" / f"{name}.csv"
-            rows = self.db.execute(f"from read_csv('{file}', columns = {{{columns}}})")
+            rows = self.db.execute(f"from read_csv('{file}', columns = {columns_of(name)})")
             self.seeds[name] = rows.fetchall()
 
     def change(self, statements: Sequence[str]) -> None:

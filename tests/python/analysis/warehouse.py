@@ -1,8 +1,8 @@
 """The models of a warehouse of brokerage data, in the manner of TPC-DI.
 
-They are plain SQL in the folder `brokerage`, with YAML beside them. Customers, accounts, companies and securities
-come as changes, of which silver makes versions; trades, payments, prices and the marketing list are
-tables that are written to.
+They are plain SQL in the folder `brokerage`, with YAML beside them. Customers, accounts, companies
+and securities come as changes, of which silver makes versions; trades, payments, prices and the
+marketing list are tables that are written to.
 """
 
 from __future__ import annotations

@@ -70,13 +70,14 @@ def test_refreshes_leave_what_the_models_say(
     change(history.tables())
     ran()
     assert wrong() == []
-    derived, columns = {}, {}
+    derived: dict[str, str] = {}
+    columns: dict[str, dict[str, str]] = {}
     for model in SQL:
         detail = spark.sql(f"describe detail {schema}.{model}").collect()[0]
         noted = json.loads(detail["properties"]["headwaters.proof"])
         roles = {named(source): role for source, role in noted["inputs"].items()}
         for role in roles.values():
-            role |= {"via": named(role["via"])} if "via" in role else {}
+            role["via"] = named(role.get("via") or "")
         led_to = (noted["leads"] or {}).get("key", [])
         derived[model] = told_of(noted["strategy"], noted["unique_key"], roles, led_to)
         columns[model] = dict(spark.table(f"{schema}.{model}").dtypes)
