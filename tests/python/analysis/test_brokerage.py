@@ -149,7 +149,7 @@ BROKERAGE: dict[str, str] = {
     "watch_events": "affected_keys () security_versions by symbol, watch_event by symbol",
     "watches": "affected_keys (customer_id, symbol) watch_events by customer_id, symbol",
 }
-# A stage over all rows above stages by key: its totals and ranks need a cut between the two.
+# Totals and ranks over all rows, above what is computed by key: they need a cut between the two.
 GLOBAL = {"broker_market_shares", "customer_value_ranks", "trade_totals"}
 
 
