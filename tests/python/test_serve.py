@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT, Ingester, audit, node, wait_for
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
 
 from headwaters.cli import _coded
@@ -391,9 +393,38 @@ def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(
     posted = described["paths"]["/streams/orders"]["post"]
     record = posted["requestBody"]["content"]["application/x-ndjson"]["schema"]
     assert record["properties"]["id"] == {"type": "string"}
+    nullable = record["properties"]["amount"]["anyOf"]
+    assert nullable[1:] == [{"type": "null"}]
     assert (record["required"], record["additionalProperties"]) == (["id"], True)
     assert posted["security"] == [{"key": []}]
     assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+
+
+def test_change_events_are_described_and_keyed_by_their_rows(
+    broker: str, topic: str, lake: Path
+) -> None:
+    changes = {"key": ["id"], "envelope": "debezium"}
+    row, old = {"id": "7", "amount": "1.50"}, {"id": "7", "amount": None}
+    events: list[dict[str, Any]] = [
+        {"op": "c", "before": None, "after": row, "source": {"lsn": 1}, "ts_ms": 5},
+        {"schema": {}, "payload": {"op": "u", "before": old, "after": row}},
+        {"op": "d", "before": {"id": "7"}, "after": None},
+    ]
+    with door(endpoints(orders(broker, topic, changes=changes), linger=0)) as client:
+        page, described = client.get("/docs").text, client.get("/openapi.json").json()
+        answer = client.post("/streams/orders?key=id", json=events)
+    assert answer.status_code == 201
+    assert [(key, json.loads(text)) for _, _, key, text in in_topic(broker, topic)] == [
+        ("7", event) for event in events
+    ]
+    posted = described["paths"]["/streams/orders"]["post"]["requestBody"]["content"]
+    schema = Draft202012Validator(posted["application/x-ndjson"]["schema"])
+    assert [schema.is_valid(event) for event in events] == [True] * 3
+    others = (row, {"op": "c", "after": None}, {"op": "d", "after": row}, {"op": "t", "after": row},
+              {"op": "c", "after": {"amount": 1}}, {"payload": row})  # fmt: skip
+    assert [schema.is_valid(event) for event in others] == [False] * len(others)
+    assert "a change event in Debezium's envelope" in page
+    assert "&quot;op&quot;: &quot;c&quot;" in page
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:
