@@ -19,6 +19,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT
 from processes import environment
@@ -210,7 +211,7 @@ def test_columns_that_are_new_upstream_are_added_and_others_are_told(
     target.publish(table.source)
     wider = SCHEMA.append(pa.field("city", pa.string()))
     table.put((*ONE, "Bonn"), (*TWO, None), mode="overwrite", schema=wider)
-    assert target.publish(table.source) == Done(1, 2, 0, "its columns changed")
+    assert target.publish(table.source) == Done(1, 2, 0, "its columns or its key changed")
     assert ask(postgres, "select * from value order by id") == [(*ONE, "Bonn"), (*TWO, None)]
     other = pa.schema([("id", pa.int64()), ("name", pa.int32())])
     table.put((1, 5), mode="overwrite", schema=other)
@@ -593,6 +594,21 @@ def test_a_log_that_says_less_of_files_is_read(tmp_path: Path, postgres: str) ->
         assert ask(postgres, f"select id from {name}") == [(2,)]
 
 
+def test_a_text_that_ends_copy_does_not_end_it(tmp_path: Path, postgres: str) -> None:
+    path = tmp_path / "value"
+
+    def put(*names: str | None) -> Source:
+        write_deltalake(path, pa.table({"name": pa.array(names, pa.string())}), mode="overwrite")
+        return Source("gold.value", path, ["name"])
+
+    target = to_postgres(postgres)
+    target.publish(put("a", "\\.", None, "", "z"))
+    rows = "select name from value order by name"
+    assert ask(postgres, rows) == [("",), ("\\.",), ("a",), ("z",), (None,)]
+    assert target.publish(put("a")) == Done(1, 0, 4)
+    assert ask(postgres, rows) == [("a",)]
+
+
 def test_a_published_version_that_was_vacuumed_cannot_be_checked(
     gold: Make, postgres: str, broker: str
 ) -> None:
@@ -777,6 +793,42 @@ def test_a_broker_that_is_away_is_told(gold: Make) -> None:
     for work in (target.publish, target.compare):
         with pytest.raises(WorkError, match=r"\[HW_BROKER_AWAY\] the Kafka broker 127.0.0.1:1 "):
             work(source)
+
+
+def test_a_topic_follows_the_key_and_the_model_that_is_published(
+    gold: Make, tmp_path: Path, broker: str
+) -> None:
+    table, other, topic = (
+        gold(ONE, TWO),
+        Gold(tmp_path / "other", TWO, THREE),
+        f"p_{time.time_ns()}",
+    )
+    target = to_kafka(broker, topic)
+    target.publish(table.source)
+    by_name = Source("gold.value", table.path, ["name", "id"])
+    done = target.publish(by_name)
+    assert (done.upserts, done.deletes, done.whole) == (2, 2, "its columns or its key changed")
+    assert sorted(compacted(broker, topic)) == ['{"name":"a","id":1}', '{"name":"b","id":2}']
+
+    target.publish(table.source)
+    target.publish(Source("gold.other", other.path, ["id"]))
+    assert compacted(broker, topic) == expected(other)
+    assert target.publish(table.source).whole == "gold.other was published to the topic"
+    assert compacted(broker, topic) == expected(table)
+
+
+def test_a_topic_with_more_partitions_than_before_is_refused(gold: Make, broker: str) -> None:
+    """A row that was updated would be in two partitions, and which is the newer one is unknown."""
+    table, topic = gold(ONE), f"p_{time.time_ns()}"
+    to_kafka(broker, topic).publish(table.source)
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.create_partitions([NewPartitions(topic, 7)])[topic].result(20)
+    until = time.monotonic() + 30
+    while len(admin.list_topics(topic, 10).topics[topic].partitions) < 7:
+        assert time.monotonic() < until
+    table.put(TWO)
+    with pytest.raises(UserError, match=r"\[HW_PUBLISH_TOPIC\] topic .* has other partitions"):
+        to_kafka(broker, topic).publish(table.source)
 
 
 # -- the command -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ from headwaters.demo.send import make_topic
 from headwaters.demo.simulate import FinanceConfig
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
-from headwaters.serve import kafka
+from headwaters.serve import delta, kafka
 from headwaters.serve.door import Endpoint, Limits
 from headwaters.serve.records import Reader
 from headwaters.serve.run import Options, serve, with_target
+from headwaters.serve.targets import Request, Unwritten
 
 KEY, OTHER = "k" * 32, "o" * 32
 JSON, LINES = {"Content-Type": "application/json"}, {"Content-Type": "application/x-ndjson"}
@@ -398,6 +399,36 @@ def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(
     assert (record["required"], record["additionalProperties"]) == (["id"], True)
     assert posted["security"] == [{"key": []}]
     assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+
+
+def test_a_commit_of_which_nobody_knows_is_not_taken_for_the_next_one(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch is written, and its answer and the table are lost; the second is not."""
+    writer = endpoints(inbox())[0].writer
+    write, lost = delta.write_deltalake, OSError("no answer")
+
+    def written(*given: Any, **more: Any) -> None:
+        write(*given, **more)
+        monkeypatch.setattr(delta, "DeltaTable", failing)
+        raise lost
+
+    def failing(*given: Any, **more: Any) -> None:
+        raise lost
+
+    def send() -> Future[dict[str, Any]]:
+        return writer.send(Request("", ["{}"], rows=[{"id": "a", "amount": None}]))
+
+    writer.start()
+    for work, outcome in ((written, "unknown"), (failing, "none")):
+        monkeypatch.setattr(delta, "DeltaTable", DeltaTable)
+        monkeypatch.setattr(delta, "write_deltalake", work)
+        error = send().exception(60)
+        assert isinstance(error, Unwritten) and error.outcome == outcome
+    monkeypatch.setattr(delta, "write_deltalake", write)
+    assert send().result(60) == {"table": "inbox/orders", "version": 2}
+    writer.close()
+    assert DeltaTable(lake / "inbox" / "orders").to_pyarrow_table().num_rows == 2
 
 
 def test_change_events_are_described_and_keyed_by_their_rows(

@@ -81,7 +81,8 @@ class Source:
                 raise UserError("HW_PUBLISH_TYPE", text)
         if missing := [one for one in key if one not in [field.name for field in self.fields]]:
             raise UserError("HW_NO_SUCH_COLUMN", f"{name} has no column {missing[0]}, its key")
-        shape = [[one["name"], one["type"]] for one in schema], metadata.partition_columns
+        columns = [[one["name"], one["type"]] for one in schema]
+        shape = columns, metadata.partition_columns, self.key
         digest = hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
         # the commit of the newest version is there
         commit = self._commit(version) or ""
@@ -208,7 +209,7 @@ class Source:
         if before.table_id != now.table_id:
             return "the table was created again"
         if before.columns != now.columns:
-            return "its columns changed"
+            return "its columns or its key changed"
         commit = self._commit(before.version)
         if before.version > now.version or (commit and commit != before.commit):
             return f"version {before.version} is not the one that was published"

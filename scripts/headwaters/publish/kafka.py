@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.errors import CodedError, WorkError
+from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.publish.changes import Change, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import records, to_json
@@ -201,18 +201,35 @@ class KafkaTarget(Target):
 
     def _published(self, source: Source) -> Position | str:
         """Up to where the topic is published, or why that is not known."""
-        found: dict[str, Any] = {}
+        last, found = source.name, None
         for key, value in self._read(self.state):
-            found[key] = json.loads(value) if value else None
-        state = found.get(source.name)
-        if not state:
+            last = key
+            if key == source.name:
+                found = json.loads(value) if value else None
+        if not found:
             return FIRST
-        if state.pop("topic_id") != self._identity():
+        if found.pop("topic_id") != self._identity():
             return f"the topic {self.topic} was created again"
-        return Position(**state)
+        if found.pop("layout", self._layout) != self._layout:
+            raise UserError(
+                "HW_PUBLISH_TOPIC",
+                f"topic {self.topic} has other partitions, or another partitioner, than when it "
+                "was published to, and rows would be in two of them: delete it, or publish to "
+                "another",
+            )
+        if last != source.name:
+            return f"{last} was published to the topic"
+        return Position(**found)
 
     def _state_of(self, source: Source) -> str:
-        return json.dumps(asdict(source.position) | {"topic_id": self._identity()})
+        more = {"topic_id": self._identity(), "layout": self._layout}
+        return json.dumps(asdict(source.position) | more)
+
+    @property
+    def _layout(self) -> str:
+        """What decides in which partition a key is."""
+        partitions = self._admin.list_topics(self.topic, 10).topics[self.topic].partitions
+        return f"{len(partitions)} {self._settings().get('partitioner', 'murmur2_random')}"
 
     def _identity(self) -> str:
         found = identities(self.servers, [self.topic], self._settings())

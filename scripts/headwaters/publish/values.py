@@ -42,6 +42,7 @@ def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
     Raises WorkError for a value that cannot be published, as `records` does.
     """
     nested = {field.name for field in source.fields if base_type(field.type) in _NESTED}
+    # which quotes all texts
     options = csv.WriteOptions(include_header=False, quoting_style="needed")
     for batch in rows:
         columns = []
