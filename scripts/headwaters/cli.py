@@ -283,6 +283,8 @@ def publish(
         period, wait = None if every is None else seconds(every), seconds(patience)
     except ValueError as error:
         raise UserError("HW_ARGUMENT", f"--every or --patience {error}") from None
+    if period == 0:
+        raise UserError("HW_ARGUMENT", f"--every {every} has no pause: write 1s or more")
     if period is not None and (once or check):
         raise UserError("HW_ARGUMENT", "--every runs on, and --once and --check end: choose one")
     project = find_project(profiles_dir, target)

@@ -18,6 +18,8 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT
 from processes import environment
@@ -26,8 +28,9 @@ from publishing import SCHEMA, Gold, ask, tell, to_kafka, to_postgres
 from headwaters.dev import postgres as databases
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
-from headwaters.publish.changes import Source
-from headwaters.publish.target import Compared, Done
+from headwaters.publish import kafka
+from headwaters.publish.changes import Source, _parts
+from headwaters.publish.target import Compared, Done, Target
 
 Make = Callable[..., Gold]
 ALL = "select id, name, amount from value order by id"
@@ -208,7 +211,7 @@ def test_columns_that_are_new_upstream_are_added_and_others_are_told(
     target.publish(table.source)
     wider = SCHEMA.append(pa.field("city", pa.string()))
     table.put((*ONE, "Bonn"), (*TWO, None), mode="overwrite", schema=wider)
-    assert target.publish(table.source) == Done(1, 2, 0, "its columns changed")
+    assert target.publish(table.source) == Done(1, 2, 0, "its columns or its key changed")
     assert ask(postgres, "select * from value order by id") == [(*ONE, "Bonn"), (*TWO, None)]
     other = pa.schema([("id", pa.int64()), ("name", pa.int32())])
     table.put((1, 5), mode="overwrite", schema=other)
@@ -234,9 +237,10 @@ def test_a_table_that_somebody_made_needs_the_columns_and_an_index(
         target.publish(table.source)
     assert str(error.value) == (
         "[HW_PUBLISH_TABLE] public.value has no unique index over the key of gold.value: create "
-        "unique index on public.value (id) nulls not distinct"
+        'unique index on public.value ("id") nulls not distinct'
     )
-    tell(postgres, "create unique index on value (id); insert into value values (9, 'old', 1)")
+    tell(postgres, "create unique index on value (id) nulls not distinct")
+    tell(postgres, "insert into value values (9, 'old', 1)")
     assert target.publish(table.source) == Done(0, 1, 1, FIRST)
     assert ask(postgres, ALL) == [ONE]
 
@@ -319,6 +323,334 @@ def test_what_somebody_changed_in_the_target_is_found(gold: Make, postgres: str)
         "version 0: 3 rows, of which 2 are missing or differ; 2 are there that the table does not "
         "have"
     )
+
+
+def test_a_key_that_an_unchanged_file_has_is_told_before_anything_is_written(
+    gold: Make, postgres: str, broker: str
+) -> None:
+    """Its later deletion would delete the row of the unchanged file from the target."""
+    table = gold(ONE, TWO)
+    topic = f"p_{time.time_ns()}"
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
+    for target in targets:
+        target.publish(table.source)
+    before = compacted(broker, topic)
+    said = (
+        "[HW_REPEATED_KEYS] gold.value has more than one row of a key (id): 1 keys are repeated. "
+        "Nothing was published"
+    )
+    for row in ((1, "again", None), ONE):
+        table.put(row)
+        for target in targets:
+            with pytest.raises(WorkError) as error:
+                target.publish(table.source)
+            assert str(error.value) == said
+        table.table.restore(0)
+    assert ask(postgres, ALL) == [ONE, TWO]
+    assert compacted(broker, topic) == before
+    for target in targets:
+        assert target.publish(table.source) == Done(table.table.version(), 0, 0)
+
+
+@pytest.mark.parametrize("repeated", [0.0, -0.0, None, float("nan")])
+def test_keys_that_are_one_to_the_target_are_repeated(
+    repeated: float | None, tmp_path: Path, postgres: str, broker: str
+) -> None:
+    path = tmp_path / "value"
+
+    def put(*keys: float | None) -> Source:
+        rows = {"id": pa.array(keys, pa.float64()), "other": ["n"] * len(keys)}
+        write_deltalake(path, pa.table(rows), mode="append")
+        return Source("gold.value", path, ["id", "other"])
+
+    put(0.0, 1.0)
+    source = put(None, float("nan"))
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, f"p_{time.time_ns()}")]
+    for target in targets:
+        target.publish(source)
+    source = put(2.0, repeated)
+    for target in targets:
+        with pytest.raises(WorkError, match=r"HW_REPEATED_KEYS.*\(id, other\): 1 keys are"):
+            target.publish(source)
+
+
+def test_zero_of_either_sign_is_one_key_also_in_a_topic(
+    tmp_path: Path, postgres: str, broker: str
+) -> None:
+    path, topic = tmp_path / "value", f"p_{time.time_ns()}"
+
+    def put(key: float, name: str) -> Source:
+        write_deltalake(path, pa.table({"id": [key], "name": [name]}), mode="overwrite")
+        return Source("gold.value", path, ["id"])
+
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
+    for key, name in ((0.0, "a"), (-0.0, "b")):
+        source = put(key, name)
+        for target in targets:
+            assert target.publish(source).upserts == 1
+            assert target.compare(source) == Compared(source.position.version, 1, 0, 0)
+    assert compacted(broker, topic) == {'{"id":0.0}': {"id": 0.0, "name": "b"}}
+    assert ask(postgres, "select name from value") == [("b",)]
+
+
+@pytest.mark.parametrize("change", ["delete from value where id = 1", "truncate value",
+                                    "insert into value values (9, 'z', null)"])  # fmt: skip
+@pytest.mark.parametrize("changed_upstream", [False, True])
+def test_rows_that_others_changed_are_reconciled(
+    change: str, changed_upstream: bool, gold: Make, postgres: str
+) -> None:
+    table, target = gold(ONE, TWO), to_postgres(postgres)
+    target.publish(table.source)
+    tell(postgres, change)
+    if changed_upstream:
+        table.put(THREE)
+    done = target.publish(table.source)
+    assert done.whole == "rows of public.value were changed by others"
+    assert ask(postgres, ALL) == table.rows()
+    assert target.publish(table.source) == Done(table.table.version(), already=True)
+
+
+def test_a_column_that_somebody_dropped_is_not_added_without_its_values(
+    gold: Make, postgres: str
+) -> None:
+    table, target = gold(ONE, TWO), to_postgres(postgres)
+    target.publish(table.source)
+    tell(postgres, "alter table value drop column name")
+    for row in (None, THREE):
+        if row:
+            table.put(row)
+        with pytest.raises(UserError, match=r"HW_PUBLISH_TABLE.*name is missing and must be text"):
+            target.publish(table.source)
+
+
+FUNCTION = (
+    "create function f() returns trigger language plpgsql as "
+    "$$ begin new.name := 'changed'; return new; end $$;"
+)
+BEFORE = "has a BEFORE trigger, which may change what is written (t): make it an AFTER trigger"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (f"{FUNCTION} create trigger t before insert on value for each row execute function f()",
+         BEFORE),
+        ("create rule r as on insert to value do instead nothing",
+         "has a rule (r), which changes what is written: drop it"),
+        ("alter table value drop name, add name text generated always as ('x') stored",
+         "has a column whose values PostgreSQL generates (name)"),
+        ("alter table value alter id set not null, alter id add generated always as identity",
+         "has a column whose values PostgreSQL generates (id)"),
+        ("create collation c (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+         "alter table value alter name type text collate c",
+         "has a nondeterministic collation (name), to which different texts are equal"),
+        ("drop index value_id_idx; create unique index on value (id)",
+         "has no unique index over the key of gold.value: create unique index on public.value "
+         '("id") nulls not distinct'),
+        ("drop index value_id_idx; create unique index on value (id, lower(name)) nulls not "
+         "distinct",
+         "has no unique index over the key of gold.value"),
+    ],
+)  # fmt: skip
+def test_a_table_that_would_not_have_what_is_written_is_refused(
+    change: str, said: str, gold: Make, postgres: str
+) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    target.publish(table.source)
+    tell(postgres, change)
+    table.put(TWO)
+    with pytest.raises(UserError) as error:
+        target.publish(table.source)
+    assert str(error.value).startswith(f"[HW_PUBLISH_TABLE] public.value {said}")
+    assert ask(postgres, "select id from value") == [(1,)]
+
+
+def test_a_unique_index_may_have_other_columns_with_it(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    tell(postgres, "create table value (id bigint not null, name text, amount numeric(12, 2))")
+    tell(postgres, "create unique index on value (id) include (name)")
+    assert target.publish(table.source) == Done(0, 1, 0, FIRST)
+
+
+def test_an_after_trigger_that_writes_the_table_is_found(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    target.publish(table.source)
+    tell(
+        postgres,
+        "create function f() returns trigger language plpgsql as "
+        "$$ begin delete from value where id = 1; return null; end $$;"
+        "create trigger t after insert on value for each row execute function f()",
+    )
+    table.put(TWO)
+    with pytest.raises(WorkError, match=r"HW_PUBLISH_TABLE\] public.value has 1 rows after 2 of"):
+        target.publish(table.source)
+    assert ask(postgres, ALL) == [ONE]
+
+
+def test_an_empty_text_in_a_partition_is_null_as_in_delta(
+    tmp_path: Path, postgres: str, broker: str
+) -> None:
+    path, topic = tmp_path / "value", f"p_{time.time_ns()}"
+
+    def put(*names: str | None) -> Source:
+        rows = {"part": pa.array(names, pa.string()), "other": [""] * len(names)}
+        write_deltalake(path, pa.table(rows), partition_by=["part"], mode="overwrite")
+        return Source("gold.value", path, ["part"])
+
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
+    for source, rows in (
+        (put("", "a"), [("a", ""), (None, "")]),
+        (put("", "b"), [("b", ""), (None, "")]),
+        (put("b"), [("b", "")]),
+    ):
+        for target in targets:
+            target.publish(source)
+        assert ask(postgres, "select * from value order by part") == rows
+        found = compacted(broker, topic).values()
+        assert sorted(found, key=str) == sorted(
+            ({"part": part, "other": other} for part, other in rows), key=str
+        )
+    source = put("", None)
+    for target in targets:
+        with pytest.raises(WorkError, match="HW_REPEATED_KEYS"):
+            target.publish(source)
+
+
+MAPS = pa.map_(pa.struct([("a", pa.int32())]), pa.map_(pa.bool_(), pa.date32()))
+ODD_YEARS: list[tuple[pa.DataType, Any]] = [
+    (pa.date32(), 2_932_897),
+    (pa.date32(), -719_163),
+    (pa.timestamp("us", "UTC"), 253_402_300_800_000_000),
+    (pa.timestamp("us"), -62_135_596_800_000_001),
+    (pa.list_(pa.date32()), [2_932_897]),
+    (pa.struct([("a", pa.map_(pa.string(), pa.timestamp("us", "UTC")))]),
+     {"a": [("k", 253_402_300_800_000_000)]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value"), ODD_YEARS, ids=lambda one: str(one)[:20])
+def test_a_year_that_is_not_of_four_digits_is_told(
+    kind: pa.DataType, value: Any, tmp_path: Path, postgres: str, broker: str
+) -> None:
+    path = tmp_path / "value"
+    column = pa.array([value], kind)
+    write_deltalake(path, pa.table([pa.array([1]), column], ["id", "moment"]))
+    source = Source("gold.value", path, ["id"])
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, f"p_{time.time_ns()}")]
+    for target in targets:
+        with pytest.raises(WorkError) as error:
+            target.publish(source)
+        assert str(error.value) == (
+            "[HW_PUBLISH_VALUE] gold.value.moment has a date or time outside of the years 1 to "
+            "9999: correct it in the model. Nothing was published"
+        )
+
+
+def test_maps_with_keys_of_any_type_are_objects_and_repeated_keys_are_told(
+    tmp_path: Path, postgres: str, broker: str
+) -> None:
+    path, topic = tmp_path / "value", f"p_{time.time_ns()}"
+
+    def put(*pairs: Any) -> Source:
+        column = pa.array([pairs, []], MAPS)
+        rows = pa.table([pa.array([1, 2]), column], ["id", "maps"])
+        write_deltalake(path, rows, mode="overwrite")
+        return Source("gold.value", path, ["id"])
+
+    source = put(({"a": 1}, [(True, date(2026, 1, 2))]), ({"a": None}, None))
+    wanted = {'{"a":1}': {"true": "2026-01-02"}, '{"a":null}': None}
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
+    for target in targets:
+        target.publish(source)
+    assert ask(postgres, "select maps from value order by id") == [(wanted,), ({},)]
+    assert [one["maps"] for one in compacted(broker, topic).values()] == [wanted, {}]
+    source = put(({"a": 1}, None), ({"a": 1}, None))
+    for target in targets:
+        with pytest.raises(WorkError) as error:
+            target.publish(source)
+        assert str(error.value) == (
+            "[HW_PUBLISH_VALUE] gold.value.maps has a map with a key twice, which an object of "
+            "JSON cannot have: correct it in the model. Nothing was published"
+        )
+
+
+def test_a_log_that_says_less_of_files_is_read(tmp_path: Path, postgres: str) -> None:
+    """The size of a removed file, and its partition, may be missing in the log."""
+    for partitioned, name in ((False, "whole"), (True, "parts")):
+        path, target = tmp_path / name, to_postgres(postgres, f"public.{name}")
+        rows = pa.table({"id": [1, 2], "part": [1, 1]})
+        write_deltalake(path, rows, partition_by=["part"] if partitioned else None)
+        target.publish(Source("gold.value", path, ["id"]))
+        DeltaTable(path).delete("id = 1")
+        log = path / "_delta_log" / f"{1:020}.json"
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for action in actions:
+            for key in ("size", "partitionValues", "extendedFileMetadata"):
+                action.get("remove", {}).pop(key, None)
+        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+        why = "the log does not have the partitions of files that were removed"
+        done = target.publish(Source("gold.value", path, ["id"]))
+        assert done == Done(1, 0, 1, why if partitioned else None)
+        assert ask(postgres, f"select id from {name}") == [(2,)]
+
+
+def test_a_text_that_ends_copy_does_not_end_it(tmp_path: Path, postgres: str) -> None:
+    path = tmp_path / "value"
+
+    def put(*names: str | None) -> Source:
+        write_deltalake(path, pa.table({"name": pa.array(names, pa.string())}), mode="overwrite")
+        return Source("gold.value", path, ["name"])
+
+    target = to_postgres(postgres)
+    target.publish(put("a", "\\.", None, "", "z"))
+    rows = "select name from value order by name"
+    assert ask(postgres, rows) == [("",), ("\\.",), ("a",), ("z",), (None,)]
+    assert target.publish(put("a")) == Done(1, 0, 4)
+    assert ask(postgres, rows) == [("a",)]
+
+
+def test_a_published_version_that_was_vacuumed_cannot_be_checked(
+    gold: Make, postgres: str, broker: str
+) -> None:
+    table = gold(ONE, TWO)
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, f"p_{time.time_ns()}")]
+    for target in targets:
+        target.publish(table.source)
+    table.table.delete("id = 1")
+    table.table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    for target in targets:
+        with pytest.raises(WorkError) as error:
+            target.compare(table.source)
+        assert str(error.value).startswith(
+            "[HW_PUBLISH_SOURCE] gold.value cannot be read, the published version 0, of which "
+            "vacuum may have removed files: publish, then check. Reason: "
+        )
+        target.publish(table.source)
+        assert target.compare(table.source) == Compared(table.table.version(), 1, 0, 0)
+
+
+def test_the_file_of_a_deletion_vector_is_named_as_the_protocol_says() -> None:
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
+    assert list(_parts({"path": "a%20b", "deletionVector": vector})) == [
+        "a b",
+        "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin",
+    ]
+
+
+@pytest.mark.parametrize(("user", "password"), [("headwaters", "hunter2"), ("nobody", "hunter2")])
+def test_a_wrong_password_is_told_at_once(
+    user: str, password: str, gold: Make, postgres: str
+) -> None:
+    """A server that refuses the user is not away: it would be asked again for a minute."""
+    host = postgres.partition("@")[2]
+    begun = time.monotonic()
+    with pytest.raises(WorkError) as error:
+        to_postgres(f"postgresql://{user}:{password}@{host}", patience=60).publish(gold(ONE).source)
+    assert time.monotonic() - begun < 30
+    assert str(error.value).startswith(
+        "[HW_POSTGRES] PostgreSQL (HEADWATERS_POSTGRES) refuses the connection: "
+    )
+    assert password not in str(error.value)
 
 
 # -- Kafka -----------------------------------------------------------------------------------------
@@ -416,6 +748,46 @@ def test_of_two_publishers_of_a_topic_the_later_one_writes(gold: Make, broker: s
     assert compacted(broker, topic) == expected(table)
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (KafkaError._FENCED, "[HW_PUBLISH_IN_USE] another headwaters publishes to topic t"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "[HW_KAFKA] topic t: the broker refuses: reason"),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "[HW_KAFKA] topic t: the broker refuses: reason"),
+        (KafkaError._FATAL, "[HW_KAFKA] topic t: the broker refuses: reason"),
+        (KafkaError._TRANSPORT, "[HW_BROKER_AWAY] the Kafka broker b does not answer: reason"),
+    ],
+)
+def test_an_error_of_the_producer_is_told_as_what_it_is(
+    code: int, said: str, tmp_path: Path
+) -> None:
+    source = Gold(tmp_path / "value", ONE).source
+    error = KafkaError(code, "reason", fatal=True)
+    assert str(to_kafka("b", "t")._said(error, source)).startswith(said)
+
+
+@pytest.mark.slow
+def test_a_transaction_that_the_broker_ended_is_no_second_publisher(
+    gold: Make, broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a producer it looks as if another one had fenced it; a broker looks every ten seconds."""
+    monkeypatch.setattr(kafka, "_LONGEST", 4000)
+    table, topic = gold(ONE), f"p_{time.time_ns()}"
+    target = to_kafka(broker, topic, patience=4)
+    send = target._send
+
+    def slowly(producer: Any, *arguments: Any) -> Done:
+        done = send(producer, *arguments)
+        producer.flush(10)
+        time.sleep(18)
+        return done
+
+    target._send = slowly  # type: ignore[method-assign, assignment]
+    with pytest.raises(WorkError, match=r"\[HW_KAFKA\] gold.value: the transaction took longer"):
+        target.publish(table.source)
+    assert compacted(broker, topic) == {}
+
+
 def test_a_broker_that_is_away_is_told(gold: Make) -> None:
     target, source = to_kafka("127.0.0.1:1", "t", patience=0), gold(ONE).source
     for work in (target.publish, target.compare):
@@ -423,12 +795,48 @@ def test_a_broker_that_is_away_is_told(gold: Make) -> None:
             work(source)
 
 
+def test_a_topic_follows_the_key_and_the_model_that_is_published(
+    gold: Make, tmp_path: Path, broker: str
+) -> None:
+    table, other, topic = (
+        gold(ONE, TWO),
+        Gold(tmp_path / "other", TWO, THREE),
+        f"p_{time.time_ns()}",
+    )
+    target = to_kafka(broker, topic)
+    target.publish(table.source)
+    by_name = Source("gold.value", table.path, ["name", "id"])
+    done = target.publish(by_name)
+    assert (done.upserts, done.deletes, done.whole) == (2, 2, "its columns or its key changed")
+    assert sorted(compacted(broker, topic)) == ['{"name":"a","id":1}', '{"name":"b","id":2}']
+
+    target.publish(table.source)
+    target.publish(Source("gold.other", other.path, ["id"]))
+    assert compacted(broker, topic) == expected(other)
+    assert target.publish(table.source).whole == "gold.other was published to the topic"
+    assert compacted(broker, topic) == expected(table)
+
+
+def test_a_topic_with_more_partitions_than_before_is_refused(gold: Make, broker: str) -> None:
+    """A row that was updated would be in two partitions, and which is the newer one is unknown."""
+    table, topic = gold(ONE), f"p_{time.time_ns()}"
+    to_kafka(broker, topic).publish(table.source)
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.create_partitions([NewPartitions(topic, 7)])[topic].result(20)
+    until = time.monotonic() + 30
+    while len(admin.list_topics(topic, 10).topics[topic].partitions) < 7:
+        assert time.monotonic() < until
+    table.put(TWO)
+    with pytest.raises(UserError, match=r"\[HW_PUBLISH_TOPIC\] topic .* has other partitions"):
+        to_kafka(broker, topic).publish(table.source)
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 
 def test_the_command_publishes_checks_and_tells(tmp_path: Path, postgres: str) -> None:
     project, lake = tmp_path / "project", tmp_path / "lake"
-    Gold(lake / "warehouse" / "gold.db" / "value", ONE)
+    table = Gold(lake / "warehouse" / "gold.db" / "value", ONE)
     (project / "models").mkdir(parents=True)
     (project / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
     target = f"{{type: headwaters, schema: gold, lake: '{lake}'}}"
@@ -462,6 +870,29 @@ def test_the_command_publishes_checks_and_tells(tmp_path: Path, postgres: str) -
     said = f"{head}version 0: 1 rows upserted, 0 deleted; the whole table: first publication\n"
     assert run("--once", "--select", "shop") == (0, said)
     assert run("--check") == (0, f"{head}version 0: 1 rows, all equal\n")
+    assert run("--every", "0s")[0] == 2
+    assert "[HW_ARGUMENT] --every 0s has no pause: write 1s or more" in run("--every", "0s")[1]
+
+    # with --every it publishes what is new until it is told to end
+    command = [sys.executable, "-m", "headwaters.cli", "publish", "--every", "100ms"]
+    variables = {**environment(lake), "HEADWATERS_POSTGRES": postgres, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=project, env=variables, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout
+        try:
+            assert running.stdout.readline() == f"{head}version 0 is published already\n"
+            table.put(TWO)
+            assert running.stdout.readline() == f"{head}version 1: 1 rows upserted, 0 deleted\n"
+            assert running.stdout.readline() == f"{head}version 1 is published already\n"
+            table.put(TWO)
+            assert "[HW_REPEATED_KEYS]" in running.stdout.readline()
+            table.table.restore(1)
+            assert running.stdout.readline() == f"{head}version 3: 0 rows upserted, 0 deleted\n"
+        finally:
+            running.terminate()
+        rest = running.stdout.read()
+    assert (running.returncode, rest) in [(0, ""), (0, f"{head}version 3 is published already\n")]
     declare(connection="postgresql://u:hunter2@h/d")
     code, said = run()
     assert code == 2 and "[HW_PUBLISH_SECRET] models/shop.yml: shop: " in said

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import signal
 import socket
 import ssl
 import subprocess
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT, Ingester, audit, node, wait_for
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
 
 from headwaters.cli import _coded
@@ -27,10 +29,11 @@ from headwaters.demo.send import make_topic
 from headwaters.demo.simulate import FinanceConfig
 from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
-from headwaters.serve import kafka
+from headwaters.serve import delta, kafka
 from headwaters.serve.door import Endpoint, Limits
 from headwaters.serve.records import Reader
 from headwaters.serve.run import Options, serve, with_target
+from headwaters.serve.targets import Request, Unwritten
 
 KEY, OTHER = "k" * 32, "o" * 32
 JSON, LINES = {"Content-Type": "application/json"}, {"Content-Type": "application/x-ndjson"}
@@ -391,9 +394,68 @@ def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(
     posted = described["paths"]["/streams/orders"]["post"]
     record = posted["requestBody"]["content"]["application/x-ndjson"]["schema"]
     assert record["properties"]["id"] == {"type": "string"}
+    nullable = record["properties"]["amount"]["anyOf"]
+    assert nullable[1:] == [{"type": "null"}]
     assert (record["required"], record["additionalProperties"]) == (["id"], True)
     assert posted["security"] == [{"key": []}]
     assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+
+
+def test_a_commit_of_which_nobody_knows_is_not_taken_for_the_next_one(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch is written, and its answer and the table are lost; the second is not."""
+    writer = endpoints(inbox())[0].writer
+    write, lost = delta.write_deltalake, OSError("no answer")
+
+    def written(*given: Any, **more: Any) -> None:
+        write(*given, **more)
+        monkeypatch.setattr(delta, "DeltaTable", failing)
+        raise lost
+
+    def failing(*given: Any, **more: Any) -> None:
+        raise lost
+
+    def send() -> Future[dict[str, Any]]:
+        return writer.send(Request("", ["{}"], rows=[{"id": "a", "amount": None}]))
+
+    writer.start()
+    for work, outcome in ((written, "unknown"), (failing, "none")):
+        monkeypatch.setattr(delta, "DeltaTable", DeltaTable)
+        monkeypatch.setattr(delta, "write_deltalake", work)
+        error = send().exception(60)
+        assert isinstance(error, Unwritten) and error.outcome == outcome
+    monkeypatch.setattr(delta, "write_deltalake", write)
+    assert send().result(60) == {"table": "inbox/orders", "version": 2}
+    writer.close()
+    assert DeltaTable(lake / "inbox" / "orders").to_pyarrow_table().num_rows == 2
+
+
+def test_change_events_are_described_and_keyed_by_their_rows(
+    broker: str, topic: str, lake: Path
+) -> None:
+    changes = {"key": ["id"], "envelope": "debezium"}
+    row, old = {"id": "7", "amount": "1.50"}, {"id": "7", "amount": None}
+    events: list[dict[str, Any]] = [
+        {"op": "c", "before": None, "after": row, "source": {"lsn": 1}, "ts_ms": 5},
+        {"schema": {}, "payload": {"op": "u", "before": old, "after": row}},
+        {"op": "d", "before": {"id": "7"}, "after": None},
+    ]
+    with door(endpoints(orders(broker, topic, changes=changes), linger=0)) as client:
+        page, described = client.get("/docs").text, client.get("/openapi.json").json()
+        answer = client.post("/streams/orders?key=id", json=events)
+    assert answer.status_code == 201
+    assert [(key, json.loads(text)) for _, _, key, text in in_topic(broker, topic)] == [
+        ("7", event) for event in events
+    ]
+    posted = described["paths"]["/streams/orders"]["post"]["requestBody"]["content"]
+    schema = Draft202012Validator(posted["application/x-ndjson"]["schema"])
+    assert [schema.is_valid(event) for event in events] == [True] * 3
+    others = (row, {"op": "c", "after": None}, {"op": "d", "after": row}, {"op": "t", "after": row},
+              {"op": "c", "after": {"amount": 1}}, {"payload": row})  # fmt: skip
+    assert [schema.is_valid(event) for event in others] == [False] * len(others)
+    assert "a change event in Debezium's envelope" in page
+    assert "&quot;op&quot;: &quot;c&quot;" in page
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:

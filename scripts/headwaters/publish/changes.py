@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -72,7 +73,7 @@ class Source:
             table = DeltaTable(path)
             schema = json.loads(table.schema().to_json())["fields"]
             metadata, version = table.metadata(), table.version()
-        self._table = table
+        self._table, self._partitions = table, metadata.partition_columns
         self.fields = [Field(one["name"], _type_name(one["type"])) for one in schema]
         for field in self.fields:
             if base_type(field.type) not in TYPES:
@@ -80,7 +81,8 @@ class Source:
                 raise UserError("HW_PUBLISH_TYPE", text)
         if missing := [one for one in key if one not in [field.name for field in self.fields]]:
             raise UserError("HW_NO_SUCH_COLUMN", f"{name} has no column {missing[0]}, its key")
-        shape = [[one["name"], one["type"]] for one in schema], metadata.partition_columns
+        columns = [[one["name"], one["type"]] for one in schema]
+        shape = columns, metadata.partition_columns, self.key
         digest = hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
         # the commit of the newest version is there
         commit = self._commit(version) or ""
@@ -91,7 +93,8 @@ class Source:
         """What changed since a position; the whole table where that cannot be told.
 
         In place of a position, `before` may say why there is none. `expressions` has SQL in place
-        of a column. Raises WorkError for files that cannot be read.
+        of a column. Raises WorkError for files that cannot be read, and for a key that is repeated;
+        of a whole table, the target finds repeated keys.
         """
         why = before if isinstance(before, str) else self._whole(before)
         with tempfile.TemporaryDirectory() as folder, self._reading():
@@ -99,29 +102,101 @@ class Source:
                 old, new = self._differing(before.version)
                 if not self._there(old):
                     why = f"files of version {before.version} were removed"
+                elif self._partitions and any(one.get("partitionValues") is None for one in old):
+                    why = "the log does not have the partitions of files that were removed"
             if why is not None:
                 yield Change(why, self.rows(self._table, expressions), _empty())
                 return
             query = QueryBuilder()
             query.register("old", self._of(old, Path(folder, "old")))
             query.register("new", self._of(new, Path(folder, "new")))
+            query.register("whole", self._table)
+            self._check_changed_keys(query)
             names, keys = (_listed(one) for one in ([f.name for f in self.fields], self.key))
-            # ALL keeps rows that are there twice: a repeated key is to be seen
-            rows = f"(select {names} from new except all select {names} from old)"
+            old_rows, new_rows = self._rows("old"), self._rows("new")
+            # ALL is an anti-join alone, since no row is there twice
+            rows = f"(select {names} from {new_rows} except all select {names} from {old_rows})"
             upserts = f"select {self._selected(expressions)} from {rows}"
-            deletes = f"select {keys} from old except select {keys} from new"
+            deletes = f"select {keys} from {old_rows} except select {keys} from {new_rows}"
             yield Change(None, _read(query, upserts), _read(query, deletes))
+
+    def check_keys(self) -> None:
+        """Raise WorkError where a key is not unique in the pinned version."""
+        query = QueryBuilder().register("whole", self._table)
+        with self._reading():
+            self._refuse(query, f"with keys as ({self._keys('whole')}) {self._repeated('keys')}")
+
+    def _check_changed_keys(self, query: QueryBuilder) -> None:
+        """Raise WorkError where a key of the changed files is not unique in the pinned version.
+
+        The keys of the published version were unique, so a repeated one is twice in the new files,
+        or is an inserted one that an unchanged file has. Of those files the join reads the key's
+        columns alone, and skips what by its statistics has none of the keys.
+        """
+        old, new, whole = (self._keys(table) for table in ("old", "new", "whole"))
+        same = " and ".join(f"(t.{one} is not distinct from i.{one})" for one in self._key_names)
+        self._refuse(
+            query,
+            f"with old_keys as ({old}), new_keys as ({new}), keys as ({whole}), "
+            "inserted as (select * from new_keys except select * from old_keys), "
+            f"found as (select t.* from keys as t join inserted as i on {same}) "
+            f"{self._repeated('new_keys')} union {self._repeated('found')}",
+        )
+
+    def _refuse(self, query: QueryBuilder, repeated: str) -> None:
+        if count := _number(query, f"select count(*) from ({repeated})"):
+            raise repeated_keys(self, f"{count:,} keys are repeated")
+
+    @property
+    def _key_names(self) -> list[str]:
+        return [f"k{index}" for index in range(len(self.key))]
+
+    def _keys(self, table: str) -> str:
+        # an expression has no statistics, and those know neither NaN nor that -0.0 is 0.0
+        inexact = {field.name for field in self.fields if field.type in ("float", "double")}
+        exact = [f"{_quoted(one)} + 0.0" if one in inexact else _quoted(one) for one in self.key]
+        named = (f"{key} as {name}" for key, name in zip(exact, self._key_names, strict=True))
+        return f"select {', '.join(named)} from {self._rows(table)}"
+
+    def _repeated(self, keys: str) -> str:
+        names = ", ".join(self._key_names)
+        return f"select {names} from {keys} group by {names} having count(*) > 1"
 
     @contextmanager
     def at(self, version: int, expressions: Mapping[str, str]) -> Iterator[pa.RecordBatchReader]:
         """The rows of a version. Raises WorkError where its files are no longer there."""
-        with self._reading():
+        what = (
+            f"the published version {version}, of which vacuum may have removed files: publish, "
+            "then check. Reason"
+        )
+        with self._reading(what):
             yield self.rows(DeltaTable(self.path, version=version), expressions)
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows the pinned version has, by its log."""
+        query = QueryBuilder().register("t", self._table)
+        with self._reading():
+            return _number(query, "select count(*) from t")
 
     def rows(self, table: DeltaTable, expressions: Mapping[str, str]) -> pa.RecordBatchReader:
         """All rows of a version."""
         selected = self._selected(expressions)
-        return _read(QueryBuilder().register("t", table), f"select {selected} from t")
+        query = QueryBuilder().register("t", table)
+        return _read(query, f"select {selected} from {self._rows('t')}")
+
+    def _rows(self, table: str) -> str:
+        """The rows of a registered table, as Delta has them."""
+        # an empty text in a partition is null in Delta, and delta-rs gives an empty text (1.6)
+        texts = {field.name for field in self.fields if TYPES[base_type(field.type)] == "text"}
+        selected = ", ".join(
+            f"nullif({name}, '') as {name}"
+            if field.name in self._partitions and field.name in texts
+            else name
+            for field in self.fields
+            for name in [_quoted(field.name)]
+        )
+        return f"(select {selected} from {table})"
 
     def _selected(self, expressions: Mapping[str, str]) -> str:
         names = [_quoted(field.name) for field in self.fields]
@@ -134,7 +209,7 @@ class Source:
         if before.table_id != now.table_id:
             return "the table was created again"
         if before.columns != now.columns:
-            return "its columns changed"
+            return "its columns or its key changed"
         commit = self._commit(before.version)
         if before.version > now.version or (commit and commit != before.commit):
             return f"version {before.version} is not the one that was published"
@@ -166,10 +241,22 @@ class Source:
         for entry in self.path.iterdir():
             if entry.name != "_delta_log":
                 (folder / entry.name).symlink_to(entry.absolute())
-        actions = [*self._head, *({"add": _added(file)} for file in files)]
+        actions = [*self._head, *({"add": self._added(file)} for file in files)]
         text = "".join(json.dumps(action) + "\n" for action in actions)
         (folder / "_delta_log" / f"{0:020}.json").write_text(text)
         return DeltaTable(folder)
+
+    def _added(self, file: Action) -> Action:
+        """A file as it is added to a table; a removed one may be without its size."""
+        found = {
+            "path": file["path"],
+            "size": file.get("size") or (self.path / unquote(file["path"])).stat().st_size,
+            "modificationTime": 0,
+            "dataChange": True,
+            "partitionValues": file.get("partitionValues") or {},
+        }
+        vector = file.get("deletionVector")
+        return found | ({"deletionVector": vector} if vector else {})
 
     @cached_property
     def _head(self) -> list[Action]:
@@ -192,7 +279,7 @@ class Source:
         return [{"protocol": known}, {"metaData": described}]
 
     def _there(self, files: Iterable[Action]) -> bool:
-        return all((self.path / unquote(file["path"])).exists() for file in files)
+        return all((self.path / one).exists() for file in files for one in _parts(file))
 
     def _log(self, version: int) -> Path:
         return self.path / "_delta_log" / f"{version:020}.json"
@@ -205,20 +292,48 @@ class Source:
             return None
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _reading(self, what: str = "its newest version") -> Iterator[None]:
         try:
             yield
         except (DeltaError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())
-            raise WorkError("HW_PUBLISH_SOURCE", f"{self.name} cannot be read: {reason}") from None
+            text = f"{self.name} cannot be read, {what}: {reason}"
+            raise WorkError("HW_PUBLISH_SOURCE", text) from None
 
 
-def _added(file: Action) -> Action:
-    kept = ("path", "size", "deletionVector")
-    found = {key: file[key] for key in kept if file.get(key) is not None}
-    partition = file.get("partitionValues") or {}
-    return {"size": 0, "modificationTime": 0, "dataChange": True, "partitionValues": partition} | (
-        found
+def _parts(file: Action) -> Iterator[str]:
+    """Where a data file is, and its deletion vector, which vacuum removes on its own."""
+    yield unquote(file["path"])
+    vector = file.get("deletionVector") or {}
+    place = str(vector.get("pathOrInlineDv", ""))
+    if vector.get("storageType") == "u":  # a prefix, and an UUID in Z85
+        prefix, digits = place[:-20], place[-20:]
+        name = f"deletion_vector_{UUID(bytes=z85_bytes(digits))}.bin"
+        yield f"{prefix}/{name}" if prefix else name
+    elif vector.get("storageType") == "p":
+        yield unquote(urlsplit(place).path)
+
+
+def z85_bytes(text: str) -> bytes:
+    """What a text of Z85 encodes, as Delta's protocol has it: four bytes in five digits."""
+    found = b""
+    for begin in range(0, len(text), 5):
+        number = 0
+        for digit in text[begin : begin + 5]:
+            number = number * 85 + _Z85.index(digit)
+        found += number.to_bytes(4, "big")
+    return found
+
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def repeated_keys(source: Source, what: str) -> WorkError:
+    """The error of a table in which rows share a key; values are not shown."""
+    return WorkError(
+        "HW_REPEATED_KEYS",
+        f"{source.name} has more than one row of a key ({', '.join(source.key)}): {what}. Nothing "
+        "was published",
     )
 
 
@@ -241,6 +356,10 @@ def _listed(names: Iterable[str]) -> str:
 
 def _read(query: QueryBuilder, sql: str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(query.execute(sql))
+
+
+def _number(query: QueryBuilder, sql: str) -> int:
+    return int(_read(query, sql).read_all().column(0)[0].as_py())
 
 
 def _empty() -> pa.RecordBatchReader:

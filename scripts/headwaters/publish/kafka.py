@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.errors import CodedError, WorkError
-from headwaters.publish.changes import Change, Position, Source
+from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.publish.changes import Change, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import records, to_json
 from headwaters.sources.kafka_client import (
@@ -37,10 +37,16 @@ _PAUSE = 0.5  # seconds
 _ABORTING = 5.0  # seconds; what is not aborted then, the next producer aborts
 _READING = 30.0  # seconds for the next record
 _FENCED = (
-    KafkaError._FATAL,  # what the client says of it, once it knows
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
+)
+_AWAY = (
+    KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._ALL_BROKERS_DOWN,
 )
 
 
@@ -93,7 +99,7 @@ class KafkaTarget(Target):
                 continue  # another publication was committed meanwhile
             missing = rows = 0
             with source.at(before.version, {}) as found:
-                for row in records(found):
+                for row in records(found, source):
                     rows += 1
                     missing += there.pop(self._key(row, source), b"") != _digest(to_json(row))
             # of those that are left some were other rows of a key that is in the table
@@ -106,35 +112,52 @@ class KafkaTarget(Target):
         before = self._published(source)
         if before == source.position:
             return Done(source.position.version, already=True)
+        begun = time.monotonic()
         try:
             with source.since(before, {}) as change:
+                begun = time.monotonic()
                 producer.begin_transaction()
                 done = self._send(producer, source, change)
                 self._produce(producer, self.state, source.name, self._state_of(source))
                 self._commit(producer)
-        except BaseException:
-            with suppress(KafkaException):
-                producer.purge(in_queue=True, in_flight=False)
-                producer.abort_transaction(_ABORTING)
+        except BaseException as error:
+            cause = self._aborted(producer, error)
+            if cause and cause.code() in _FENCED and time.monotonic() - begun > _LONGEST / 1000:
+                # what the broker ended is told as if another producer had fenced this one
+                raise WorkError(
+                    "HW_KAFKA",
+                    f"{source.name}: the transaction took longer than {_LONGEST // 60_000} "
+                    "minutes, after which the broker aborts it. Nothing was published",
+                ) from None
+            if cause:
+                raise KafkaException(cause) from None
             raise
         return done
 
+    def _aborted(self, producer: Producer, error: BaseException) -> KafkaError | None:
+        """Abort a transaction; gives why it failed, where that was Kafka."""
+        found: KafkaError | None = error.args[0] if isinstance(error, KafkaException) else None
+        try:
+            producer.purge(in_queue=True, in_flight=False)
+            producer.abort_transaction(_ABORTING)
+        except KafkaException as other:
+            # `produce` says that there was a fatal error, and not which
+            if found is not None and found.code() == KafkaError._FATAL:
+                found = other.args[0]
+        return found
+
     def _send(self, producer: Producer, source: Source, change: Change) -> Done:
         sent: set[str] = set()
-        for row in records(change.upserts):
+        for row in records(change.upserts, source):
             key = self._key(row, source)
             if key in sent:
-                raise WorkError(
-                    "HW_REPEATED_KEYS",
-                    f"{source.name} has more than one row of a key ({', '.join(source.key)}). "
-                    "Nothing was published",
-                )
+                raise repeated_keys(source, "two rows are one record of the topic")
             sent.add(key)
             self._produce(producer, self.topic, key, to_json(row))
         if change.whole:
             deleted = [key for key in self._compacted() if key not in sent]
         else:
-            deleted = [self._key(row, source) for row in records(change.deletes)]
+            deleted = [self._key(row, source) for row in records(change.deletes, source)]
         for key in deleted:
             self._produce(producer, self.topic, key, None)
         return Done(source.position.version, len(sent), len(deleted), change.whole)
@@ -178,18 +201,35 @@ class KafkaTarget(Target):
 
     def _published(self, source: Source) -> Position | str:
         """Up to where the topic is published, or why that is not known."""
-        found: dict[str, Any] = {}
+        last, found = source.name, None
         for key, value in self._read(self.state):
-            found[key] = json.loads(value) if value else None
-        state = found.get(source.name)
-        if not state:
+            last = key
+            if key == source.name:
+                found = json.loads(value) if value else None
+        if not found:
             return FIRST
-        if state.pop("topic_id") != self._identity():
+        if found.pop("topic_id") != self._identity():
             return f"the topic {self.topic} was created again"
-        return Position(**state)
+        if found.pop("layout", self._layout) != self._layout:
+            raise UserError(
+                "HW_PUBLISH_TOPIC",
+                f"topic {self.topic} has other partitions, or another partitioner, than when it "
+                "was published to, and rows would be in two of them: delete it, or publish to "
+                "another",
+            )
+        if last != source.name:
+            return f"{last} was published to the topic"
+        return Position(**found)
 
     def _state_of(self, source: Source) -> str:
-        return json.dumps(asdict(source.position) | {"topic_id": self._identity()})
+        more = {"topic_id": self._identity(), "layout": self._layout}
+        return json.dumps(asdict(source.position) | more)
+
+    @property
+    def _layout(self) -> str:
+        """What decides in which partition a key is."""
+        partitions = self._admin.list_topics(self.topic, 10).topics[self.topic].partitions
+        return f"{len(partitions)} {self._settings().get('partitioner', 'murmur2_random')}"
 
     def _identity(self) -> str:
         found = identities(self.servers, [self.topic], self._settings())
@@ -266,6 +306,8 @@ class KafkaTarget(Target):
                 f"{source.name} has a row that topic {self.topic} does not take: {reason.str()}. "
                 "Nothing was published",
             )
+        if reason.code() not in _AWAY and not reason.retriable():
+            return WorkError("HW_KAFKA", f"topic {self.topic}: the broker refuses: {reason.str()}")
         return WorkError(
             "HW_BROKER_AWAY", f"the Kafka broker {self.servers} does not answer: {reason.str()}"
         )

@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Composable, Composed, Identifier
 
 from headwaters.declared.publications import LONGEST_NAME, postgres_type
 from headwaters.errors import CodedError, UserError, WorkError
-from headwaters.publish.changes import Change, Field, Position, Source
+from headwaters.publish.changes import Change, Field, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import csv_expressions, csv_lines
 
@@ -59,9 +59,21 @@ class PostgresTarget(Target):
         self._lock(cursor)
         before = self._published(cursor)
         if before == source.position:
-            return Done(source.position.version, already=True)
-        with source.since(before, csv_expressions(source.fields)) as change:
-            done = self._apply(cursor, source, before, change)
+            self._check_table(cursor, source, add=False)
+            if self._rows(cursor) == source.count:
+                return Done(source.position.version, already=True)
+            before = self._changed_by_others
+        done = self._apply(cursor, source, before)
+        if done.whole is None and self._rows(cursor) != source.count:
+            done = done + self._apply(cursor, source, self._changed_by_others)
+        if (count := self._rows(cursor)) != source.count:
+            source.check_keys()
+            raise WorkError(
+                "HW_PUBLISH_TABLE",
+                f"{self.place} has {count:,} rows after {source.count:,} of {source.name} were "
+                "written: triggers of the table, or tables that inherit from it, may write or hide "
+                "rows. Nothing was published",
+            )
         now = source.position
         cursor.execute(
             SQL(
@@ -77,26 +89,38 @@ class PostgresTarget(Target):
         )
         return done
 
-    def _apply(
-        self, cursor: Cursor, source: Source, before: Position | str, change: Change
-    ) -> Done:
-        names, key, version = [f.name for f in source.fields], source.key, source.position.version
+    @property
+    def _changed_by_others(self) -> str:
+        return f"rows of {self.place} were changed by others"
+
+    def _rows(self, cursor: Cursor) -> int:
+        return int(_one(cursor, SQL("select count(*) from {}").format(self.table)))
+
+    def _apply(self, cursor: Cursor, source: Source, before: Position | str) -> Done:
+        """Write what changed since a position; the whole table where `before` says why."""
         made = not _one(cursor, SQL("select to_regclass({}) is not null"), self._quoted)
         if made:
             self._create(cursor, source.fields)
         else:
-            self._check_table(cursor, source, add=isinstance(before, Position))
+            # a column that somebody dropped would be added without its values
+            wider = isinstance(before, Position) and before.columns != source.position.columns
+            self._check_table(cursor, source, add=wider)
+        with source.since(before, csv_expressions(source.fields)) as change:
+            return self._write(cursor, source, change, made)
+
+    def _write(self, cursor: Cursor, source: Source, change: Change, made: bool) -> Done:
+        names, key, version = [f.name for f in source.fields], source.key, source.position.version
         held = SQL("select exists (select from {})").format(self.table)
         if change.whole and (made or not _one(cursor, held)):
-            count = _copy(cursor, self.table, names, change.upserts, source.fields)
+            count = _copy(cursor, self.table, names, change.upserts, source)
             if made:  # of rows that are there it is made faster than row by row
                 self._index(cursor, key)
             return Done(version, count, 0, change.whole)
-        self._stage(cursor, STAGING, names, change.upserts, source.fields)
+        self._stage(cursor, STAGING, names, change.upserts, source)
         if change.whole:
             deletes = self._delete(cursor, STAGING, key, SQL("not exists"))
         else:
-            self._stage(cursor, DELETED, key, change.deletes, source.fields)
+            self._stage(cursor, DELETED, key, change.deletes, source)
             deletes = self._delete(cursor, DELETED, key, SQL("exists"))
         return Done(version, self._upsert(cursor, names, key), deletes, change.whole)
 
@@ -109,7 +133,7 @@ class PostgresTarget(Target):
         if before.columns == source.position.columns:
             self._check_table(cursor, source, add=False)
         with source.at(before.version, csv_expressions(source.fields)) as rows:
-            self._stage(cursor, STAGING, names, rows, source.fields)
+            self._stage(cursor, STAGING, names, rows, source)
         listed = _listed(names)
         one, other = (SQL("select {} from {}").format(listed, t) for t in (STAGING, self.table))
         counted = SQL("select count(*) from ({} except all {}) as found")
@@ -173,6 +197,7 @@ class PostgresTarget(Target):
 
         With `add`, as for a table that was published before, it gets the columns that it lacks.
         """
+        self._check_writing(cursor)
         cursor.execute(
             "select attname, format_type(atttypid, atttypmod) from pg_attribute "
             "where attrelid = %s::regclass and attnum > 0 and not attisdropped",
@@ -200,17 +225,54 @@ class PostgresTarget(Target):
             )
         cursor.execute(
             "select array(select attname::text from pg_attribute where attrelid = indrelid and "
-            "attnum = any(indkey)) from pg_index where indrelid = %s::regclass and indisunique and "
-            "indpred is null and indisvalid and indimmediate",
+            "attnum = any(indkey[0:indnkeyatts - 1])) from pg_index where indrelid = %s::regclass "
+            "and indisunique and indpred is null and indexprs is null and indisvalid and "
+            "indimmediate and (indnullsnotdistinct or not exists (select from pg_attribute where "
+            "attrelid = indrelid and attnum = any(indkey[0:indnkeyatts - 1]) and not attnotnull))",
             (self._quoted,),
         )
         if not any(set(row[0]) == set(source.key) for row in cursor.fetchall()):
-            listed = ", ".join(source.key)
+            listed = _listed(source.key).as_string(cursor)
             raise UserError(
                 "HW_PUBLISH_TABLE",
                 f"{self.place} has no unique index over the key of {source.name}: create unique "
                 f"index on {self.place} ({listed}) nulls not distinct",
             )
+
+    def _check_writing(self, cursor: Cursor) -> None:
+        """See that what is written is what the table has then. Raises UserError."""
+        for query, said in (
+            (
+                "select tgname from pg_trigger where tgrelid = {}::regclass and not tgisinternal "
+                "and tgenabled <> 'D' and tgtype & 3 = 3",
+                "a BEFORE trigger, which may change what is written ({}): make it an AFTER "
+                "trigger, or disable it",
+            ),
+            (
+                "select rulename from pg_rewrite where ev_class = {}::regclass and ev_enabled "
+                "<> 'D'",
+                "a rule ({}), which changes what is written: drop it",
+            ),
+            (
+                "select attname from pg_attribute where attrelid = {}::regclass and attnum > 0 and "
+                "not attisdropped and (attgenerated <> '' or attidentity = 'a')",
+                "a column whose values PostgreSQL generates ({}): drop the expression or identity",
+            ),
+            (
+                "select attname from pg_attribute join pg_collation on pg_collation.oid = "
+                "attcollation where attrelid = {}::regclass and attnum > 0 and not attisdropped "
+                "and not collisdeterministic union select relname from pg_index join pg_class on "
+                "pg_class.oid = indexrelid join pg_collation on pg_collation.oid = "
+                "any(indcollation) where indrelid = {}::regclass and indisunique and not "
+                "collisdeterministic",
+                "a nondeterministic collation ({}), to which different texts are equal: use "
+                "another for the column or index",
+            ),
+        ):
+            cursor.execute(SQL(query).format(*[self._quoted] * query.count("{}")))
+            if found := sorted(row[0] for row in cursor.fetchall()):
+                text = f"{self.place} has {said.format(', '.join(found))}"
+                raise UserError("HW_PUBLISH_TABLE", text)
 
     def _stage(
         self,
@@ -218,14 +280,15 @@ class PostgresTarget(Target):
         staging: Identifier,
         names: Sequence[str],
         rows: pa.RecordBatchReader,
-        fields: Sequence[Field],
+        source: Source,
     ) -> None:
         cursor.execute(
             SQL(
-                "create temporary table {} on commit drop as select {} from {} with no data"
+                "drop table if exists pg_temp.{0}; create temporary table {0} on commit drop as "
+                "select {1} from {2} with no data"
             ).format(staging, _listed(names), self.table)
         )
-        if _copy(cursor, staging, names, rows, fields):
+        if _copy(cursor, staging, names, rows, source):
             cursor.execute(SQL("analyze {}").format(staging))
 
     def _upsert(self, cursor: Cursor, names: Sequence[str], key: Sequence[str]) -> int:
@@ -326,10 +389,8 @@ class PostgresTarget(Target):
         state = error.sqlstate or ""
         reason = error.diag.message_primary or (str(error).strip() or "no answer").splitlines()[0]
         if state in ("21000", "23505"):
-            return WorkError(
-                "HW_REPEATED_KEYS",
-                f"{source.name} has more than one row of a key ({', '.join(source.key)}), or "
-                f"{self.place} another unique constraint: {reason}. Nothing was written",
+            return repeated_keys(
+                source, f"{reason}, unless {self.place} has another unique constraint"
             )
         if state.startswith("22"):
             return WorkError(
@@ -342,6 +403,12 @@ class PostgresTarget(Target):
                 "HW_PUBLISH_LOCKED",
                 f"{self.place} is locked by another session: see pg_locks. Nothing was written",
             )
+        if _refused(error):
+            return WorkError(
+                "HW_POSTGRES",
+                f"PostgreSQL ({self.variable}) refuses the connection: {reason}. Correct the user, "
+                "the password or the database",
+            )
         if _away(error) or not state:
             return WorkError(
                 "HW_POSTGRES_AWAY", f"PostgreSQL ({self.variable}) does not answer: {reason}"
@@ -349,13 +416,29 @@ class PostgresTarget(Target):
         return WorkError("HW_POSTGRES", f"{self.place}: PostgreSQL refuses: {reason}")
 
 
+# What libpq says of a server that answers, and gives no code; in English, as servers do by default
+_REFUSALS = (
+    "authentication failed",
+    "does not exist",
+    "no password supplied",
+    "pg_hba.conf",
+    "not permitted to log in",
+    "permission denied for database",
+)
+
+
+def _refused(error: psycopg.Error) -> bool:
+    """Whether the server answers, and does not let the user in."""
+    if error.sqlstate:
+        return error.sqlstate.startswith("28") or error.sqlstate == "3D000"
+    return any(text in str(error) for text in _REFUSALS)
+
+
 def _away(error: psycopg.Error) -> bool:
     """Whether the same may succeed later: no connection, a restart, a deadlock."""
-    if not isinstance(error, psycopg.OperationalError):
+    if not isinstance(error, psycopg.OperationalError) or _refused(error):
         return False
-    if error.sqlstate is None:
-        return not any(text in str(error) for text in ("authentication failed", "does not exist"))
-    return error.sqlstate.startswith(("08", "40", "57P"))
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "40", "57P"))
 
 
 def _copy(
@@ -363,12 +446,12 @@ def _copy(
     table: Identifier,
     names: Iterable[str],
     rows: pa.RecordBatchReader,
-    fields: Sequence[Field],
+    source: Source,
 ) -> int:
     """Write rows by COPY; returns how many."""
     statement = SQL("copy {} ({}) from stdin (format csv)").format(table, _listed(names))
     with cursor.copy(statement) as copy:
-        for part in csv_lines(rows, fields):
+        for part in csv_lines(rows, source):
             copy.write(part)
     return cursor.rowcount
 

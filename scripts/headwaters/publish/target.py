@@ -20,6 +20,11 @@ class Done:
     whole: str | None = None
     already: bool = False
 
+    def __add__(self, other: Done) -> Done:
+        """Both, of which the other was done after this."""
+        upserts, deletes = self.upserts + other.upserts, self.deletes + other.deletes
+        return Done(other.version, upserts, deletes, other.whole)
+
     def __str__(self) -> str:
         """One line."""
         if self.already:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import compute as pc
 from pyarrow import csv
 
 from headwaters.declared.publications import base_type
-from headwaters.publish.changes import Field
+from headwaters.errors import WorkError
+from headwaters.publish.changes import Field, Source
 
+_UNITS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
+# Days since 1970 of the first day of year 1, and of year 10000
+_FIRST, _AFTER = (one - date(1970, 1, 1).toordinal() for one in (1, date.max.toordinal() + 1))
 _NESTED = ("array", "struct", "map")
 
 
@@ -32,15 +36,20 @@ def csv_expressions(fields: Sequence[Field]) -> dict[str, str]:
     return found
 
 
-def csv_lines(rows: pa.RecordBatchReader, fields: Sequence[Field]) -> Iterator[bytes]:
-    """Lines of CSV: null is nothing, an empty text is `\"\"`."""
-    nested = {field.name for field in fields if base_type(field.type) in _NESTED}
+def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
+    """Lines of CSV: null is nothing, an empty text is `\"\"`.
+
+    Raises WorkError for a value that cannot be published, as `records` does.
+    """
+    nested = {field.name for field in source.fields if base_type(field.type) in _NESTED}
+    # which quotes all texts
     options = csv.WriteOptions(include_header=False, quoting_style="needed")
     for batch in rows:
         columns = []
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            _check_years(column, f"{source.name}.{name}")
             if name in nested:
-                values = column.to_pylist(maps_as_pydicts="strict")
+                values = _plain_values(column, f"{source.name}.{name}")
                 texts = [None if value is None else to_json(value) for value in values]
                 column = pa.array(texts, pa.large_string())
             elif pa.types.is_string_view(column.type):
@@ -54,39 +63,96 @@ def csv_lines(rows: pa.RecordBatchReader, fields: Sequence[Field]) -> Iterator[b
         yield buffer.getvalue()
 
 
-def records(rows: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
-    """Rows as mappings of columns to values."""
+def records(rows: pa.RecordBatchReader, source: Source) -> Iterator[dict[str, Any]]:
+    """Rows as mappings of columns to values of JSON.
+
+    Decimals are texts, since most readers take numbers for doubles. Times are ISO 8601, those of
+    `timestamp` with a Z; binary is base64; NaN and infinities, which JSON has not, are texts.
+    Raises WorkError for a value that cannot be published: a year that ISO 8601 does not write in
+    four digits, or a map that has a key twice.
+    """
     for batch in rows:
-        yield from batch.to_pylist(maps_as_pydicts="strict")
+        names, columns = batch.schema.names, []
+        for name, column in zip(names, batch.columns, strict=True):
+            _check_years(column, f"{source.name}.{name}")
+            columns.append(_plain_values(column, f"{source.name}.{name}"))
+        for values in zip(*columns, strict=True):
+            yield dict(zip(names, values, strict=True))
 
 
 def to_json(value: Any) -> str:
-    """JSON without blanks. Decimals are texts, since most readers take numbers for doubles.
-
-    Times are ISO 8601, those of `timestamp` with a Z; binary is base64; NaN and infinities, which
-    JSON has not, are texts.
-    """
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    """JSON without blanks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, str | int | None):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value]
+def _check_years(column: pa.Array, place: str) -> None:
+    """See that all dates and times, also nested ones, are of the years 1 to 9999."""
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        unit = 1 if pa.types.is_date(kind) else _UNITS[kind.unit]
+        found = pc.min_max(column.cast(pa.int32() if unit == 1 else pa.int64())).as_py()
+        if found["min"] is not None and not (
+            _FIRST * unit <= found["min"] <= found["max"] < _AFTER * unit
+        ):
+            raise WorkError(
+                "HW_PUBLISH_VALUE",
+                f"{place} has a date or time outside of the years 1 to 9999: correct it in the "
+                "model. Nothing was published",
+            )
+    elif pa.types.is_map(kind):
+        _check_years(column.keys, place)
+        _check_years(column.items, place)
+    elif pa.types.is_nested(kind):
+        parts = column.flatten()
+        for part in parts if pa.types.is_struct(kind) else [parts]:
+            _check_years(part, place)
 
 
-def _key(value: Any) -> str:
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+def _plain_values(column: pa.Array, place: str) -> list[Any]:
+    plain = _plain(column.type, place)
+    return [None if value is None else plain(value) for value in column.to_pylist()]
+
+
+def _plain(kind: pa.DataType, place: str) -> Callable[[Any], Any]:
+    """What makes a value of JSON of one of Arrow's that is not null."""
+    if pa.types.is_map(kind):
+        return _plain_map(kind, place)
+    if pa.types.is_struct(kind):
+        fields = {field.name: _plain(field.type, place) for field in kind}
+        return lambda value: {name: _or_none(of, value[name]) for name, of in fields.items()}
+    if pa.types.is_nested(kind):
+        item = _plain(kind.value_type, place)
+        return lambda value: [_or_none(item, one) for one in value]
+    if pa.types.is_floating(kind):
+        # -0.0 is 0.0 to those who compare
+        return lambda value: value + 0.0 if math.isfinite(value) else str(value)
+    if pa.types.is_decimal(kind):
+        return lambda value: format(value, "f")
+    if pa.types.is_temporal(kind):
+        return lambda value: value.isoformat().replace("+00:00", "Z")
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return lambda value: base64.b64encode(value).decode()
+    return lambda value: value
+
+
+def _plain_map(kind: pa.MapType, place: str) -> Callable[[Any], Any]:
+    key, item = _plain(kind.key_type, place), _plain(kind.item_type, place)
+
+    def plain(pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for one, value in pairs:
+            name = key(one)
+            found[name if isinstance(name, str) else to_json(name)] = _or_none(item, value)
+        if len(found) != len(pairs):
+            raise WorkError(
+                "HW_PUBLISH_VALUE",
+                f"{place} has a map with a key twice, which an object of JSON cannot have: correct "
+                "it in the model. Nothing was published",
+            )
+        return found
+
+    return plain
+
+
+def _or_none(plain: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else plain(value)

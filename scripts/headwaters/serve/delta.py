@@ -110,7 +110,8 @@ class DeltaWriter(Writer):
     def write(self, batch: Sequence[Request]) -> list[dict[str, Any]]:
         """Write a batch in one commit."""
         rows = [row for request in batch for row in request.rows]
-        number = self._number + 1
+        # another for each attempt: one of which nobody knows is not taken for the next
+        self._number = number = self._number + 1
         try:
             table = DeltaTable(self.path)
             write_deltalake(
@@ -122,7 +123,6 @@ class DeltaWriter(Writer):
             version = table.version()
         except (DeltaError, OSError) as error:
             version = self._committed(number, error)
-        self._number = number
         return [{"table": self.contract.stream.path, "version": version} for _ in batch]
 
     def _committed(self, number: int, error: Exception) -> int:

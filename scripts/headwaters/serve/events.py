@@ -31,6 +31,11 @@ class EventReader(Reader):
         )
         self._images = Reader(contract.model_copy(update={"columns": columns}))
 
+    def field(self, value: dict[str, Any], name: str) -> Any:
+        """The value of a field of the row that an event is about."""
+        event = value.get("payload", value)
+        return event["before" if event["op"] == "d" else "after"].get(name)
+
     def problem(self, value: Any, record: str, doubtful: Doubts) -> Refused | None:
         """What is wrong with an event: type, field, message."""
         if type(value) is not dict:

@@ -60,26 +60,56 @@ def schema_of(kind: Type) -> dict[str, Any]:
     return dict(_JSON[kind.name])
 
 
-def record_schema(contract: Contract) -> dict[str, Any]:
-    """The JSON Schema of a record of a stream."""
+def record_schema(contract: Contract, of_these: Sequence[str] | None = None) -> dict[str, Any]:
+    """The JSON Schema of a row of a stream; `of_these` columns alone may be required."""
+    schemas = {one.name: schema_of(type_of(one.data_type)) for one in contract.read_columns}
     required = [
         column.name
         for column in contract.read_columns
         if any(rule.type == "not_null" for rule in column.constraints)
+        and (of_these is None or column.name in of_these)
     ]
     found: dict[str, Any] = {
         "type": "object",
         "properties": {
-            column.name: schema_of(type_of(column.data_type)) for column in contract.read_columns
+            name: schema if name in required else _nullable(schema)
+            for name, schema in schemas.items()
         },
         "additionalProperties": contract.stream.schema_policy != "fail",
     }
     return found | ({"required": required} if required else {})
 
 
+def _request_schema(contract: Contract) -> dict[str, Any]:
+    """The JSON Schema of what a request has: records, or change events in an envelope."""
+    row, changes = record_schema(contract), contract.stream.changes
+    if changes is None or changes.envelope != "debezium":
+        return row
+    # of a row that was deleted, or before its change, no more than the key may be known
+    image = record_schema(contract, changes.key)
+    common = {"source": {"type": ["object", "null"]}, "ts_ms": {"type": ["integer", "null"]}}
+    event = {
+        "anyOf": [
+            _event(["c", "r", "u"], {"before": _nullable(image), "after": row, **common}, "after"),
+            _event(["d"], {"before": image, "after": _nullable(image), **common}, "before"),
+        ]
+    }
+    with_schema = {"type": "object", "properties": {"payload": event}, "required": ["payload"]}
+    return {"anyOf": [*event["anyOf"], with_schema]}
+
+
+def _event(operations: Sequence[str], parts: Mapping[str, Any], row: str) -> dict[str, Any]:
+    properties = {"op": {"type": "string", "enum": [*operations]}, **parts}
+    return {"type": "object", "properties": properties, "required": ["op", row]}
+
+
+def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]} if schema else {}
+
+
 def operation(contract: Contract, keyed: bool) -> dict[str, Any]:
     """What OpenAPI is told of a stream's endpoint."""
-    record = record_schema(contract)
+    record = _request_schema(contract)
     content = {
         "application/json": {"schema": {"type": "array", "items": record}},
         "application/x-ndjson": {"schema": record},
@@ -133,7 +163,16 @@ def _stream(contract: Contract, target: str, left: Sequence[str], address: str, 
         + _text(", ".join(r.expression or "not null" for r in column.constraints))
         for column in contract.read_columns
     )
-    example = {column.name: None for column in contract.read_columns}
+    example: dict[str, Any] = {column.name: None for column in contract.read_columns}
+    changes, envelope = contract.stream.changes, ""
+    if changes is not None and changes.envelope == "debezium":
+        example = {"op": "c", "before": None, "after": example, "source": {}, "ts_ms": None}
+        envelope = (
+            "<p>Each record is a change event in Debezium's envelope: <code>op</code> is c, r, u "
+            "or d. The fields are those of the row in <code>after</code>, and of a deleted one (d) "
+            "in <code>before</code>, where only the key is needed: "
+            f"{_text(', '.join(changes.key))}."
+        )
     key = " -H 'Authorization: Bearer …'" if keyed else ""
     curl = (
         f"curl {address}/streams/{contract.name} -H 'Content-Type: application/json'{key} "
@@ -144,7 +183,7 @@ def _stream(contract: Contract, target: str, left: Sequence[str], address: str, 
     return (
         f"<h2>POST /streams/{_text(contract.name)}</h2><p>To {_text(target)}. Undeclared fields "
         f"are {others[contract.stream.schema_policy] if target[:5] == 'topic' else 'refused'}."
-        f"<table><tr><th>field<th>type<th>rules{rows}</table>{unchecked}<pre>{_text(curl)}</pre>"
+        f"{envelope}<table><tr><th>field<th>type<th>rules{rows}</table>{unchecked}<pre>{_text(curl)}</pre>"
     )
 
 
