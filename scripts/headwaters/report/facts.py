@@ -264,7 +264,10 @@ class Freshness:
 
 @dataclass(frozen=True)
 class Lake:
-    """A lake at a moment. `problems`: one line with its code for each thing that is not known."""
+    """A lake at a moment. `problems`: one line with its code for each thing that is not known.
+
+    `place` is its folder, from the project's where it is inside.
+    """
 
     project: str
     target: str

@@ -71,7 +71,9 @@ class Gatherer:
         now = now or datetime.now(UTC)
         self.problems = list(self.declared.problems)
         project, place = self.project, self.project.lake
-        about = (str(settings(project).get("name")), project.target_name, str(place), now)
+        inside = place.is_relative_to(project.root)
+        shown = str(place.relative_to(project.root) if inside else place)
+        about = (str(settings(project).get("name")), project.target_name, shown, now)
         if not place.is_dir():
             text = f"there is no lake at {place} yet: `headwaters ingest` and `dbt run` make it"
             self.problems.append(str(UserError("HW_NO_LAKE", text)))

@@ -327,12 +327,12 @@ def test_a_lake_that_is_not_there(tmp_path: Path) -> None:
     text = (
         f"[HW_NO_LAKE] there is no lake at {place} yet: `headwaters ingest` and `dbt run` make it"
     )
-    assert lake.read() == Lake("bare", "dev", place, NOW, problems=(text,))
+    assert lake.read() == Lake("bare", "dev", "lake", NOW, problems=(text,))
     assert not lake.lake.exists()
 
 
 def test_a_lake_that_is_empty(lake: SmallLake) -> None:
-    assert lake.read() == Lake("bare", "dev", str(lake.lake), NOW)
+    assert lake.read() == Lake("bare", "dev", "lake", NOW)
 
 
 def test_a_lake_that_is_half_built(lake: SmallLake) -> None:
