@@ -235,19 +235,21 @@ class _Cutter:
         self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
     ) -> bool:
         """A stage of parts of the one group, which are grouped by columns."""
-        texts = {call: self._text_of(call) for call in calls}
-        counts = {call: _counted(text) for call, text in texts.items() if _is_sum(call)}
-        columns = _numbered([*by, *texts.values(), *counts.values()])
+        texts = list(map(self._text_of, calls))
+        counts = [_counted(text) for call, text in zip(calls, texts, strict=True) if _is_sum(call)]
+        columns = _numbered([*by, *texts, *counts])
         stage = self._proven_groups(query, clauses, by, columns)
         if stage is None:
             return False
         types = self._types(stage.sql)
-        if not all(types[columns[texts[call]]] for call in counts):
-            return False  # a sum of floating point numbers, or of who knows what
-        for call, text in texts.items():
-            part, count = columns[text], columns.get(counts.get(call, ""), "")
+        edits = []
+        for call, text in zip(calls, texts, strict=True):
+            part, count = columns[text], columns.get(_counted(text), "")
+            if _is_sum(call) and not types[part]:
+                return False  # of floating point numbers, or of who knows what
             again = _AGAIN[call.name.lower()].format(part=part, count=count, type=types[part])
-            self._edits.append((*self._place_of(call), again))
+            edits.append((*self._place_of(call), again))
+        self._edits += edits
         self._read_stage(clauses, stage)
         return True
 
