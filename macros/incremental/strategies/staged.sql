@@ -64,12 +64,12 @@ _present as (select struct(*) as _row, {{ hw_quoted(keys) | join(', ') }} from {
 {#- The model's, as far as they are not about its own columns and readers. -#}
 {% macro hw_settings_of_stage(target, stage) %}
     {%- set properties = {} -%}
-    {%- for name, value in (model.config.get('tblproperties') or {}).items()
+    {%- for name, value in adapter.declared_properties(model.config).items()
         if not modules.re.match('(?i)delta\\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints)', name) -%}
         {%- do properties.update({name: value}) -%}
     {%- endfor -%}
     {%- set unset = dict.fromkeys(['leads', 'stages', 'partition_by', 'cluster_by', 'prune_by', 'on_gap', 'on_foreign_write',
-        'replace_above', 'apply_by', 'location_root', 'contract', 'meta']) -%}
+        'replace_above', 'apply_by', 'location_root', 'contract', 'meta', 'property_set']) -%}
     {{ return(dict(model.config, incremental_strategy='affected_keys', unique_key=stage.unique_key, tblproperties=properties,
         derivation={'stage_of': target | string}, **unset)) }}
 {% endmacro %}

@@ -1,8 +1,8 @@
 """Cuts a query where it stops being local to a key: hidden tables below, the rest above.
 
-A *stage* is a query below a cut: it groups rows or makes them distinct, and the rules for keys prove
-that it is maintained incrementally. The *rest* is the query with its stages in place of what they
-compute, and is computed in full. There are three cuts:
+A *stage* is a query below a cut: it groups rows or makes them distinct, and the rules for keys
+prove that it is maintained incrementally. The *rest* is the query with its stages in place of what
+they compute, and is computed in full. There are three cuts:
 
 - a query in brackets that groups or is DISTINCT is a stage as it is;
 - aggregates of all rows become aggregates of a stage's, which are grouped by a column;
@@ -71,9 +71,7 @@ Prove = Callable[[str, Sequence[Input]], Stage | None]
 Read = Callable[[str, Sequence[Input]], Relation]
 
 
-def cut(
-    sql: str, tree: exp.Query, inputs: Sequence[Input], prove: Prove, read: Read
-) -> Cut | None:
+def cut(sql: str, tree: exp.Query, inputs: Sequence[Input], prove: Prove, read: Read) -> Cut | None:
     """The query with stages for what can be below cuts; None where nothing can."""
     try:
         return _Cutter(sql, tree, inputs, prove, read).cut()
@@ -101,11 +99,10 @@ class _Cutter:
         queries = [query.alias.lower() for query in self._tree.find_all(exp.CTE)]
         if len(set(queries)) < len(queries) or set(queries) & set(self._inputs):
             return None  # a name that means two things
-        if any(
-            "hw_" in found.name.lower() and (found.name.lower() not in self._inputs or found.is_string)
-            for found in self._tree.find_all(exp.Identifier, exp.Literal)
-        ):
-            return None  # names of stages and inputs are replaced in the text
+        for found in self._tree.find_all(exp.Identifier, exp.Literal):
+            name = found.name.lower()
+            if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
+                return None  # names of stages and inputs are replaced in the text
         self._visit(self._tree)
         if not self._stages:
             return None
@@ -188,6 +185,7 @@ class _Cutter:
             or any(part.find(exp.Window) for part in results)
             or any(call.find(exp.Query) or _is_wrapped(call) for call in calls)
             or (_is_seen(query) and any(_name(node) is None for node in query.expressions))
+            or _names_in_having(query) & _new_names(query)
         ):
             return False
         group = query.args.get("group")
@@ -196,7 +194,9 @@ class _Cutter:
             return (
                 not plain
                 and all(map(_is_plain, calls))
-                and any(self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses))
+                and any(
+                    self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
+                )
             )
         keys = group.expressions
         return (
@@ -274,7 +274,8 @@ class _Cutter:
         """
         rows = f"{self._with(query)}select {{}}\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
-        conditions += [join.args["on"] for join in query.args.get("joins") or () if join.args.get("on")]
+        joins = query.args.get("joins") or ()
+        conditions += [join.args["on"] for join in joins if join.args.get("on")]
         found: dict[tuple[str, ...], None] = {}
         for condition in conditions:
             for equal in condition.find_all(exp.EQ):
@@ -485,11 +486,25 @@ def _columns(node: exp.Expr) -> Iterator[exp.Column]:
             yield from _columns(child)
 
 
+def _names_in_having(query: exp.Select) -> set[str]:
+    """Names of columns that HAVING mentions, which may be those of the select list."""
+    having = query.args.get("having")
+    return {column.name.lower() for column in having.find_all(exp.Column)} if having else set()
+
+
+def _new_names(query: exp.Select) -> set[str]:
+    """The names that a select list gives to something else than the column of that name."""
+    return {
+        node.alias.lower()
+        for node in query.expressions
+        if isinstance(node, exp.Alias)
+        and not (isinstance(node.this, exp.Column) and node.this.name.lower() == node.alias.lower())
+    }
+
+
 def _is_wrapped(call: exp.Expr) -> bool:
     """Whether FILTER and the like belong to an aggregate."""
-    return isinstance(
-        call.parent, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-    )
+    return isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls))
 
 
 def _is_plain(call: exp.Expr) -> bool:

@@ -65,8 +65,8 @@ def derivation(
     macros write, by their source: `kind`, with `key`, `via` and `on`. `leads`, or None: the `key`
     to which changed rows are traced, and for each input the name that stands for it and the `sql`
     of the affected keys. `stages`, or None: `names` that stand for sources in SQL, `rest`, and
-    `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the table is replaced when some of its inputs changed,
-    or None.
+    `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the
+    table is replaced when some of its inputs changed, or None.
     """
     sql, found = _named(sql, inputs, graph)
     seeds = {

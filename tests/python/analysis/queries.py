@@ -665,8 +665,10 @@ def drawn_staged(chance: random.Random) -> str:
         f"select q.{key} as d0, {of_value} as d1 from ({sql}) as q{where}"
         f" group by q.{key} having {of_value} > ({every})",
         f"select q.n as d0, count(*) as d1 from ({groups}) as q group by q.n",
-        f"with g as ({groups}) select g.{key} as d0, g.n as d1 from g where n = (select max(n) from g)",
-        f"select q.{key} as d0, x.n as d1 from ({sql}) as q{joined}({every.replace(' from', ' as n from', 1)}) as x",
+        f"with g as ({groups}) select g.{key} as d0, g.n as d1 from g"
+        " where n = (select max(n) from g)",
+        f"select q.{key} as d0, x.n as d1 from ({sql}) as q{joined}"
+        f"(select {of_other} as n from ({more}) as q) as x",
         f"select {of_value} as d0, sum(y.{other}) as d1 from ({sql}) as q, ({more}) as y"
         f" where q.{value} = y.{other}",
         f"select q.{value} as d0, sum(q.{value}) over (order by q.{value}) as d1"

@@ -42,7 +42,8 @@ ACCEPTED: dict[str, list[str]] = {
         " count(e.amount) as hw_3 from e join a on e.id = a.id where a.grp = 'x' group by `e`.`id`",
     ],
     # what groups is kept as it is
-    "select n, count(*) as many from (select id, count(*) as n from e group by id) as q group by n": [
+    "select n, count(*) as many from (select id, count(*) as n from e group by id) as q"
+    " group by n": [
         "select n, count(*) as many from (select hw_1 as `id`, hw_2 as `n` from hw_stage_1 as hw_s)"
         " as q group by n",
         "(hw_1) e by id: select hw_1, hw_2 from ( select id, count(*) as n from e group by id )"
@@ -102,8 +103,9 @@ REFUSED = {
     "select sum(amount) as s from e limit 1": "LIMIT is not cut within",
     "select a.id, sum(a.val) over () as s from a": "nothing groups",
     "select e.id, q.s from e cross join (select sum(amount) as s from e) as q": "e is read in full",
-    "select n, count(*) as many from (select nr + 1 as k, count(*) as n from e group by nr + 1) as q"
-    " group by n": "the groups are by no column of an input",
+    "select n, count(*) as many from (select nr + 1 as k, count(*) as n from e group by nr + 1)"
+    " as q group by n": "the groups are by no column of an input",
+    "select sum(amount) as id from e having sum(id) > 1": "id is a column of e, or of the result",
     "select sum(amount) as hw_total from e": "a name that hidden tables have",
     "select sum(amount) as s from e where 'hw_input_0' = 'x'": "a text that stands for a table",
     "with q as (select id from e), p as (with q as (select 1 as id) select id from q)"

@@ -106,7 +106,9 @@ EXPECTED = {
         group by 1
     """,
     "auto_copies": "select grp, val from items",
-    "auto_sizes": "select n, count(*) from (select count(*) as n from items group by grp) group by n",
+    "auto_sizes": """
+        select n, count(*) from (select count(*) as n from items group by grp) group by n
+    """,
     "auto_sums": "select sum(val), count(*), max(name) from items join people using (grp)",
     "auto_places": """
         with q as (select id, sum(val) as total from events group by id)

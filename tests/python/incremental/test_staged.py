@@ -86,7 +86,9 @@ def test_a_full_refresh_drops_them_and_the_next_run_builds_them(world: World) ->
 def test_a_change_of_the_sql_leaves_no_hidden_table_that_is_of_no_use(world: World) -> None:
     path = world.folder / "models" / "auto" / "auto_sizes.sql"
     before = path.read_text()
-    path.write_text("select grp as n, count(*) as groups from {{ source('inputs', 'items') }} group by 1")
+    path.write_text(
+        "select grp as n, count(*) as groups from {{ source('inputs', 'items') }} group by 1"
+    )
     world._manifest = None
     world.run("--select", "auto_sizes")
     assert hidden(world) == ["auto_places__hw_stage_1", "auto_sums__hw_stage_1"]
@@ -232,7 +234,12 @@ def test_maintenance_knows_hidden_tables_and_explain_tells_them(
     def operation(name: str, **arguments: Any) -> str:
         capsys.readouterr()
         dbt(
-            "run-operation", name, "--args", json.dumps(arguments), project_dir=folder, schema=schema
+            "run-operation",
+            name,
+            "--args",
+            json.dumps(arguments),
+            project_dir=folder,
+            schema=schema,
         )
         return capsys.readouterr().out
 
@@ -247,7 +254,10 @@ def test_maintenance_knows_hidden_tables_and_explain_tells_them(
     (folder / "models/sizes.sql").write_text("{{ config(materialized='table') }}" + SIZES)
     run()
     plan = operation("maintain")
-    assert f"drop: no table uses this hidden table\n    drop table `{schema}`.`sizes__hw_stage_1`" in plan
+    assert (
+        f"drop: no table uses this hidden table\n    drop table `{schema}`.`sizes__hw_stage_1`"
+        in plan
+    )
     done = operation("maintain", dry_run=False, reason="tidy up")
     assert f"{name}: dropped" in done
     assert "maintain: 2 tables, nothing to do" in operation("maintain")
