@@ -1,5 +1,5 @@
-{#- Hidden tables have what a model of the strategy `staged` keeps of the queries below its cuts: `<model>__hw_stage_<n>`, beside its own. Their
-    rows follow from the model's inputs alone: one that is dropped is built again by the next run that needs it. -#}
+{#- Hidden tables have what a model of the strategy `staged` keeps of the queries below its cuts: `<model>__hw_stage_<n>`, beside its own.
+    Their rows follow from the model's inputs alone: one that is dropped is built again by the next run that needs it. -#}
 {% macro hw_hidden_table(target, number) %}
     {{ return(target.incorporate(path={'identifier': target.identifier ~ '__hw_stage_' ~ number}, type='table', is_delta=true)) }}
 {% endmacro %}

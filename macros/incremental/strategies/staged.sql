@@ -1,7 +1,7 @@
-{#- Queries that are cut (scripts/headwaters/analysis/cut.py): what is local to a key is kept in hidden tables, which are maintained as tables
-    of affected_keys are. The rest is computed from them in full, and what differs from the table is written. The model's own state is that of
-    any other: its whole SQL, and the applied versions of its inputs. So a hidden table may be older or newer than the model's, as after a
-    run that was killed: a run first brings each to the versions of the inputs that it has pinned. -#}
+{#- Queries that are cut (scripts/headwaters/analysis/cut.py): what is local to a key is kept in hidden tables, which are maintained as
+    tables of affected_keys are. The rest is computed from them in full, and what differs from the table is written. The model's own state is
+    that of any other: its whole SQL, and the applied versions of its inputs. So a hidden table may be older or newer than the model's, as
+    after a run that was killed: a run first brings each to the versions of the inputs that it has pinned. -#}
 {% macro hw_staged__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- if not keys -%}
@@ -31,7 +31,8 @@ _present as (select struct(*) as _row, {{ hw_quoted(keys) | join(', ') }} from {
         {%- do texts.update({name: hw_input_sql((plan.inputs | selectattr('source', 'equalto', source) | list)[0])}) -%}
     {%- endfor -%}
     {%- do plan.update({'rest': hw_followed_sql(adapter.with_names(settings.stages.rest, texts), settings)}) -%}
-    {%- set types = run_query('select ' ~ hw_type_of('select * from ' ~ target) ~ ' as held, ' ~ hw_type_of(plan.rest) ~ ' as given').rows[0] -%}
+    {%- set held, given = hw_type_of('select * from ' ~ target), hw_type_of(plan.rest) -%}
+    {%- set types = run_query('select ' ~ held ~ ' as held, ' ~ given ~ ' as given').rows[0] -%}
     {{ return({'bounds': [], 'same_columns': types['held'] == types['given']}) }}
 {% endmacro %}
 
