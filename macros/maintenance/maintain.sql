@@ -10,7 +10,8 @@
         {%- set failed = [] -%}
         {%- for plan in due -%}
             {{ print('maintain: ' ~ loop.index ~ ' of ' ~ due | length ~ ', ' ~ plan.state.name) }}
-            {%- if not (hw_drop_unused_table(plan, reason) if plan.is_unused else hw_maintain_table(plan, reason)) -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
+            {%- set is_done = hw_drop_unused_table(plan, reason) if plan.is_unused else hw_maintain_table(plan, reason) -%}
+            {%- if not is_done -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
         {%- endfor -%}
         {%- set vacuumed = due | selectattr('vacuums') | map(attribute='state.name') | list -%}
         {%- set lost = ' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' -%}

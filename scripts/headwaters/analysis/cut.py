@@ -1,12 +1,12 @@
 """Cuts a query where it stops being local to a key: hidden tables below, the rest above.
 
-A *stage* is a query below a cut: it groups rows or makes them distinct, and the rules for keys
-prove that it is maintained incrementally. The *rest* is the query with its stages in place of what
-they compute, and is computed in full. There are three cuts:
+A *hidden query* is one below a cut: it groups rows or makes them distinct, and the rules for keys
+prove that it is maintained incrementally. The *rest* is the query with the tables of its hidden
+queries in place of what they compute, and is computed in full. There are three cuts:
 
-- a query in brackets that groups or is DISTINCT is a stage as it is;
-- aggregates of all rows become aggregates of a stage's, which are grouped by a column;
-- a query whose select list or HAVING has a subquery reads its own groups from a stage.
+- a query in brackets that groups or is DISTINCT is a hidden query as it is;
+- aggregates of all rows become aggregates of a hidden query's, which are grouped by a column;
+- a query whose select list or HAVING has a subquery reads its own groups from a hidden query.
 
 Texts are cut out of the query's own text, at the places that the tree knows, and each is parsed
 again: what is not the part of the tree that it was taken for is not cut. No SQL is written
@@ -28,10 +28,10 @@ from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
 from headwaters.analysis.scopes import aggregates, is_grouped, parts_of
 
-# The name of a stage in the rest is this and its number; its columns are `hw_1`, `hw_2` and so on.
+# The name of a hidden query in the rest is this and its number. Its columns are `hw_1`, `hw_2`, …
 STAGE = "hw_stage_"
 _ALIAS = "hw_s"
-# Queries that are tried as stages, and ways to group all rows.
+# Queries that are tried as hidden queries, and ways to group all rows.
 _MOST_TRIED = 12
 _MOST_WAYS = 6
 # Clauses of a select that is cut within.
@@ -65,14 +65,14 @@ class Cut:
     read: frozenset[str]
 
 
-# A query as a stage, if it is proven to be one, and a query as a relation by rules that allow
-# everything, which raises Refused; both of SQL and the inputs that it may read.
+# A hidden query, if it is proven to be one; a query as a relation by rules that allow everything,
+# which raises Refused. Both of SQL and the inputs that it may read.
 Prove = Callable[[str, Sequence[Input]], Stage | None]
 Read = Callable[[str, Sequence[Input]], Relation]
 
 
 def cut(sql: str, tree: exp.Query, inputs: Sequence[Input], prove: Prove, read: Read) -> Cut | None:
-    """The query with stages for what can be below cuts; None where nothing can."""
+    """The query with hidden queries for what can be below cuts; None where nothing can."""
     try:
         return _Cutter(sql, tree, inputs, prove, read).cut()
     except Refused:
@@ -95,14 +95,14 @@ class _Cutter:
         self._tried = 0
 
     def cut(self) -> Cut | None:
-        """None where there is no stage."""
+        """None where there is no hidden query."""
         queries = [query.alias.lower() for query in self._tree.find_all(exp.CTE)]
         if len(set(queries)) < len(queries) or set(queries) & set(self._inputs):
             return None  # a name that means two things
         for found in self._tree.find_all(exp.Identifier, exp.Literal):
             name = found.name.lower()
             if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
-                return None  # names of stages and inputs are replaced in the text
+                return None  # names of hidden queries and inputs are replaced in the text
         self._visit(self._tree)
         if not self._stages:
             return None
@@ -154,7 +154,7 @@ class _Cutter:
     # a query in brackets
 
     def _cut_whole(self, query: exp.Select) -> bool:
-        """Make it a stage. Whether it is one."""
+        """Make it a hidden query. Whether it is one."""
         place, names = self._place_of_query(query), _names(query)
         if place is None or names is None:
             return False
@@ -174,7 +174,7 @@ class _Cutter:
     # within a query
 
     def _cut_within(self, query: exp.Select) -> bool:
-        """Make a stage of the query's groups, or of parts of its one group. Whether it is one."""
+        """Make a hidden query of its groups, or of parts of its one group. Whether it is one."""
         if any(value for name, value in query.args.items() if name not in _CLAUSES):
             return False
         clauses = self._clauses(query)
@@ -214,7 +214,7 @@ class _Cutter:
         plain: Sequence[exp.Expr],
         calls: Sequence[exp.Expr],
     ) -> bool:
-        """A stage of the query's groups."""
+        """A hidden query of the query's groups."""
         by = {key: self._text_of(key) for key in query.args["group"].expressions}
         columns = _numbered([*by.values(), *map(self._text_of, calls)])
         stage = self._proven_groups(query, clauses, by.values(), columns)
@@ -234,7 +234,7 @@ class _Cutter:
     def _cut_parts(
         self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
     ) -> bool:
-        """A stage of parts of the one group, which are grouped by columns."""
+        """A hidden query of parts of the one group, which are grouped by columns."""
         texts = list(map(self._text_of, calls))
         counts = [_counted(text) for call, text in zip(calls, texts, strict=True) if _is_sum(call)]
         columns = _numbered([*by, *texts, *counts])
@@ -301,15 +301,15 @@ class _Cutter:
             if not any(key <= relation.ids for key in relation.unique):
                 yield by
 
-    # stages
+    # hidden queries
 
     def _proven(self, query: exp.Select, sql: str) -> Stage | None:
-        """The SQL, which is made of parts of a query, as a stage."""
+        """The SQL, which is made of parts of a query, as a hidden query."""
         sql = f"{self._with(query)}{sql}"
         return self._prove(sql, self._used(sql))
 
     def _named(self, stage: Stage) -> str:
-        """The name by which the rest reads a stage."""
+        """The name by which the rest reads a hidden query."""
         if stage not in self._stages:
             self._stages.append(stage)
         return f"{STAGE}{self._stages.index(stage) + 1}"
@@ -434,7 +434,7 @@ def _is(node: exp.Expr, text: str) -> bool:
 
 
 def _hidden(number: int, stage: Stage, types: Mapping[str, str]) -> Input:
-    """A stage as what the rest reads."""
+    """A hidden query as what the rest reads."""
     return Input(f"{STAGE}{number}", "", "lookup", types, [frozenset(stage.unique_key)])
 
 

@@ -244,7 +244,7 @@ def _is_unfollowed(name: str, question: Question) -> bool:
 
 
 def _stage(question: Question) -> Stage | None:
-    """The query as a stage, if keys are proven that all of its inputs can be followed by."""
+    """The query as a hidden query, if keys are proven that all of its inputs can be followed by."""
     try:
         tree = dialect.parsed(question.sql)
         refuse_changing(tree, question.inputs, (), question.functions)

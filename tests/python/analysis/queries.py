@@ -678,7 +678,7 @@ def drawn_staged(chance: random.Random) -> str:
 
 
 def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, str | None]:
-    """Whether the query of this number has stages, and what it then gets wrong."""
+    """Whether the query of this number has hidden queries, and what it then gets wrong."""
     chance = random.Random(f"staged {number}")
     sql = drawn_staged(chance)
     used = [source for source in UNIQUE if f"from {source.name} as" in sql]

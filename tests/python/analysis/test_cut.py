@@ -21,7 +21,7 @@ E = Input(
 )
 SUM = "cast(if(count_if(hw_2 is null and hw_3 > 0) > 0, null, sum(hw_2)) as {})"
 
-# SQL: the rest, then each stage with its key and how its inputs are followed
+# SQL: the rest, then each hidden query with its key and how its inputs are followed
 ACCEPTED: dict[str, list[str]] = {
     # a total becomes the total of parts, by all but the last column of a key
     "select sum(amount) as s from e where id > 3": [
@@ -137,7 +137,7 @@ def question(sql: str) -> Question:
 
 
 def said(found: Derivation) -> list[str]:
-    """The rest and the stages, with single blanks."""
+    """The rest and the hidden queries, with single blanks."""
     stages = []
     for stage in found.stages:
         ways = sorted(
