@@ -1,7 +1,7 @@
 {#- Queries that are cut (scripts/headwaters/analysis/cut.py): what is local to a key is kept in hidden tables, which are maintained as
     tables of affected_keys are. The rest is computed from them in full, and what differs from the table is written. The model's own state
-    is that of any other: its whole SQL, and the applied versions of its inputs. So a hidden table may be older or newer than the model's, as
-    after a run that was killed: a run first brings each to the versions of the inputs that it has pinned. -#}
+    is that of any other: its whole SQL, and the applied versions of its inputs. So a hidden table may be older or newer than the model's,
+    as after a run that was killed: a run first brings each to the versions of the inputs that it has pinned. -#}
 {% macro hw_staged__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- if not keys -%}
