@@ -192,7 +192,8 @@ class _Cutter:
         plain = [column for part in results for column in _columns(part)]
         if group is None:
             return (
-                not plain
+                bool(calls)
+                and not plain
                 and all(map(_is_plain, calls))
                 and any(
                     self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
@@ -272,7 +273,7 @@ class _Cutter:
 
         Those that are equated, and all but the last of a key of several columns.
         """
-        rows = f"{self._with(query)}select {{}}\n{self._sql[slice(*clauses['rows'])]}"
+        before, rows = f"{self._with(query)}select ", f"\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
         joins = query.args.get("joins") or ()
         conditions += [join.args["on"] for join in joins if join.args.get("on")]
@@ -283,7 +284,7 @@ class _Cutter:
                     for column in (equal.this, equal.expression):
                         found[(".".join(map(_quoted, parts_of(column))),)] = None
         try:
-            relation = self._read(rows.format("*"), self._used(rows.format("1")))
+            relation = self._relation(f"{before}*{rows}")
             names = [column.name.lower() for column in relation.columns]
             for key in relation.unique:
                 places = [n for n, column in enumerate(relation.columns) if column.id in key]
@@ -294,8 +295,7 @@ class _Cutter:
             pass
         for by in list(found)[:_MOST_WAYS]:
             try:
-                text = rows.format(", ".join(by))
-                relation = self._read(text, self._used(text))
+                relation = self._relation(f"{before}{', '.join(by)}{rows}")
             except Refused:
                 continue
             if not any(key <= relation.ids for key in relation.unique):
@@ -316,8 +316,11 @@ class _Cutter:
 
     def _types(self, sql: str) -> dict[str, str]:
         """Types of a query's columns, by name; empty where they are not known."""
-        relation = self._read(sql, self._used(sql))
-        return {column.name: column.type or "" for column in relation.columns}
+        return {column.name: column.type or "" for column in self._relation(sql).columns}
+
+    def _relation(self, sql: str) -> Relation:
+        """What a query over the inputs is, by rules that allow everything. Raises Refused."""
+        return self._read(sql, self._used(sql))
 
     def _used(self, sql: str) -> list[Input]:
         names = self._reads(dialect.parsed(sql))

@@ -113,8 +113,11 @@ def derive(question: Question) -> Derivation:
         except Refused as refused:
             unproven.append(refused)
     if best is None or best[0][0]:
-        staged = _staged(question, tree, len(question.inputs) if best is None else best[0][0])
-        best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
+        try:
+            staged = _staged(question, tree, len(question.inputs) if best is None else best[0][0])
+            best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
+        except Exception as error:
+            unproven.append(unforeseen(error))
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
         reason = _reason(unproven) or _without_feed(question)

@@ -50,6 +50,11 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) e by day: select `day` as hw_1, count(*) as hw_2, max(nr) as hw_3, min(id) as hw_4"
         " from e group by `day`",
     ],
+    "select max(nr) as m from e where '{0} {x' <> ''": [
+        "select max(hw_2) as m from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: select `day` as hw_1, max(nr) as hw_2 from e where '{0} {x' <> ''"
+        " group by `day`",
+    ],
     # or by a column that is equated
     "select sum(e.amount) as s from e join a on e.id = a.id where a.grp = 'x'": [
         f"select {SUM.format('decimal(20,2)')} as s from hw_stage_1 as hw_s ",
