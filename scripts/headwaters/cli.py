@@ -346,6 +346,9 @@ def review(
         typer.Option("--select", "-s", help="Models to compare, in dbt's selection syntax."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of what is written.")] = Path("review"),
+    sample_above: Annotated[
+        int, typer.Option(min=1, help="Compare a sample of tables with more rows than these.")
+    ] = 100_000_000,
     clean: Annotated[
         bool, typer.Option("--clean", help="Drop the review's own schemas at its end.")
     ] = False,
@@ -357,11 +360,13 @@ def review(
     Production is only read. Exit code 0 also where rows differ, 1 where a test, a contract or the
     proof fails.
     """
+    from headwaters.review.run import Options
     from headwaters.review.run import review as run
 
     folder = out.absolute()
     project = find_project(profiles_dir, target)
-    raise typer.Exit(run(project, base, folder, _words(select), clean, typer.echo))
+    options = Options(base, _words(select), sample_above, clean)
+    raise typer.Exit(run(project, folder, options, typer.echo))
 
 
 @app.command()

@@ -136,6 +136,11 @@ class Commit:
         )
 
     @property
+    def is_operation(self) -> bool:
+        """Whether an operation of this project made it on purpose: repair, maintenance, erasure."""
+        return {"operation", "id", "reason"} <= as_mapping(self.user_metadata).keys()
+
+    @property
     def vacuumed_before(self) -> int:
         """The moment up to which a VACUUM deleted files that were no longer part of the table.
 

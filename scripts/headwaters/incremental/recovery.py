@@ -161,7 +161,7 @@ def _standing(commits: Iterable[Commit]) -> Iterable[Commit]:
 
 
 def _changes_rows(commit: Commit) -> bool:
-    return commit.effect.rows > 0 and not _is_operation(commit)
+    return commit.effect.rows > 0 and not commit.is_operation
 
 
 def _is_of(commit: Commit, run: str) -> bool:
@@ -190,8 +190,3 @@ def _note(commit: Commit) -> str | None:
 
 def _properties(commit: Commit) -> dict[str, Any]:
     return as_mapping(commit.parameters.get("properties"))
-
-
-def _is_operation(commit: Commit) -> bool:
-    """Whether an operation of this project made it on purpose: repair, maintenance, erasure."""
-    return {"operation", "id", "reason"} <= as_mapping(commit.user_metadata).keys()

@@ -13,14 +13,13 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.headwaters.session import rows_of
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.nodes import Node
-from headwaters.errors import UserError, first_line
+from headwaters.errors import UserError, WorkError, first_line
 from headwaters.incremental.commits import Commit, commits_of
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
@@ -67,6 +66,13 @@ class Spark:
         rows = self.rows(f"describe history {table} limit {limit}")
         return commits_of(row.asDict() for row in rows)
 
+    def newest(self, table: str) -> Commit | None:
+        """The newest commit of a table; None where there is no such Delta table."""
+        try:
+            return self.history(table, 1)[0]
+        except (DbtRuntimeError, IndexError):
+            return None
+
     def columns(self, table: str) -> dict[str, str]:
         """Columns and their types, in order. Raises DbtRuntimeError."""
         found: dict[str, str] = {}
@@ -80,20 +86,25 @@ class Spark:
         """The properties of a table."""
         return {row[0]: row[1] for row in self.rows(f"show tblproperties {table}")}
 
+    def derived_key(self, table: str) -> tuple[str, ...]:
+        """The key that was derived from the SQL that built a table; empty where none was."""
+        try:
+            noted = json.loads(self.properties(table).get("headwaters.proof") or "null")
+        except (DbtRuntimeError, ValueError):
+            return ()
+        return tuple(noted.get("unique_key") or ()) if isinstance(noted, dict) else ()
+
 
 @dataclass(frozen=True)
 class Schemas:
     """The schemas of one review: `review_<branch>__<side>_<schema>`."""
 
     slug: str
+    _made: set[str] = field(default_factory=set)
 
     def name(self, side: str, schema: str) -> str:
         """The schema of a side that stands for one of production's."""
         return f"{self.prefix}{side}_{schema}"[:120]
-
-    def table(self, side: str, node: Node) -> str:
-        """The table of a side that a node is built as, as SQL names it."""
-        return f"{identifier(self.name(side, node['schema']))}.{identifier(node['alias'])}"
 
     @property
     def prefix(self) -> str:
@@ -102,11 +113,20 @@ class Schemas:
 
     def make(self, spark: Spark, name: str) -> None:
         """Make one that is empty, with the mark by which it is known later."""
+        if name in self._made:
+            return
         marks = f"{literal(_MARK)} = {literal(self.slug)}, {literal(f'{_MARK}.at')}"
-        spark.rows(
+        failed = spark.tried(
             f"create schema if not exists {identifier(name)}"
             f" with dbproperties ({marks} = '{int(time.time())}')"
         )
+        if failed:
+            raise WorkError(
+                "HW_REVIEW_SCHEMA",
+                f"the review cannot create {name}: {failed}. Let the profile's user create "
+                "schemas, and see that the lake has room",
+            )
+        self._made.add(name)
 
 
 def clean(spark: Spark, prefix: str, older_than: int | None = None) -> list[str]:
@@ -148,17 +168,32 @@ class Pinned:
         return self.versions.get(table.lower())
 
 
-def pin(spark: Spark, tables: Iterable[str]) -> Pinned:
-    """The newest version of each table."""
+def pin(
+    spark: Spark, tables: Iterable[str], applied: Mapping[str, Sequence[Mapping[str, int]]]
+) -> Pinned:
+    """The version of each table that production's tables have applied; else the newest.
+
+    `applied`: what each of those that read a table has applied, by its name in lower case.
+    """
     versions: dict[str, Mapping[str, int]] = {}
     problems: dict[str, str] = {}
     for table in sorted(set(tables)):
         try:
             newest = spark.history(table, 1)[0]
             versions[table.lower()] = {"version": newest.version, "at": newest.at}
+            noted = applied.get(table.lower(), ())
+            if noted and all(one == noted[0] for one in noted) and _has(spark, table, noted[0]):
+                versions[table.lower()] = noted[0]
         except (DbtRuntimeError, IndexError) as error:
             problems[table] = first_line(error)
     return Pinned(versions, problems)
+
+
+def _has(spark: Spark, table: str, noted: Mapping[str, int]) -> bool:
+    """Whether a noted commit is one of a table's, and its rows can still be read."""
+    is_there = any(commit.is_same(noted) for commit in spark.history(table, 1000))
+    version = f"{table} version as of {noted['version']}"
+    return is_there and spark.tried(f"select 1 from {version} limit 1") is None
 
 
 def clone_inputs(
@@ -166,38 +201,29 @@ def clone_inputs(
     schemas: Schemas,
     nodes: Mapping[str, Any],
     pinned: Pinned,
-    made: dict[str, bool],
+    problems: dict[str, str],
 ) -> dict[str, str]:
     """Shallow clones of nodes' tables at their versions: the schema of each, by the node's id.
 
-    What cannot be cloned is left out, and read where it is. `made`: the tables that were tried, and
-    whether there is a clone.
+    What cannot be cloned is left out, and read where it is; `problems` says why, by table.
     """
     places: dict[str, str] = {}
     for key, node in nodes.items():
-        table = name_of(node)
-        if (version := pinned.of(table)) is None:
+        table = str(node.relation_name)
+        version = pinned.of(table)
+        if version is None or table in problems:
             continue
         schema = schemas.name("in", node.schema)
-        if table not in made:
-            schemas.make(spark, schema)
-            failed = spark.tried(
-                f"create table {identifier(schema)}.{identifier(_table(node))}"
-                f" shallow clone {table} version as of {version['version']}"
-            )
-            made[table] = failed is None
-        if made[table]:
+        schemas.make(spark, schema)
+        failed = spark.tried(
+            f"create table if not exists {moved(table, schema)}"
+            f" shallow clone {table} version as of {version['version']}"
+        )
+        if failed:
+            problems[table] = failed
+        else:
             places[key] = schema
     return places
-
-
-def name_of(node: Any) -> str:
-    """The table of a node of a manifest, as its SQL names it."""
-    return str(node.relation_name)
-
-
-def _table(node: Any) -> str:
-    return str(node.identifier if node.resource_type == "source" else node.alias)
 
 
 def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
@@ -216,9 +242,7 @@ def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
         if node is None:
             continue
         if node.relation_name:
-            head, dot, table = str(node.relation_name).rpartition(".")
-            quote = "`" if head.endswith("`") else ""
-            node.relation_name = f"{quote}{schema}{quote}{dot}{table}"
+            node.relation_name = moved(str(node.relation_name), schema)
         node.schema = schema
         if node.resource_type != "source":
             node.config.pre_hook = []
@@ -230,6 +254,13 @@ def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
                 node.config.location_root = None
     made.build_flat_graph()  # type: ignore[no-untyped-call]  # what macros see as `graph`
     return made
+
+
+def moved(table: str, schema: str) -> str:
+    """The name of a table in another schema, quoted as before."""
+    head, dot, name = table.rpartition(".")
+    quote = "`" if head.endswith("`") else ""
+    return f"{quote}{schema}{quote}{dot}{name}"
 
 
 @dataclass(frozen=True)
@@ -245,6 +276,11 @@ class Outcome:
     def is_built(self) -> bool:
         """Whether the node did what it should."""
         return self.status in ("success", "pass", "warn", "no-op")
+
+    @property
+    def did(self) -> str:
+        """What a run of a strategy of ours did: `skip`, `append`, `merge` or `replace`."""
+        return str(self.response.get("code") or "")
 
 
 @contextlib.contextmanager

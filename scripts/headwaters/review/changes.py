@@ -9,12 +9,20 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+from headwaters.analysis.functions import BARE, CHANGING
 from headwaters.declared.nodes import Node, as_tuple, table_name
 from headwaters.incremental.sql_text import tokens, without_format
+from headwaters.incremental.strategies import strategy_of
 from headwaters.review.facts import Cause, Column, Edge
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+    from headwaters.project import Project
 
 BUILT = ("model", "seed", "snapshot")
 # Settings that say nothing about rows.
@@ -67,11 +75,20 @@ class Changes:
 
 @dataclass(frozen=True)
 class Side:
-    """A project as one side of a comparison: nodes and exposures by id, and SQL of macros."""
+    """A project as one side of a comparison: nodes and exposures by id, and SQL of macros.
+
+    `manifest` is as dbt parsed it; what is pure does without it and the project.
+    """
 
     nodes: Mapping[str, Node]
     exposures: Mapping[str, Node]
     macros: Mapping[str, str]
+    manifest: Manifest = None  # type: ignore[assignment]  # of a project that is not built
+    project: Project = None  # type: ignore[assignment]
+
+    def table(self, key: str) -> str:
+        """The table of a node in production, as SQL names it."""
+        return str((self.manifest.nodes.get(key) or self.manifest.sources[key]).relation_name)
 
 
 def changes(base: Side, head: Side) -> Changes:
@@ -81,6 +98,7 @@ def changes(base: Side, head: Side) -> Changes:
         found = _changed(key, base, head)
         if found:
             changed[key] = found
+    _tell_renamed(changed, base, head)
     roots = {key for key, one in changed.items() if one.rows}
     below = _downstream(roots, (base, head))
     both = {*changed, *below}
@@ -137,6 +155,21 @@ def _changed(key: str, base: Side, head: Side) -> Changed | None:
     if not causes:
         return None
     return Changed(key, tuple(causes), tuple(what), rows or of_rows, checked)
+
+
+def _tell_renamed(changed: dict[str, Changed], base: Side, head: Side) -> None:
+    """Say of an added model that a removed one has its SQL: it may be another name of it."""
+    removed = {
+        _bare(str(base.nodes[key]["raw_code"])): base.nodes[key]["name"]
+        for key, one in changed.items()
+        if "removed" in one.causes and base.nodes[key].get("raw_code")
+    }
+    for key, one in changed.items():
+        if "added" in one.causes and head.nodes[key].get("raw_code"):
+            former = removed.get(_bare(str(head.nodes[key]["raw_code"])))
+            if former:
+                what = (*one.what, f"the SQL of {former}, which is removed: renamed?")
+                changed[key] = replace(one, what=what)
 
 
 def _contract(node: Node) -> tuple[Any, Any]:
@@ -231,17 +264,55 @@ def _declared(column: Mapping[str, Any]) -> list[Any]:
 def _tests_changed(key: str, base: Side, head: Side) -> list[str]:
     one, other = _tests(key, base), _tests(key, head)
     return [
-        *(f"test {one[test]}: removed" for test in sorted(one) if test not in other),
-        *(f"test {other[test]}: added" for test in sorted(other) if test not in one),
+        *(f"test {one[test]['name']}: removed" for test in sorted(one) if test not in other),
+        *(f"test {other[test]['name']}: added" for test in sorted(other) if test not in one),
+        *(
+            f"test {other[test]['name']}: differs"
+            for test in sorted(other)
+            if test in one
+            and (
+                _tested(one[test]) != _tested(other[test])
+                or _macros_changed(one[test], other[test], base, head)
+            )
+        ),
     ]
 
 
-def _tests(key: str, side: Side) -> dict[str, str]:
+def _tests(key: str, side: Side) -> dict[str, Node]:
     return {
-        test: node["name"]
+        test: node
         for test, node in side.nodes.items()
-        if node["resource_type"] == "test" and key in _parents(node)
+        if node["resource_type"] in ("test", "unit_test") and key in _parents(node)
     }
+
+
+def _tested(test: Node) -> list[Any]:
+    """What a test checks, and how strictly."""
+    settings = test.get("config") or {}
+    names = ("severity", "where", "warn_if", "error_if", "limit", "fail_calc")
+    parts = ("raw_code", "test_metadata", "given", "expect", "overrides")
+    return [*(settings.get(name) for name in names), *(test.get(name) for name in parts)]
+
+
+def of_the_moment(node: Node) -> list[str]:
+    """Functions that a node of no strategy of ours calls, and that answer anew in each run."""
+    if strategy_of(node["config"]):
+        return []  # it refuses them
+    words = [one.word for one in tokens(str(node.get("compiled_code") or "")) if one.word.strip()]
+    called = {one for one, following in pairwise([*words, ""]) if following == "("}
+    return sorted((called & CHANGING) | {one for one in words if one in BARE - {"user"}})
+
+
+def operations(side: Side) -> list[str]:
+    """The SQL of the hooks of the project's runs."""
+    found = (one for one in side.nodes.values() if one["resource_type"] == "operation")
+    return sorted(str(one["raw_code"]) for one in found)
+
+
+def hooks_of(node: Node) -> list[Any]:
+    """The SQL of a node's hooks."""
+    hooks = [node["config"].get(f"{when}-hook") or [] for when in ("pre", "post")]
+    return [[hook.get("sql") for hook in some] for some in hooks]
 
 
 def _parents(node: Node) -> list[str]:
@@ -328,6 +399,45 @@ def inputs(built: Iterable[str], side: Side) -> tuple[str, ...]:
             else:
                 found[parent] = None
     return tuple(sorted(found))
+
+
+def read_by_tests(built: Iterable[str], side: Side) -> tuple[str, ...]:
+    """Tables that tests of what is built read beside it."""
+    own = set(built)
+    found = {
+        parent
+        for node in side.nodes.values()
+        if node["resource_type"] == "test" and own & set(_parents(node))
+        for parent in _parents(node)
+        if parent in side.nodes and parent not in own and _kind(side.nodes[parent]) != "ephemeral"
+    }
+    return tuple(sorted(found))
+
+
+def followers(built: Iterable[str], side: Side) -> dict[str, list[str]]:
+    """For each table that is read by what is built, and is not built itself, who reads it."""
+    found: dict[str, list[str]] = {}
+    own = set(built)
+    for key in own:
+        for parent in inputs([key], side):
+            if parent not in own:
+                found.setdefault(parent, []).append(key)
+    return found
+
+
+def tables_above(key: str, built: Iterable[str], side: Side) -> set[str]:
+    """What a node reads of what is built, directly or through views."""
+    own = set(built)
+    found: set[str] = set()
+    fresh = [key]
+    while fresh:
+        for parent in _parents(side.nodes[fresh.pop()]):
+            kind = _kind(side.nodes.get(parent))
+            if kind == "ephemeral" or (kind == "view" and parent in own):
+                fresh.append(parent)
+            elif parent in own:
+                found.add(parent)
+    return found
 
 
 def key_of(node: Node) -> tuple[str, ...]:

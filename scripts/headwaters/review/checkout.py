@@ -17,6 +17,7 @@ from headwaters.project import Project
 from headwaters.review.facts import Revision
 
 _FOLDER = "headwaters-review-"
+_PACKAGES = "dbt_packages"  # which dbt installs, and git ignores
 
 
 @contextmanager
@@ -46,12 +47,15 @@ def checked_out(project: Project, commit: str) -> Iterator[Project]:
 
 
 def _with_lake(project: Project, root: Path) -> Project:
-    """The base's project, whose relative paths to the lake lead to the reviewed project's."""
+    """The base's project, whose relative paths lead to the reviewed project's lake and packages."""
     base = replace(project, root=root, profiles_dir=project.profiles_folder)
     place = project.place
     if not place.is_absolute() and not (root / place).exists():
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).symlink_to(project.lake, target_is_directory=True)
+    packages = project.root / _PACKAGES
+    if packages.is_dir() and not (root / _PACKAGES).exists():
+        (root / _PACKAGES).symlink_to(packages.resolve(), target_is_directory=True)
     return base
 
 

@@ -1,4 +1,8 @@
-"""How the rows of two tables differ: the SQL that counts and shows it. Pure."""
+"""How the rows of two tables differ: the SQL that finds, counts and shows them. Pure.
+
+The differing rows are found by reading both tables once, and staged; what is said of them, and the
+patch by which a clone of one table becomes the other, is read from there.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,16 @@ from headwaters.sql import identifier
 EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200
 
 
+# Types of numbers that Spark compares without a loss.
+_EXACT = ("tinyint", "smallint", "int", "bigint", "decimal(")
+
+
 @dataclass(frozen=True)
 class Pair:
-    """Two tables to compare: names, columns with types, and the key, empty where there is none."""
+    """Two tables to compare: names, columns with types, and the key, empty where there is none.
+
+    `one_of`: of how many keys one is compared, 1 where all are.
+    """
 
     before: str
     after: str
@@ -23,6 +34,7 @@ class Pair:
     columns_after: Mapping[str, str]
     key: tuple[str, ...]
     masked: frozenset[str] = frozenset()
+    one_of: int = 1
 
     @property
     def common(self) -> list[str]:
@@ -58,88 +70,133 @@ def repeated_keys_sql(pair: Pair) -> str:
     return f"select {', '.join(parts)}"
 
 
-def counts_by_key_sql(pair: Pair) -> str:
-    """One row: rows_before, rows_after, added, removed, changed, and `c0`… for `rest`."""
-    both = "b.hw_here and h.hw_here"
+def differing_by_key_sql(pair: Pair) -> str:
+    """The differing rows: `hw_change`, whether each has `hw_before` and `hw_after`.
+
+    `k0`… are the key; `b0`… and `h0`… the columns of `rest` before and after, `d0`… whether they
+    differ.
+    """
     differs = [f"not ({_equal(pair, name)})" for name in pair.rest]
-    counts = [
-        "count(b.hw_here) as rows_before",
-        "count(h.hw_here) as rows_after",
-        "count_if(b.hw_here is null) as added",
-        "count_if(h.hw_here is null) as removed",
-        f"count_if({both} and ({' or '.join(differs) or 'false'})) as changed",
-        *(f"count_if({both} and {one}) as c{n}" for n, one in enumerate(differs)),
+    columns = [
+        "case when b.hw_here is null then 'added' when h.hw_here is null then 'removed'"
+        " else 'changed' end as hw_change",
+        *(f"{_key_of(pair, name)} as k{n}" for n, name in enumerate(pair.key)),
+        *(
+            f"{side}.{identifier(name)} as {side}{n}"
+            for n, name in enumerate(pair.rest)
+            for side in ("b", "h")
+        ),
+        *(f"{one} as d{n}" for n, one in enumerate(differs)),
     ]
-    return f"select {', '.join(counts)} from {_joined(pair)}"
-
-
-def counts_of_multisets_sql(pair: Pair) -> str:
-    """One row: rows_before, rows_after, added, removed."""
-    after, before = _rows(pair, pair.after), _rows(pair, pair.before)
     return (
-        f"select (select count(*) from {pair.before}) as rows_before,"
-        f" (select count(*) from {pair.after}) as rows_after,"
-        f" (select count(*) from ({after} except all {before})) as added,"
-        f" (select count(*) from ({before} except all {after})) as removed"
+        f"select {', '.join(columns)} from {_joined(pair)}"
+        f" where b.hw_here is null or h.hw_here is null or {' or '.join(differs) or 'false'}"
     )
 
 
-def examples_by_key_sql(pair: Pair) -> str:
-    """Rows `hw_change`, and `k0`… of the key, `b0`… and `h0`… of `rest`, as texts."""
-    differs = " or ".join(f"not ({_equal(pair, name)})" for name in pair.rest) or "false"
+def differing_multisets_sql(pair: Pair) -> str:
+    """The differing rows: `hw_change`, how many there are of each (`hw_n`), and `c0`… of `common`.
+
+    Each table is read once: the rows of one count as 1, those of the other as -1.
+    """
+    names = [f"c{n}" for n in range(len(pair.common))]
+    values = [
+        f"{_comparable(identifier(name), pair, name)} as {alias}"
+        for name, alias in zip(pair.common, names, strict=True)
+    ]
+    parts = [
+        f"select {weight} as hw_n, {', '.join(values)} from {_some(pair, table, pair.common)}"
+        for weight, table in ((1, pair.after), (-1, pair.before))
+    ]
+    return (
+        f"select if(hw_n > 0, 'added', 'removed') as hw_change, abs(hw_n) as hw_n,"
+        f" {', '.join(names)} from (select sum(hw_n) as hw_n, {', '.join(names)}"
+        f" from ({' union all '.join(parts)}) group by {', '.join(names)}) where hw_n <> 0"
+    )
+
+
+def counts_sql(pair: Pair, staged: str, by_key: bool) -> str:
+    """One row of what was staged: added, removed, changed, and `c0`… for `rest` by key."""
+    if not by_key:
+        sums = [
+            f"coalesce(sum(if(hw_change = '{kind}', hw_n, 0)), 0) as {kind}"
+            for kind in ("added", "removed")
+        ]
+        return f"select {', '.join(sums)}, 0 as changed from {staged}"
+    counts = [f"count_if(hw_change = '{kind}') as {kind}" for kind in ("added", "removed")]
+    counts.append("count_if(hw_change = 'changed') as changed")
+    counts += [f"count_if(hw_change = 'changed' and d{n}) as c{n}" for n in range(len(pair.rest))]
+    return f"select {', '.join(counts)} from {staged}"
+
+
+def examples_by_key_sql(pair: Pair, staged: str) -> str:
+    """Rows `hw_change`, `k0`… of the key, `b0`… and `h0`… of `rest`, as texts, and `d0`…."""
     shown = [
         *(
-            f"{_text(f'coalesce(h.{identifier(n)}, b.{identifier(n)})', pair, n)} as k{i}"
-            if pair.types(n)[0] == pair.types(n)[1]
-            else f"coalesce({_text(f'h.{identifier(n)}', pair, n)},"
-            f" {_text(f'b.{identifier(n)}', pair, n)}) as k{i}"
+            f"{_text(f'k{i}', _common_type(pair, n), pair, n)} as k{i}"
             for i, n in enumerate(pair.key)
         ),
         *(
-            f"{_text(f'{side}.{identifier(n)}', pair, n)} as {side}{i}"
+            f"{_text(f'{side}{i}', kind, pair, n)} as {side}{i}"
             for i, n in enumerate(pair.rest)
-            for side in ("b", "h")
+            for side, kind in zip("bh", pair.types(n), strict=True)
         ),
-        *(f"not ({_equal(pair, n)}) as d{i}" for i, n in enumerate(pair.rest)),
+        *(f"d{i}" for i in range(len(pair.rest))),
     ]
-    kind = (
-        "case when b.hw_here is null then 'added' when h.hw_here is null then 'removed'"
-        " else 'changed' end"
-    )
     order = ", ".join(f"k{i}" for i in range(len(pair.key)))
     return (
         f"select * from (select *, row_number() over (partition by hw_change order by {order})"
-        f" as hw_place from (select {kind} as hw_change, {', '.join(shown)}"
-        f" from {_joined(pair)} where b.hw_here is null or h.hw_here is null or {differs}))"
+        f" as hw_place from (select hw_change, {', '.join(shown)} from {staged}))"
         f" where hw_place <= {OF_A_KIND} order by hw_change desc, hw_place limit {EXAMPLES}"
     )
 
 
-def examples_of_multisets_sql(pair: Pair) -> str:
+def examples_of_multisets_sql(pair: Pair, staged: str) -> str:
     """Rows `hw_change` and `c0`… of the common columns, as texts."""
-    after, before = _rows(pair, pair.after), _rows(pair, pair.before)
-    shown = ", ".join(f"{_text(identifier(n), pair, n)} as c{i}" for i, n in enumerate(pair.common))
+    shown = ", ".join(
+        f"{_text(f'c{i}', 'string' if _is_text(pair, n) else pair.types(n)[1], pair, n)} as c{i}"
+        for i, n in enumerate(pair.common)
+    )
     parts = [
-        f"(select '{kind}' as hw_change, {shown} from ({one} except all {other})"
-        f" limit {EXAMPLES // 2})"
-        for kind, one, other in (("added", after, before), ("removed", before, after))
+        f"(select hw_change, {shown} from (select *, explode(sequence(1, least(hw_n, {OF_A_KIND})))"
+        f" from {staged} where hw_change = '{kind}') limit {EXAMPLES // 2})"
+        for kind in ("added", "removed")
     ]
     return " union all ".join(parts)
 
 
+def patch_sql(pair: Pair, table: str, staged: str) -> str:
+    """Give a table with the rows of `before` those of `after`; both have the same columns."""
+    names = {name.lower(): f"k{n}" for n, name in enumerate(pair.key)}
+    names |= {name.lower(): f"h{n}" for n, name in enumerate(pair.rest)}
+    columns = [f"{names[name.lower()]} as {identifier(name)}" for name in pair.columns_after]
+    keys = " and ".join(f"t.{identifier(n)} <=> s.{identifier(n)}" for n in pair.key)
+    return (
+        f"merge into {table} as t using (select hw_change, {', '.join(columns)} from {staged}) as s"
+        f" on {keys} when matched and s.hw_change = 'removed' then delete"
+        " when matched then update set * when not matched then insert *"
+    )
+
+
 def of_counts(
-    pair: Pair, row: Mapping[str, Any], by_key: bool, why_no_examples: str | None
+    pair: Pair,
+    row: Mapping[str, Any],
+    rows: Sequence[int],
+    by_key: bool,
+    why_no_examples: str | None,
 ) -> tuple[Difference, dict[str, int]]:
-    """What a row of counts says, and in how many rows each column differs."""
-    changed = int(row["changed"]) if by_key else 0
+    """What a row of counts says, and in how many rows each column differs.
+
+    `rows` are those of both tables, also where a sample of them was compared.
+    """
     found = Difference(
-        rows_before=int(row["rows_before"]),
-        rows_after=int(row["rows_after"]),
+        rows_before=rows[0],
+        rows_after=rows[1],
         added=int(row["added"]),
         removed=int(row["removed"]),
-        changed=changed,
+        changed=int(row["changed"]),
         by_key=by_key,
-        extent="all",
+        extent="all" if pair.one_of == 1 else "sample",
         why_no_examples=why_no_examples,
     )
     counts = {name: int(row[f"c{n}"]) for n, name in enumerate(pair.rest)} if by_key else {}
@@ -168,19 +225,36 @@ def _whole(pair: Pair, row: Mapping[str, Any]) -> Example:
 def _joined(pair: Pair) -> str:
     # a key's own types may differ; Spark then compares what both can be cast to
     condition = " and ".join(_equal(pair, name) for name in pair.key)
+    before, after = (_some(pair, table, pair.key) for table in (pair.before, pair.after))
     return (
-        f"(select *, true as hw_here from {pair.before}) as b full outer join"
-        f" (select *, true as hw_here from {pair.after}) as h on {condition}"
+        f"(select *, true as hw_here from {before}) as b full outer join"
+        f" (select *, true as hw_here from {after}) as h on {condition}"
     )
 
 
-def _rows(pair: Pair, table: str) -> str:
-    return f"select {', '.join(_values(pair, pair.common))} from {table}"
+def _some(pair: Pair, table: str, names: Sequence[str]) -> str:
+    """A table, or the same sample of both tables, by values of columns."""
+    if pair.one_of == 1:
+        return table
+    values = ", ".join(
+        _comparable(identifier(name), pair, name)
+        if len(set(pair.types(name))) == 1
+        else f"cast({identifier(name)} as string)"
+        for name in names
+    )
+    return f"(select * from {table} where pmod(xxhash64({values}), {pair.one_of}) = 0)"
 
 
-def _values(pair: Pair, names: Sequence[str]) -> list[str]:
-    """Columns as both sides can be compared, under their names."""
-    return [f"{_comparable(identifier(n), pair, n)} as {identifier(n)}" for n in names]
+def _key_of(pair: Pair, name: str) -> str:
+    sides = [f"{side}.{identifier(name)}" for side in ("h", "b")]
+    if len(set(pair.types(name))) > 1:
+        sides = [f"cast({one} as string)" for one in sides]
+    return f"coalesce({', '.join(sides)})"
+
+
+def _common_type(pair: Pair, name: str) -> str:
+    before, after = pair.types(name)
+    return after if before == after else "string"
 
 
 def _equal(pair: Pair, name: str) -> str:
@@ -188,22 +262,29 @@ def _equal(pair: Pair, name: str) -> str:
     return f"{one} <=> {other}"
 
 
-def _comparable(value: str, pair: Pair, name: str) -> str:
+def _is_text(pair: Pair, name: str) -> bool:
+    """Whether a column is compared as a text that it is turned into."""
     before, after = pair.types(name)
-    if before != after:
+    return _is_cast(before, after) or "map<" in after or "variant" in after
+
+
+def _is_cast(before: str, after: str) -> bool:
+    """Whether types differ, and not in what a number may be at most alone."""
+    return before != after and not all(one.startswith(_EXACT) for one in (before, after))
+
+
+def _comparable(value: str, pair: Pair, name: str) -> str:
+    if _is_cast(*pair.types(name)):
         return f"cast({value} as string)"
-    if "map<" in after or "variant" in after:
-        return f"to_json({value})"
-    return value
+    return f"to_json({value})" if _is_text(pair, name) else value
 
 
-def _text(value: str, pair: Pair, name: str) -> str:
-    """A value as it is shown; nothing of it leaves Spark where its column is masked."""
+def _text(value: str, kind: str, pair: Pair, name: str) -> str:
+    """A value of a type as it is shown; nothing of it leaves Spark where its column is masked."""
     if name.lower() in pair.masked:
         return "cast(null as string)"
-    kinds = pair.types(name)
-    if any(kind.startswith(("struct<", "map<", "array<", "variant")) for kind in kinds):
+    if kind.startswith(("struct<", "map<", "array<", "variant")):
         return f"substr(to_json({value}), 1, {LONGEST})"
-    if "binary" in kinds:
+    if kind == "binary":
         return f"substr(hex({value}), 1, {LONGEST})"
     return f"substr(cast({value} as string), 1, {LONGEST})"

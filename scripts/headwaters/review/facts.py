@@ -53,7 +53,8 @@ class Difference:
     """The rows of one table under the base's text and under the branch's, over the same inputs.
 
     `by_key` is false where rows have no key: they are compared as multisets, and a changed row is
-    one removed and one added. `rows_before` and `rows_after` count whole tables.
+    one removed and one added. `rows_before` and `rows_after` count whole tables. `bytes_read`: the
+    size of the files that were compared, None where it is not known.
     """
 
     rows_before: int
@@ -65,6 +66,7 @@ class Difference:
     extent: Extent = "all"
     examples: tuple[Example, ...] = ()
     why_no_examples: str | None = None
+    bytes_read: int | None = None
 
     @property
     def rows(self) -> int:

@@ -65,6 +65,14 @@ exposures:
     "seeds/regions.csv": "customer,region\nann,north\nbob,south\n",
 }
 
+# The others of 50 models: a change is told among many.
+FILES |= {
+    f"models/generated/part_{number}.sql": "{{ config(materialized='ephemeral') }}\n"
+    f"select customer, {number} as part from "
+    + ("{{ source('raw', 'customers') }}" if number == 0 else f"{{{{ ref('part_{number - 1}') }}}}")
+    for number in range(45)
+}
+
 
 @dataclass
 class Shop:

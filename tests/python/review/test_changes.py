@@ -94,6 +94,14 @@ def test_added_and_removed_models_are_built_on_the_side_that_has_them(
     assert (found.built, found.built_before) == (("model.p.e",), ("model.p.c",))
 
 
+def test_a_model_under_another_name_is_told(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    head.nodes["model.p.e"] = head.nodes.pop("model.p.d") | {"name": "e"}
+    found = changing.changes(base, head).changed
+    assert found["model.p.e"].what == ("added", "the SQL of d, which is removed: renamed?")
+    assert found["model.p.d"].what == ("removed",)
+
+
 def test_a_macro_changes_each_model_that_calls_it(sides: tuple[Side, Any]) -> None:
     base, head = sides
     head.macros["macro.p.m"] = "y"
@@ -137,6 +145,29 @@ def test_columns_and_tests_are_properties(sides: tuple[Side, Any]) -> None:
         "column y: declared",
         "test unique_b_id: removed",
     )
+
+
+def test_a_test_that_checks_less_is_told(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    head.nodes["test.p.t"]["config"] = {"severity": "warn"}
+    found = changing.changes(base, head)
+    assert found.changed["model.p.b"].what == ("test unique_b_id: differs",)
+    assert found.built == ("model.p.v", "model.p.b")
+
+
+@pytest.mark.parametrize(
+    ("sql", "strategy", "calls"),
+    [
+        ("select now(), uuid () as id, CURRENT_DATE", None, ["current_date", "now", "uuid"]),
+        ("select `now`, 'rand()', user, version -- now()\nfrom a", None, []),
+        ("select now()", "change_feed", []),
+    ],
+)
+def test_functions_that_answer_anew_in_each_run_are_known(
+    sql: str, strategy: str | None, calls: list[str]
+) -> None:
+    node = model("a", sql, [], incremental_strategy=strategy)
+    assert changing.of_the_moment(node) == calls
 
 
 def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:

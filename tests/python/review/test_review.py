@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,15 @@ def shop(
 def reviewed(shop: Shop, tmp_path: Path) -> Reviewed:
     project = Project(shop.folder, ROOT / "profiles", "engine")
 
-    def review(*select: str, clean: bool = False) -> tuple[int, dict[str, Any]]:
-        code = run.review(project, "main", tmp_path / "out", select, clean, lambda line: None)
+    def review(
+        *select: str, clean: bool = False, largest: int = 10**8
+    ) -> tuple[int, dict[str, Any]]:
+        code = run.review(
+            project,
+            tmp_path / "out",
+            run.Options("main", select, largest, clean),
+            lambda line: None,
+        )
         return code, facts(tmp_path / "out")
 
     return review
@@ -67,6 +75,11 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
             "models/silver/kinds.sql": ("select orders.id", "select\n    orders.id"),
         },
     )
+    week = 8 * 86_400
+    for name, made in (("old", time.time() - week), ("young", time.time() - 60)):
+        marks = f"'headwaters.review' = 'x', 'headwaters.review.at' = '{made:.0f}'"
+        shop.spark.sql(f"create schema review_{name} with dbproperties ({marks})")
+    shop.spark.sql("create schema review_of_mine")  # no review made it
     before = shop.state()
     shop_rows = shop.spark.table(f"{shop.schema}_silver.orders").count()
     code, found = reviewed()
@@ -76,6 +89,14 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
         "totals": (("upstream",), (0, 0, 0)),
     }
     orders = found["models"]["orders"]
+    left = {row[0] for row in shop.spark.sql("show schemas like 'review_*'").collect()}
+    assert {"review_young", "review_of_mine"} < left
+    assert "review_old" not in left
+    # what is downstream follows the one row that differs
+    assert found["models"]["totals"]["cost"]["one_off"] == "nothing"
+    assert (
+        orders["difference"]["bytes_read"] > found["models"]["totals"]["difference"]["bytes_read"]
+    )
     assert orders["difference"]["rows_before"] == shop_rows
     assert orders["difference"]["examples"] == [
         {

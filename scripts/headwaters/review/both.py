@@ -1,0 +1,476 @@
+"""Both sides of a review, built over the same versions of the same inputs, and their difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.declared.nodes import setting
+from headwaters.errors import first_line
+from headwaters.incremental.strategies import strategy_of
+from headwaters.review import changes as changing
+from headwaters.review import continued
+from headwaters.review import difference as differing
+from headwaters.review.build import (
+    BUILD,
+    Outcome,
+    Pinned,
+    Schemas,
+    Spark,
+    clone_inputs,
+    moved,
+    pin,
+    redirected,
+    run,
+)
+from headwaters.review.changes import Changes, Side
+from headwaters.review.continued import Begun, Table
+from headwaters.review.facts import Column, Difference, Finding, Stays
+from headwaters.sql import identifier, literal
+
+# Differing rows, as a share of the table, up to which what is downstream follows them.
+_PATCHED = 0.5
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one table on both sides; `why_not`: why they are not compared.
+
+    `is_reordered`: whether the columns of both are in another order.
+    """
+
+    columns: tuple[Column, ...] = ()
+    difference: Difference | None = None
+    why_not: str | None = None
+    is_reordered: bool = False
+
+
+@dataclass
+class Known:
+    """What is known so far, by ids of nodes; `notes` are lines; `problem`: why no rows are."""
+
+    before: dict[str, Outcome] = field(default_factory=dict)
+    after: dict[str, Outcome] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
+    tests: dict[str, list[Finding]] = field(default_factory=dict)
+    stays: dict[str, Stays] = field(default_factory=dict)
+    next_runs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    pinned: Pinned = field(default_factory=lambda: Pinned({}, {}))
+    uncloned: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    problem: str | None = None
+
+    def note(self, code: str, text: str) -> None:
+        """Keep a line about what cannot be said, and what to do about it."""
+        self.notes.append(f"[{code}] {text}")
+
+
+@dataclass
+class Half:
+    """One side while it is built: where its tables are (schemas, by ids), which were begun."""
+
+    name: str
+    side: Side
+    keys: tuple[str, ...]
+    outcomes: dict[str, Outcome]
+    places: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    followed: frozenset[str] = frozenset()
+    begun: dict[str, Begun] = field(default_factory=dict)
+
+    def table(self, key: str) -> str:
+        """The review's table of a node that is built, as SQL names it."""
+        return moved(self.side.table(key), self.places[key])
+
+    @property
+    def redirections(self) -> dict[str, str]:
+        """Where a run finds tables: those of the review, and clones of what it does not follow."""
+        read = {key: place for key, place in self.inputs.items() if key not in self.followed}
+        return {**read, **self.places}
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What production's tables are called in the review, by their names in lower case."""
+        return {
+            self.side.table(key).lower(): moved(self.side.table(key), place)
+            for key, place in self.redirections.items()
+        }
+
+
+class Both:
+    """Builds both sides, and compares them as soon as they are there."""
+
+    def __init__(
+        self,
+        spark: Spark,
+        schemas: Schemas,
+        sides: tuple[Side, Side],
+        found: Changes,
+        known: Known,
+        largest: int,
+    ) -> None:
+        """`largest`: the rows of a table from which on a sample of it is compared."""
+        self.spark, self.schemas, self.found, self.known = spark, schemas, found, known
+        base, head = sides
+        self.base = Half("base", base, found.built_before, known.before)
+        self.head = Half("head", head, found.built, known.after)
+        self.masked = changing.masked(base, head)
+        self.largest = largest
+        self.tables: dict[str, Table] = {}
+
+    def build(self) -> None:
+        """Build both sides, the branch's in two steps, and test the branch's."""
+        self._pin()
+        for half in (self.base, self.head):
+            self._clone_inputs(half)
+        for table, why in self.known.uncloned.items():
+            self.known.note(
+                "HW_REVIEW_INPUT",
+                f"{table} cannot be cloned, and is read as it is, at its newest version: {why}. "
+                "Let the profile's user read its files, and create tables in review schemas",
+            )
+        self._run(self.base, self.base.keys)
+        roots = [
+            key
+            for key in self.head.keys
+            if not changing.tables_above(key, self.head.keys, self.head.side)
+        ]
+        self._run(self.head, roots)
+        self._compare(roots)
+        below = [key for key in self.head.keys if key not in roots]
+        if below:
+            for key in roots:
+                self._patch(key)
+            self._run(self.head, self._possible(below))
+            self._compare(below)
+        self._compare(self.base.keys)  # what the branch has no more
+        self._test()
+
+    def _pin(self) -> None:
+        """Choose the versions of all that is read from outside."""
+        for key in sorted({*self.base.keys, *self.head.keys}):
+            node = self.base.side.nodes.get(key)
+            if node and continued.can_continue(node):
+                table = continued.table_of(self.spark, self.base.side.table(key))
+                if table:
+                    self.tables[key] = table
+        applied: dict[str, list[Mapping[str, int]]] = {}
+        for table in self.tables.values():
+            for source, noted in table.inputs.items():
+                applied.setdefault(source.lower(), []).append(noted)
+        read = {
+            half.side.table(key)
+            for half in (self.base, self.head)
+            for key in (*changing.inputs(half.keys, half.side), *self._tested_beside(half))
+        }
+        pinned = pin(self.spark, read, applied)
+        for name, problem in pinned.problems.items():
+            self.known.note(
+                "HW_REVIEW_INPUT",
+                f"{name} has no versions, and is read as it is: {problem}. Build production first, "
+                "or make it a Delta table",
+            )
+        self.known.pinned = pinned
+
+    def _tested_beside(self, half: Half) -> tuple[str, ...]:
+        return changing.read_by_tests(half.keys, half.side) if half is self.head else ()
+
+    def _clone_inputs(self, half: Half) -> None:
+        """Clones of what is read from outside, and where what is built has its place."""
+        manifest = half.side.manifest
+        readers = changing.followers(half.keys, half.side)
+        strategies = {
+            parent: [strategy_of(half.side.nodes[key]["config"]) for key in keys]
+            for parent, keys in readers.items()
+        }
+        half.followed = frozenset(
+            parent
+            for parent, all_of in strategies.items()
+            # the past of `history` is in the feed of its inputs, which a clone does not have
+            if all(all_of) or any(one and one.keeps_past for one in all_of)
+        )
+        tested = self._tested_beside(half)
+        wanted = {*(key for key in readers if key not in half.followed), *tested}
+        nodes = {key: manifest.nodes.get(key) or manifest.sources[key] for key in sorted(wanted)}
+        pinned = self.known.pinned
+        half.inputs = clone_inputs(self.spark, self.schemas, nodes, pinned, self.known.uncloned)
+        for key in half.keys:
+            half.places[key] = self.schemas.name(half.name, half.side.nodes[key]["schema"])
+            self.schemas.make(self.spark, half.places[key])
+        names = half.names
+        for table in {source.lower() for one in self.tables.values() for source in one.inputs}:
+            name, version = names.get(table), pinned.of(table)
+            if name and version and (commit := self.spark.newest(name)):
+                place = Begun(name, commit.version, commit.at, table, version["version"])
+                half.begun[table] = place
+
+    def _run(self, half: Half, keys: Sequence[str]) -> None:
+        """Build nodes of a side, from production's tables where these tell what they have."""
+        for key in keys:
+            own = self.found.changed.get(key)
+            table = self.tables.get(key)
+            is_checked = half is self.head and own is not None and own.checked
+            if table is None or half.side.table(key) != table.name:
+                continue
+            # a contract is checked where a table is built as a whole
+            if is_checked or not continued.can_continue(half.side.nodes[key]):
+                continue
+            state = continued.state_of(self.spark, table, half.names, half.begun)
+            if state is not None:
+                begun = continued.begin(self.spark, table, half.table(key), state)
+                if begun:
+                    half.begun[table.name.lower()] = begun
+        manifest = redirected(half.side.manifest, half.redirections)
+        pins = self.known.pinned.versions
+        half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)
+
+    def _possible(self, keys: Iterable[str]) -> list[str]:
+        """What can be built; dbt skips the others where it builds all in one run."""
+        possible: list[str] = []
+        for key in keys:
+            lost = [
+                parent
+                for parent in sorted(changing.tables_above(key, self.head.keys, self.head.side))
+                if parent not in possible
+                and not (parent in self.head.outcomes and self.head.outcomes[parent].is_built)
+            ]
+            if lost:
+                why = f"{self.head.side.table(lost[0])}, which it reads, is not built"
+                self.head.outcomes[key] = Outcome("skipped", why, 0.0, {})
+            else:
+                possible.append(key)
+        return possible
+
+    def _test(self) -> None:
+        head = self.head
+        manifest = redirected(head.side.manifest, {**head.inputs, **head.places})
+        outcomes = run(head.side.project, manifest, ["test"], head.keys, self.known.pinned.versions)
+        for key, outcome in outcomes.items():
+            if outcome.status in ("pass", "skipped", "success"):
+                continue
+            node: Any = manifest.nodes.get(key) or manifest.unit_tests[key]
+            text = f"{node.name}: {outcome.message or outcome.status}"
+            fails = outcome.status != "warn"
+            finding = Finding("test", text, fails, node.original_file_path)
+            for parent in node.depends_on.nodes:
+                self.known.tests.setdefault(parent, []).append(finding)
+
+    # -- the difference -------------------------------------------------------------------------
+
+    def _compare(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if key in self.known.rows or key not in self.found.order:
+                continue
+            try:
+                self.known.rows[key] = self._rows(key)
+            except DbtRuntimeError as error:
+                self.known.rows[key] = Rows(why_not=f"not compared: {first_line(error)}")
+
+    def _rows(self, key: str) -> Rows:
+        halves = [half for half in (self.base, self.head) if key in half.places]
+        for half in halves:
+            outcome = half.outcomes.get(key)
+            if outcome is None or not outcome.is_built:
+                side = "base" if half is self.base else "branch"
+                what = outcome.message if outcome else "dbt did not run it"
+                return Rows(why_not=f"the {side} does not build it: {what}")
+        if len(halves) == 1:
+            return self._one_sided(halves[0], key)
+        base, head = self.base.table(key), self.head.table(key)
+        columns = self.spark.columns(base), self.spark.columns(head)
+        node = self.head.side.nodes[key]
+        pair = differing.Pair(base, head, *columns, self._key(head, key), self.masked)
+        why = None
+        if setting(node["config"], "review_examples", True) is False:
+            why = "the project shows no rows of it (review_examples: false)"
+        found, counts = self._difference(pair, key, why)
+        told = changing.columns(*columns, counts, self.masked)
+        if changing.hooks_of(node) != changing.hooks_of(self.base.side.nodes[key]):
+            return Rows(told, why_not="its hooks differ, and a review runs none: run them by hand")
+        before, after = (
+            [name for name in one if name in other] for one, other in (columns, columns[::-1])
+        )
+        return Rows(told, found, is_reordered=before != after)
+
+    def _one_sided(self, half: Half, key: str) -> Rows:
+        """A table that only one side has: all of its rows are added, or removed."""
+        table = half.table(key)
+        columns = self.spark.columns(table)
+        rows = self._counted(table)[0]
+        is_added = half is self.head
+        found = Difference(
+            rows_before=0 if is_added else rows,
+            rows_after=rows if is_added else 0,
+            added=rows if is_added else 0,
+            removed=0 if is_added else rows,
+            changed=0,
+            by_key=False,
+            why_no_examples="the whole table is " + ("added" if is_added else "removed"),
+        )
+        both = ({}, columns) if is_added else (columns, {})
+        return Rows(changing.columns(*both, {}, self.masked), found)
+
+    def _counted(self, *tables: str) -> list[int]:
+        counts = ", ".join(f"(select count(*) from {table})" for table in tables)
+        return [int(count) for count in self.spark.rows(f"select {counts}")[0]]
+
+    def _key(self, table: str, key: str) -> tuple[str, ...]:
+        """The key of a table's rows: declared, or as it was derived from the SQL."""
+        node = self.head.side.nodes[key]
+        strategy = strategy_of(node["config"])
+        if declared := changing.key_of(node):
+            return (*declared, *(strategy.further_keys if strategy else ()))
+        return self.spark.derived_key(table) if strategy else ()
+
+    def _difference(
+        self, pair: differing.Pair, key: str, why_no_examples: str | None
+    ) -> tuple[Difference, dict[str, int]]:
+        """The difference of two tables, and in how many rows each column differs."""
+        rows = self._counted(pair.before, pair.after)
+        read: int | None
+        feed = self._feed(pair, key)
+        if feed is not None:
+            compared, read = feed
+            if compared is None:
+                none = {"added": 0, "removed": 0, "changed": 0}
+                none |= {f"c{n}": 0 for n in range(len(pair.rest))}
+                same, counts = differing.of_counts(pair, none, rows, pair.has_key, None)
+                return replace(same, bytes_read=0), counts
+            pair = compared
+        else:
+            read = self._bytes(pair.before, pair.after)
+            pair = replace(pair, one_of=self._one_of(rows))
+        by_key = pair.has_key
+        if by_key and feed is None and not self._has_unique_keys(key):
+            repeated = self.spark.rows(differing.repeated_keys_sql(pair))[0]
+            by_key = not repeated["before"] and not repeated["after"]
+        staged = self._staged(pair, key, by_key)
+        counted = self.spark.rows(differing.counts_sql(pair, staged, by_key))[0].asDict()
+        found, counts = differing.of_counts(pair, counted, rows, by_key, why_no_examples)
+        if found.rows and why_no_examples is None:
+            shown = differing.examples_by_key_sql if by_key else differing.examples_of_multisets_sql
+            examples = [one.asDict() for one in self.spark.rows(shown(pair, staged))]
+            found = replace(found, examples=differing.of_examples(pair, examples, by_key))
+        return replace(found, bytes_read=read), counts
+
+    def sample(self, *tables: str) -> int:
+        """Of how many rows one is compared: 1 of tables that are not too large."""
+        return self._one_of(self._counted(*tables))
+
+    def _one_of(self, rows: Sequence[int]) -> int:
+        return max(1, math.ceil(max(rows) / self.largest))
+
+    def _has_unique_keys(self, key: str) -> bool:
+        """Whether a strategy of ours, which refuses keys that repeat, built both tables."""
+        nodes = (self.base.side.nodes[key], self.head.side.nodes[key])
+        keys = {changing.key_of(node) for node in nodes}
+        return len(keys) == 1 and all(map(continued.can_continue, nodes))
+
+    def _feed(self, pair: differing.Pair, key: str) -> tuple[differing.Pair | None, int] | None:
+        """What the branch's clone was changed by, and its bytes; None where that is not all.
+
+        The pair is None where nothing changed it. Both sides have to be clones of one version, of
+        which the base's is as it was.
+        """
+        name = self.base.side.table(key).lower()
+        base, head = self.base.begun.get(name), self.head.begun.get(name)
+        did = self.base.outcomes[key].did, self.head.outcomes[key].did
+        if base is None or head is None or did[0] != "skip" or did[1] not in _FEEDS:
+            return None
+        if base.source_version != head.source_version or pair.columns_before != pair.columns_after:
+            return None
+        commits = [
+            one
+            for one in self.spark.history(pair.after, 100)
+            if one.version > head.version and one.effect.rows
+        ]
+        if not commits:
+            return None, 0
+        if len(commits) > 1 or commits[0].replaces_all:
+            return None
+        version = commits[0].version
+        feed = f"table_changes({literal(pair.after)}, {version}, {version})"
+        names = ", ".join(map(identifier, pair.columns_after))
+        before, after = (
+            f"(select {names} from {feed} where _change_type in ('{one}', '{other}'))"
+            for one, other in (("delete", "update_preimage"), ("insert", "update_postimage"))
+        )
+        return replace(pair, before=before, after=after), self._bytes_of_feed(pair.after, version)
+
+    def _staged(self, pair: differing.Pair, key: str, by_key: bool) -> str:
+        """A table of the rows that differ."""
+        schema = self.schemas.name("difference", self.head.side.nodes[key]["schema"])
+        self.schemas.make(self.spark, schema)
+        staged = moved(self.head.side.table(key), schema)
+        find = differing.differing_by_key_sql if by_key else differing.differing_multisets_sql
+        self.spark.rows(f"create table {staged} using parquet as {find(pair)}")
+        return staged
+
+    def _bytes(self, *tables: str) -> int | None:
+        """The size of tables; None where one is a view."""
+        try:
+            details = [self.spark.rows(f"describe detail {table}")[0] for table in tables]
+            return sum(int(detail["sizeInBytes"]) for detail in details)
+        except (DbtRuntimeError, TypeError):
+            return None
+
+    def _bytes_of_feed(self, table: str, version: int) -> int:
+        """The size of what the feed of one commit is read from: change files, or changed files."""
+        log = f"{self.spark.rows(f'describe detail {table}')[0]['location']}/_delta_log"
+        path, size = (
+            f"coalesce({', '.join(_ACTION.format(kind, name) for kind in _KINDS)})"
+            for name in ("path", "size")
+        )
+        rows = self.spark.rows(
+            "select is_change_file, sum(size) from (select distinct"
+            f" {_ACTION.format('cdc', 'path')} is not null as is_change_file, {path} as path,"
+            f" cast({size} as bigint) as size"
+            f" from text.{identifier(f'{log}/{version:020}.json')}) group by is_change_file"
+        )
+        sizes = {bool(row[0]): int(row[1] or 0) for row in rows}
+        return sizes.get(True) or sizes.get(False, 0)
+
+    def _patch(self, key: str) -> None:
+        """Put the branch's rows into a clone of production's table, if few of them differ.
+
+        What is downstream then follows the difference, in place of a table that was replaced.
+        """
+        rows, table = self.known.rows.get(key), self.tables.get(key)
+        found = rows.difference if rows else None
+        if table is None or found is None or rows is None or found.extent != "all":
+            return
+        half, name = self.head, table.name.lower()
+        is_few = found.by_key and found.rows <= _PATCHED * found.rows_before
+        same_columns = all(column.before == column.after for column in rows.columns)
+        base = self.base.begun.get(name)
+        if not is_few or not same_columns or half.outcomes[key].did != "replace" or base is None:
+            return
+        if self.base.outcomes[key].did != "skip":
+            return  # production's table has not the rows that were compared
+        built = half.table(key)
+        schema = self.schemas.name("now", half.side.nodes[key]["schema"])
+        self.schemas.make(self.spark, schema)
+        place = moved(half.side.table(key), schema)
+        told = self.spark.properties(built).items()
+        state = {name: text for name, text in told if name.startswith("headwaters.")}
+        columns = self.spark.columns(built)
+        pair = differing.Pair(self.base.table(key), built, columns, columns, self._key(built, key))
+        staged = moved(
+            half.side.table(key),
+            self.schemas.name("difference", half.side.nodes[key]["schema"]),
+        )
+        statement = differing.patch_sql(pair, place, staged) if found.rows else ""
+        begun = continued.begin(self.spark, table, place, state, statement)
+        if begun:
+            half.begun[name] = begun
+            half.places[key] = schema
+
+
+_KINDS = ("cdc", "add", "remove")
+_ACTION = "get_json_object(value, '$.{0}.{1}')"  # of a line of Delta's log
+# What a run did whose changes are in the feed of its table.
+_FEEDS = ("skip", "append", "merge")

@@ -1,0 +1,99 @@
+"""What is to be said of each model, as the pages show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from headwaters.declared.nodes import Node, table_name
+from headwaters.incremental.strategies import strategy_of
+from headwaters.review import changes as changing
+from headwaters.review.both import Known
+from headwaters.review.changes import Changes, Side
+from headwaters.review.facts import Cost, Finding, ModelReview
+from headwaters.review.lint import Linted
+
+_ONE_OFF: dict[str, Literal["nothing", "patch"]] = {"skip": "nothing", "incremental": "patch"}
+
+
+def model_of(
+    key: str, base: Side, head: Side, found: Changes, known: Known, linted: Linted
+) -> ModelReview:
+    """All that is known of one model."""
+    before, after = base.nodes.get(key), head.nodes.get(key)
+    node: Node = after or before or {}
+    own = found.changed.get(key)
+    made = ModelReview(
+        unique_id=key,
+        name=node["name"],
+        layer=node["fqn"][1] if len(node["fqn"]) > 2 else node["schema"],
+        relation=table_name(node),
+        causes=found.causes(key),
+        what_changed=(
+            *(own.what if own else ()),
+            *changing.retention_and_owners(before, after),
+        ),
+        stays=known.stays.get(key),
+        findings=(*_findings(key, known), *linted.of(node["original_file_path"])),
+        diff_of_sql=changing.diff_of_sql(before, after) if own else "",
+    )
+    if key not in {*found.built, *found.built_before}:
+        return replace(made, why_not="what changed says nothing about rows")
+    rows = known.rows.get(key)
+    if rows is None:
+        return replace(made, why_not=f"not compared: {known.problem}")
+    cost = _cost(key, head, found, known)
+    if cost and rows.difference and "upstream" in made.causes and not rows.difference.rows:
+        cost = replace(cost, one_off="nothing", one_off_reason="no row differs")
+    more = ["the order of its columns differs"] if rows.is_reordered else []
+    if rows.difference and rows.difference.rows and (calls := changing.of_the_moment(node)):
+        more.append(f"calls {', '.join(calls)}: it gives other rows in each run, of the same text")
+    return replace(
+        made,
+        what_changed=(*made.what_changed, *more),
+        columns=rows.columns,
+        difference=rows.difference,
+        why_not=rows.why_not,
+        cost=cost,
+        pinned=_pins(key, head if after else base, known),
+    )
+
+
+def _findings(key: str, known: Known) -> list[Finding]:
+    found = list(known.tests.get(key, ()))
+    outcome = known.after.get(key)
+    if outcome is not None and outcome.status in ("error", "fail", "runtime error"):
+        before = known.before.get(key)
+        is_contract = "contract" in outcome.message.lower()
+        was_so = before is not None and not before.is_built and before.message == outcome.message
+        text = (
+            f"{'the base does not build either' if was_so else 'does not build'}: {outcome.message}"
+        )
+        found.insert(0, Finding("contract" if is_contract else "test", text, fails=not was_so))
+    return found
+
+
+def _pins(key: str, side: Side, known: Known) -> dict[str, int]:
+    tables = [side.table(parent) for parent in changing.inputs([key], side)]
+    return {table: version["version"] for table in tables if (version := known.pinned.of(table))}
+
+
+def _cost(key: str, head: Side, found: Changes, known: Known) -> Cost | None:
+    node, outcome = head.nodes.get(key), known.after.get(key)
+    if node is None or outcome is None:
+        return None
+    seconds = round(outcome.seconds, 1) if outcome.is_built else None
+    written = outcome.response.get("bytes_written")
+    measured = (seconds, None if written is None else int(written))
+    if node["resource_type"] != "model" or not strategy_of(node["config"]):
+        kind = node["config"].get("materialized") or node["resource_type"]
+        return Cost("rebuild", f"a {kind} is built by every run", "rebuild", *measured)
+    if key in found.changed and not found.changed[key].rows:
+        return Cost("nothing", "neither its SQL nor a setting of its rows differs", "incremental")
+    if key not in found.changed:
+        reason = "its SQL is the same: it follows what changes upstream"
+        return Cost("patch", reason, "incremental", *measured)
+    if key not in known.next_runs:
+        return Cost("rebuild", "first run, or not known", "incremental", *measured)
+    choice, reason = known.next_runs[key]
+    return Cost(_ONE_OFF.get(choice, "rebuild"), reason, "incremental", *measured)

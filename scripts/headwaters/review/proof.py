@@ -1,0 +1,126 @@
+"""Whether the branch's incremental runs leave what a full refresh leaves; what the next does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.errors import first_line
+from headwaters.incremental.commits import Commit
+from headwaters.incremental.strategies import strategy_of
+from headwaters.review import changes as changing
+from headwaters.review import difference as differing
+from headwaters.review.both import Both
+from headwaters.review.build import BUILD, Outcome, explained, moved, redirected, run
+from headwaters.review.facts import Stays
+
+
+def prove(both: Both) -> None:
+    """Run the branch's models from earlier versions of their inputs up to the pinned ones."""
+    head, known = both.head, both.known
+    earlier: dict[str, Mapping[str, int]] = {}
+    chosen: list[str] = []
+    for key in head.keys:
+        own = both.found.changed.get(key)
+        if own is None or not own.rows or head.side.nodes[key]["resource_type"] != "model":
+            continue
+        why = _earlier(key, both, earlier)
+        if why:
+            known.stays[key] = Stays(f"not tried: {why}", None)
+        else:
+            chosen.append(key)
+    if not chosen:
+        return
+    places = {key: both.schemas.name("past", head.side.nodes[key]["schema"]) for key in chosen}
+    for schema in sorted(set(places.values())):
+        both.schemas.make(both.spark, schema)
+    project, made = head.side.project, redirected(head.side.manifest, places)
+    pins = known.pinned.versions
+    past = run(project, made, BUILD, chosen, {**pins, **earlier})
+    last = run(project, made, BUILD, chosen, pins)
+    for key in chosen:
+        run_up = moved(head.side.table(key), places[key])
+        known.stays[key] = _stays(both, key, run_up, past.get(key), last.get(key))
+
+
+def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
+    """Fills in the version of each input before its last change; or says why there is none."""
+    head, known = both.head, both.known
+    node = head.side.nodes[key]
+    if not strategy_of(node["config"]):
+        return f"a {node['config'].get('materialized')} model has no incremental runs of ours"
+    if key not in known.after or not known.after[key].is_built:
+        return "the model was not built"
+    parents = changing.inputs([key], head.side)
+    if built := [parent for parent in parents if parent in head.keys]:
+        return f"its input {built[0].split('.')[-1]} changes in this branch as well"
+    why = "no input has changed since it was made, as far as its log says"
+    for parent in parents:
+        table = head.side.table(parent)
+        version = known.pinned.of(table)
+        if version is None:
+            return f"{table} has no versions"
+        if table.lower() not in earlier and (before := _before_last_change(both, table, version)):
+            if both.spark.tried(f"select 1 from {table} version as of {before.version} limit 1"):
+                why = f"{table} does not retain version {before.version}, before its last change"
+            else:
+                earlier[table.lower()] = {"version": before.version, "at": before.at}
+    is_earlier = any(head.side.table(parent).lower() in earlier for parent in parents)
+    return None if is_earlier else why
+
+
+def _before_last_change(both: Both, table: str, pinned: Mapping[str, int]) -> Commit | None:
+    commits = [one for one in both.spark.history(table, 100) if one.version <= pinned["version"]]
+    return next((before for last, before in pairwise(commits) if last.effect.rows > 0), None)
+
+
+def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcome | None) -> Stays:
+    for outcome in (past, last):
+        if outcome is None or not outcome.is_built:
+            return Stays(f"not tried: {outcome.message if outcome else 'dbt did not run it'}", None)
+    assert last is not None
+    table = both.head.table(key)
+    changed = int(last.response.get("input_rows") or 0)
+    try:
+        columns = both.spark.columns(table), both.spark.columns(run_up)
+        pair = differing.Pair(table, run_up, *columns, (), one_of=both.sample(table, run_up))
+        rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
+        differ = int(both.spark.rows(rows)[0][0])
+    except DbtRuntimeError as error:
+        return Stays(f"not compared: {first_line(error)}", None, changed)
+    return Stays(last.message, differ, changed)
+
+
+def next_runs(both: Both) -> None:
+    """What the next run of each changed model would do in production.
+
+    The branch's run says it where it began from a clone of production's table.
+    """
+    head, manifest = both.head, None
+    for key, own in both.found.changed.items():
+        node = head.side.nodes.get(key)
+        if node is None or not own.rows or key not in both.base.side.nodes:
+            continue
+        if node["resource_type"] != "model" or not strategy_of(node["config"]):
+            continue
+        outcome = head.outcomes.get(key)
+        if head.side.table(key).lower() in head.begun and outcome and outcome.is_built:
+            both.known.next_runs[key] = _told(outcome)
+            continue
+        manifest = manifest or redirected(head.side.manifest, {})
+        text: Any = explained(head.side.project, manifest, node["name"])
+        if text and (line := text.rpartition("next run: ")[2].strip()):
+            choice, _, reason = line.partition(", ")
+            both.known.next_runs[key] = (choice, reason)
+
+
+def _told(outcome: Outcome) -> tuple[str, str]:
+    """What a run says that it did, and why."""
+    replaced = re.fullmatch(r"replace: \d+ rows, [^,]+, (.*)", outcome.message)
+    if replaced:
+        return "replace", replaced[1]
+    return ("skip" if outcome.did == "skip" else "incremental"), outcome.message
