@@ -295,7 +295,7 @@ def _tested(test: Node) -> list[Any]:
 
 
 def of_the_moment(node: Node) -> list[str]:
-    """Functions that a node of no strategy of ours calls, and that answer anew in each run."""
+    """Functions that a node of no strategy of ours calls, and whose answer each run changes."""
     if strategy_of(node["config"]):
         return []  # it refuses them
     words = [one.word for one in tokens(str(node.get("compiled_code") or "")) if one.word.strip()]
