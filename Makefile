@@ -104,8 +104,9 @@ soak-incremental: setup-dev  ## random histories, stops and kills of incremental
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: soak-analysis
-soak-analysis: setup-dev  ## 40,000 random queries against the rules of the SQL analysis (COUNT=100 of each kind for fewer)
+soak-analysis: setup-dev  ## 40,000 random queries against the rules of the SQL analysis, and 100 histories (COUNT=100 HISTORIES=2 for fewer)
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.queries $(or $(COUNT),10000)
+	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.refreshes $(or $(HISTORIES),100)
 
 .PHONY: clean
 clean:  ## remove everything that was made: environment, lake, target, logs

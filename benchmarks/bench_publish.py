@@ -99,7 +99,7 @@ def _copy(url: str, lines: Sequence[bytes], index: bool) -> Callable[[], None]:
 
 def _lines(source: Source) -> list[bytes]:
     with source.at(source.position.version, csv_expressions(source.fields)) as rows:
-        return list(csv_lines(rows, source.fields))
+        return list(csv_lines(rows, source))
 
 
 def _source_of(path: Path, folder: Path) -> Source:

@@ -64,7 +64,7 @@
         {%- if policy.enabled -%}
             {%- do plan.steps.extend(hw_rewrite_steps(state, policy)) -%}
             {#- only a table that has something to vacuum asks all others whether they need it -#}
-            {%- if policy.vacuum and hw_removed_before(state, now - state.retention) -%}
+            {%- if policy.vacuum and adapter.has_removed(state.removals, state.vacuumed_before, now - state.retention) -%}
                 {%- if others.states is none -%}{%- set others.states = hw_states_of_all(states) -%}{%- endif -%}
                 {%- set needed = hw_vacuum_needs(state, others.states, now) -%}
                 {%- if needed -%}
@@ -81,29 +81,16 @@
 {% endmacro %}
 
 
-{#- Whether files that left the table before a moment are still there. -#}
-{% macro hw_removed_before(state, moment) %}
-    {%- for at in state.removals if at < moment and (state.vacuumed_before is none or at >= state.vacuumed_before) -%}
-        {{ return(true) }}
-    {%- endfor -%}
-    {{ return(false) }}
-{% endmacro %}
-
-
-{#- OPTIMIZE where enough files were added since the last one and enough are small; REORG where many rows are only marked as deleted. -#}
+{#- The rewrites that the policy requires, as steps. -#}
 {% macro hw_rewrite_steps(state, policy) %}
     {%- set steps = [] -%}
-    {%- set share = state.deleted_rows / ([state.rows + state.deleted_rows, 1] | max) -%}
-    {%- if state.deleted_rows and share > policy.purge_above -%}
-        {%- set why = '%.0f %% of its rows are only marked as deleted' | format(share * 100) -%}
-        {%- do steps.append({'what': 'purge', 'why': why, 'sql': 'reorg table ' ~ state.relation ~ ' apply (purge)', 'settings': {}}) -%}
-    {%- endif -%}
     {%- set small = hw_small_files(state, policy.small_bytes) -%}
-    {%- if small.files >= policy.compact_above and state.added >= policy.compact_above -%}
-        {%- set why = small.files ~ ' files are smaller than ' ~ policy.small_file ~ ', ' ~ state.added ~ ' came since the last time' -%}
-        {%- set settings = hw_optimize_settings(state, policy) -%}
-        {%- do steps.append({'what': 'compact', 'why': why, 'sql': hw_optimize_sql(state, policy), 'settings': settings}) -%}
-    {%- endif -%}
+    {%- for due in adapter.rewrites_due(policy, state.rows, state.deleted_rows, small.files, state.added) -%}
+        {%- set purges = due.what == 'purge' -%}
+        {%- set sql = 'reorg table ' ~ state.relation ~ ' apply (purge)' if purges else hw_optimize_sql(state, policy) -%}
+        {%- set settings = {} if purges else hw_optimize_settings(state, policy) -%}
+        {%- do steps.append({'what': due.what, 'why': due.why, 'sql': sql, 'settings': settings}) -%}
+    {%- endfor -%}
     {{ return(steps) }}
 {% endmacro %}
 

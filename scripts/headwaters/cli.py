@@ -25,6 +25,7 @@ EXTRAS = {
     "confluent_kafka": "streams",
     "prometheus_client": "streams",
     "grpc": "connect",
+    "openlineage": "openlineage",
     "psycopg": "publish",
     **dict.fromkeys(("deltalake", "fastapi", "starlette", "uvicorn"), "serve"),
 }
@@ -361,6 +362,39 @@ def review(
     folder = out.absolute()
     project = find_project(profiles_dir, target)
     raise typer.Exit(run(project, base, folder, _words(select), clean, typer.echo))
+
+
+@app.command()
+def report(
+    out: Annotated[
+        Path | None, typer.Option(help="File of the page [report.html].", show_default=False)
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the page on 127.0.0.1, and keep it current.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(help="Port of --serve; without it any, which is printed.")
+    ] = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Show the state of the lake as one self-contained HTML page. Starts no Spark.
+
+    Streams, models, tables, expectations, operations, freshness. With --serve also /metrics for
+    Prometheus, and OpenLineage events to where OpenLineage's own variables say.
+    """
+    from headwaters.report import run
+
+    if serve and out:
+        raise UserError("HW_ARGUMENT", "--serve writes no file, and --out one: choose one")
+    if port is not None and not serve:
+        raise UserError("HW_ARGUMENT", "--port is that of --serve: give both, or neither")
+    file = (out or Path("report.html")).absolute()
+    project = find_project(profiles_dir, target)
+    if serve:
+        run.serve(project, port or 0, typer.echo)
+    else:
+        run.report(project, file, typer.echo)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Rows and version of a Delta table, from its log alone: no Spark, so it costs milliseconds.
+"""What a Delta table is, from its log alone: no Spark, so it costs milliseconds.
 
 The log's format is Delta's protocol (https://github.com/delta-io/delta/blob/master/PROTOCOL.md):
 each commit adds and removes data files, a checkpoint holds the files of one version. A file's rows
@@ -8,14 +8,18 @@ are its statistics' `numRecords` less what its deletion vector marks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyarrow import parquet
+from pyarrow import ArrowException, parquet
 
+from headwaters.errors import WorkError
+from headwaters.incremental.commits import Commit, as_mapping
 from headwaters.json_lines import lines
+
+MOST_COMMITS = 200
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,43 @@ class Snapshot:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Logged:
+    """A commit, and the data files that it added, with their rows, and removed."""
+
+    commit: Commit
+    files_added: int = 0
+    bytes_added: int = 0
+    rows_added: int = 0
+    files_removed: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows it changed, at most: those of its files where the commit does not count."""
+        effect = self.commit.effect
+        return max(effect.rows, self.rows_added) if effect.uncounted else effect.rows
+
+
+@dataclass(frozen=True)
+class State:
+    """A table at its newest version, and its newest commits, newest first.
+
+    `rows` is None when a file carries no statistics, `sizes` are the bytes of each data file;
+    `oldest` is the first version whose commit the log still has. `columns` have
+    the types of Delta's protocol, nested ones as JSON.
+    """
+
+    id: str
+    version: int
+    rows: int | None
+    deleted_rows: int
+    sizes: tuple[int, ...]
+    properties: Mapping[str, str]
+    columns: tuple[tuple[str, str], ...]
+    commits: tuple[Logged, ...]
+    oldest: int
+
+
 def exists(table: Path) -> bool:
     """Whether this folder is a Delta table; a log without a commit does not make it one."""
     return next((table / "_delta_log").glob("*.json"), None) is not None
@@ -35,31 +76,141 @@ def exists(table: Path) -> bool:
 
 def snapshot(table: Path) -> Snapshot | None:
     """The latest state of the table in this folder, or None when there is no Delta table."""
-    log = table / "_delta_log"
+    found = _replay(table)
+    if found is None:
+        return None
+    files = found.files.values()
+    return Snapshot(found.version, _total(files), len(files), sum(file.size for file in files))
+
+
+def state(table: Path, most: int = MOST_COMMITS) -> State | None:
+    """The newest version of the table in this folder, and up to `most` of its commits.
+
+    None where there is no Delta table. Raises WorkError for a log that lacks a part, or cannot be
+    read as one.
+    """
+    try:
+        found = _replay(table)
+        if found is None:
+            return None
+        commits = _commits(table)
+        newest = sorted(commits, reverse=True)[:most]
+        logged = tuple(_logged(number, commits[number]) for number in newest)
+    except (ValueError, LookupError, TypeError, AttributeError, ArrowException) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise _damaged(table, f"cannot be read ({why[:200]})") from None
+    if (gap := _gap(commits, found.start, found.version)) is not None:
+        raise _damaged(table, f"has no version {gap}")
+    if not found.metadata:
+        raise _damaged(table, "does not say which columns the table has")
+    fields = json.loads(found.metadata["schemaString"])["fields"]
+    return State(
+        id=str(found.metadata["id"]),
+        version=found.version,
+        rows=_total(found.files.values()),
+        deleted_rows=sum(file.deleted for file in found.files.values()),
+        sizes=tuple(file.size for file in found.files.values()),
+        properties={str(k): str(v) for k, v in found.metadata["configuration"].items()},
+        columns=tuple((str(one["name"]), _type(one["type"])) for one in fields),
+        commits=logged,
+        oldest=min(commits, default=found.version),
+    )
+
+
+@dataclass(frozen=True)
+class _File:
+    """A data file; `rows` without those that its deletion vector marks, if they are known."""
+
+    size: int
+    rows: int | None
+    deleted: int
+
+
+@dataclass
+class _Replayed:
+    """The files of the newest version; `start` is that of the checkpoint that was read, or -1."""
+
+    start: int
+    version: int
+    files: dict[tuple[str, str], _File] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, action: Mapping[str, Any]) -> None:
+        if remove := action.get("remove"):
+            self.files.pop(_key(remove), None)
+        if add := action.get("add"):
+            self.files[_key(add)] = _file(add)
+        if metadata := action.get("metaData"):
+            # a map of Parquet is a list of pairs
+            self.metadata = {**metadata, "configuration": dict(metadata["configuration"] or {})}
+
+
+def _replay(table: Path) -> _Replayed | None:
     commits = _commits(table)
     checkpoints: dict[int, list[Path]] = {}
-    for path in log.glob("*.checkpoint*.parquet"):
+    for path in (table / "_delta_log").glob("*.checkpoint*.parquet"):
         checkpoints.setdefault(int(path.name.split(".")[0]), []).append(path)
     whole = [version for version, parts in checkpoints.items() if _complete(parts)]
     start = max(whole, default=-1)
     if not commits and start < 0:
         return None
-    files: dict[tuple[str, str], int | None] = {}
-    sizes: dict[tuple[str, str], int] = {}
+    found = _Replayed(start, max([start, *commits]))
     if start >= 0:
-        for add in _checkpoint(checkpoints[start]):
-            files[_key(add)], sizes[_key(add)] = _rows(add), int(add["size"])
-    version = start
+        for action in _checkpoint(checkpoints[start]):
+            found.take(action)
     for version in sorted(number for number in commits if number > start):
         for line in lines(commits[version]):
-            action = json.loads(line)
-            if remove := action.get("remove"):
-                files.pop(_key(remove), None)
-            if add := action.get("add"):
-                files[_key(add)], sizes[_key(add)] = _rows(add), int(add["size"])
-    counts = list(files.values())
-    total = None if None in counts else sum(count for count in counts if count is not None)
-    return Snapshot(version, total, len(files), sum(sizes[key] for key in files))
+            found.take(json.loads(line))
+    return found
+
+
+def _gap(commits: Mapping[int, Path], start: int, version: int) -> int | None:
+    """The first version after a checkpoint that the log lacks."""
+    return next((number for number in range(start + 1, version) if number not in commits), None)
+
+
+def _damaged(table: Path, what: str) -> WorkError:
+    return WorkError(
+        "HW_TABLE_DAMAGED",
+        f"the log of {table} {what}: put its _delta_log back from a copy, as it was",
+    )
+
+
+def _logged(version: int, path: Path) -> Logged:
+    info: dict[str, Any] = {}
+    added = removed = size = rows = 0
+    for line in lines(path):
+        action = json.loads(line)
+        info = action.get("commitInfo") or info
+        removed += "remove" in action
+        if add := action.get("add"):
+            file = _file(add)
+            added, size, rows = added + 1, size + file.size, rows + (file.rows or 0)
+    moment = info.get("inCommitTimestamp") or info.get("timestamp")
+    commit = Commit(
+        version=version,
+        at=int(moment if moment is not None else path.stat().st_mtime * 1000),
+        operation=str(info.get("operation") or ""),
+        parameters={k: _text(v) for k, v in as_mapping(info.get("operationParameters")).items()},
+        metrics={k: _text(v) for k, v in as_mapping(info.get("operationMetrics")).items()},
+        engine=str(info.get("engineInfo") or info.get("clusterId") or ""),
+        user_metadata=info.get("userMetadata"),
+        is_blind_append=info.get("isBlindAppend"),
+    )
+    return Logged(commit, added, size, rows, removed)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _type(given: Any) -> str:
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+def _total(files: Iterable[_File]) -> int | None:
+    counts = [file.rows for file in files]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def version(table: Path) -> int | None:
@@ -114,9 +265,7 @@ def _complete(parts: list[Path]) -> bool:
 
 def _checkpoint(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for part in parts:
-        for add in parquet.read_table(part, columns=["add"]).column("add").to_pylist():
-            if add is not None:
-                yield add
+        yield from parquet.read_table(part, columns=["add", "metaData"]).to_pylist()
 
 
 def _key(action: dict[str, Any]) -> tuple[str, str]:
@@ -124,9 +273,8 @@ def _key(action: dict[str, Any]) -> tuple[str, str]:
     return action["path"], f"{vector.get('pathOrInlineDv', '')}@{vector.get('offset') or 0}"
 
 
-def _rows(add: dict[str, Any]) -> int | None:
+def _file(add: Mapping[str, Any]) -> _File:
     stats = json.loads(add.get("stats") or "{}")
-    if "numRecords" not in stats:
-        return None
-    vector = add.get("deletionVector") or {}
-    return int(stats["numRecords"]) - int(vector.get("cardinality") or 0)
+    deleted = int((add.get("deletionVector") or {}).get("cardinality") or 0)
+    rows = int(stats["numRecords"]) - deleted if "numRecords" in stats else None
+    return _File(int(add["size"]), rows, deleted)

@@ -33,10 +33,10 @@ def enter(lake: Path) -> None:
         lake.mkdir(parents=True, exist_ok=True)
         if not os.access(lake, os.W_OK | os.X_OK):
             raise PermissionError(0, "it is read-only, or another user's")
-        if (made := made_at(lake)) is None:
+        if elsewhere := moved(lake):
+            raise elsewhere
+        if made_at(lake) is None:
             remember(lake, lake)
-        elif not same(made, lake):
-            raise _elsewhere(lake, made)
     except OSError as error:
         raise UserError(
             "HW_LAKE_UNWRITABLE",
@@ -76,6 +76,12 @@ def made_at(lake: Path) -> Path | None:
         return Path(json.loads((lake / "lake.json").read_text())["made_at"])
     except (OSError, ValueError, KeyError, TypeError):
         return _read_from(lake)
+
+
+def moved(lake: Path) -> UserError | None:
+    """The error of a lake that was copied or moved from where it was made; None of any other."""
+    made = made_at(lake)
+    return None if made is None or same(made, lake) else _elsewhere(lake, made)
 
 
 def same(one: Path, other: Path) -> bool:

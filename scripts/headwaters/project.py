@@ -56,6 +56,11 @@ class Project:
         return self._read[1].place
 
     @property
+    def target_name(self) -> str:
+        """The name of the target that is used."""
+        return self._read[0]
+
+    @property
     def credentials(self) -> HeadwatersCredentials:
         """The target's credentials, with every setting of its Spark."""
         return self._read[1]

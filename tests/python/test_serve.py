@@ -406,7 +406,7 @@ def test_a_commit_of_which_nobody_knows_is_not_taken_for_the_next_one(
 ) -> None:
     """The first batch is written, and its answer and the table are lost; the second is not."""
     writer = endpoints(inbox())[0].writer
-    write, lost = delta.write_deltalake, OSError("no answer")
+    write, lost = write_deltalake, OSError("no answer")
 
     def written(*given: Any, **more: Any) -> None:
         write(*given, **more)

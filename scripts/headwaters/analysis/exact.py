@@ -11,6 +11,9 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _LARGEST = 38
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
+# Texts of texts: the first argument says whether it is one.
+_OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "substring", "substr"}
+_OF_TEXT |= {"left", "right"}
 
 
 def decimal_of(type: str | None) -> tuple[int, int] | None:
@@ -51,11 +54,12 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
         return _combined(parts, is_product=isinstance(node, exp.Mul))
     children = list(node.iter_expressions())
-    if isinstance(node, exp.If) or (isinstance(node, exp.Anonymous) and node.name.lower() == "if"):
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if name in _OF_TEXT or isinstance(node, (exp.Trim, exp.Substring)):
+        return "string" if parts and parts[0] == "string" else None
+    if isinstance(node, exp.If) or name == "if":
         children, parts = children[1:], parts[1:]
-    elif not isinstance(node, exp.Case) and not (
-        isinstance(node, exp.Anonymous) and node.name.lower() in _CHOICES
-    ):
+    elif not isinstance(node, exp.Case) and name not in _CHOICES:
         return None
     types = {
         part

@@ -250,7 +250,8 @@ class Expressions(ABC):
         columns = [value.column for value in partition if value.column is not None]
         scope.relation = ruled(scope.relation, self._rules.windowed, columns, node)
         by_place = spec is not None and str(spec.args.get("kind") or "").upper() == "ROWS"
-        if by_place or name in functions.ORDERED_WINDOW | functions.ORDERED_AGGREGATES:
+        is_ordered = name in functions.ORDERED_WINDOW | functions.ORDERED_AGGREGATES
+        if by_place or (is_ordered and not _is_in_its_order(name, arguments)):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
                 self._total(name, scope.relation.unique, ids, node)
@@ -405,6 +406,7 @@ class Expressions(ABC):
         parts += arguments
         scope.groups, scope.may_aggregate, scope.is_of_rows = groups, True, False
         name = function.name.lower()
+        ordered = ordered or _is_in_its_order(name, arguments)
         if name in functions.ORDERED_AGGREGATES and not ordered:
             ids = frozenset(column.id for column in (groups or {}).values())
             if name in ("max_by", "min_by"):
@@ -545,6 +547,14 @@ def _is_summed(scope: Scope) -> bool:
     if scope.is_of_rows:
         return False
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
+
+
+def _is_in_its_order(name: str, arguments: Sequence[Value]) -> bool:
+    """Whether rows that tie give the same value, as it is part of what they are ordered by."""
+    if name not in ("max_by", "min_by") or len(arguments) != 2:
+        return False
+    column = arguments[0].column
+    return column is not None and is_exact(column.type) and column.id in arguments[1].whole
 
 
 def _texts(node: exp.Expr) -> frozenset[str]:

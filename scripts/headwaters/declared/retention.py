@@ -12,8 +12,9 @@ from headwaters.declared.units import milliseconds_of
 from headwaters.incremental.strategies import strategy_of
 
 # What Delta retains where a table does not say.
-_DEFAULTS = {
-    "delta.deletedFileRetentionDuration": "interval 1 week",
+FILES = "delta.deletedFileRetentionDuration"
+DEFAULTS = {
+    FILES: "interval 1 week",
     "delta.logRetentionDuration": "interval 30 days",
 }
 _TRANSACTIONS = "delta.setTransactionRetentionDuration"
@@ -40,7 +41,7 @@ def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[P
     inputs = (nodes[name] for name in node["depends_on"]["nodes"] if name in nodes)
     for table in inputs:
         declared = declared_properties(table["config"])
-        for name, default in _DEFAULTS.items():
+        for name, default in DEFAULTS.items():
             retained = declared.get(name, default)
             if _is_shorter(retained, every):
                 yield Problem(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from headwaters.checkpoint import Pending
 from headwaters.contract import Contract
 from headwaters.delta_log import snapshot
 from headwaters.errors import CodedError
@@ -19,7 +20,10 @@ from headwaters.stream import Stream
 
 @dataclass(frozen=True)
 class Status:
-    """One stream: its source, what it has written, what is left to read, and its last error."""
+    """One stream: its source, what it has written, what is left to read, and its last error.
+
+    `pending` is None where it is not known; `interrupted`: a batch was planned and not done.
+    """
 
     name: str
     source: str
@@ -29,8 +33,15 @@ class Status:
     rows: int | None
     quarantined: int | None
     bytes: int
-    behind: str
+    pending: Pending | None
+    interrupted: bool
     error: str | None
+
+    @property
+    def behind(self) -> str:
+        """What is left to read, as people read it."""
+        known = "unknown" if self.pending is None else str(self.pending)
+        return f"{known}{', an interrupted batch' * self.interrupted}"
 
 
 def status(project: Project, contract: Contract) -> Status:
@@ -39,13 +50,10 @@ def status(project: Project, contract: Contract) -> Status:
     position = ""
     try:
         refresh_backlog(stream)
-        behind = "unknown" if stream.pending is None else str(stream.pending)
-        if stream.checkpoint.unfinished:
-            behind += ", an interrupted batch"
         position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
         error = stream.checkpoint.error
     except CodedError as problem:
-        behind, error = "unknown", str(problem)
+        stream.pending, error = None, str(problem)
     bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
     return Status(
         name=contract.name,
@@ -56,7 +64,8 @@ def status(project: Project, contract: Contract) -> Status:
         rows=bronze.rows if bronze else 0,
         quarantined=quarantine.rows if quarantine else 0,
         bytes=sum(table.bytes for table in (bronze, quarantine) if table),
-        behind=behind,
+        pending=stream.pending,
+        interrupted=stream.checkpoint.unfinished,
         error=error,
     )
 

@@ -24,15 +24,20 @@ _HERE = Path(__file__).parent
 _FOLDERS = [_HERE, _HERE.parent / "review", _HERE.parent / "report"]
 
 
-def document(template: str, scripts: Sequence[str] = (), **facts: Any) -> str:
-    """The page of a template, with the shared script and others after it."""
+def document(
+    template: str, scripts: Sequence[str] = (), connects: bool = False, **facts: Any
+) -> str:
+    """The page of a template, with the shared script and others after it.
+
+    `connects`: its script may ask the server that the page comes from.
+    """
     style = _read("page.css")
     script = "\n".join(_read(name) for name in ("page.js", *scripts))
     return (
         _environment()
         .get_template(template)
         .render(
-            policy=policy(style, script),
+            policy=policy(style, script, connects),
             style=Markup(style),
             script=Markup(script),
             **facts,
@@ -40,11 +45,12 @@ def document(template: str, scripts: Sequence[str] = (), **facts: Any) -> str:
     )
 
 
-def policy(style: str, script: str) -> str:
+def policy(style: str, script: str, connects: bool = False) -> str:
     """The Content-Security-Policy of a page with this style and this script alone."""
+    server = "connect-src 'self'; " if connects else ""
     return (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"{server}img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

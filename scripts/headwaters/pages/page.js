@@ -1,11 +1,11 @@
 "use strict";
-// What both pages have: a table that can be filtered and sorted, links into folded details.
+// What both pages have: tables that can be filtered and sorted, a lineage, links into folded details.
 (() => {
   const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
   for (const table of all("table[data-sorts]")) {
     for (const [index, head] of all("thead th", table).entries()) {
-      if (!head.textContent.trim()) continue;
+      if (!head.textContent.trim() || head.dataset.sort === "no") continue;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
@@ -45,6 +45,15 @@
     };
     for (const input of [text, choice]) input?.addEventListener("input", apply);
     apply();
+  }
+
+  for (const node of all(".graph [data-id]")) {
+    const edges = all(".graph .edge").filter(
+      (edge) => edge.dataset.source === node.dataset.id || edge.dataset.target === node.dataset.id);
+    const light = (on) => edges.forEach((edge) => edge.classList.toggle("lit", on));
+    for (const [event, on] of [["mouseenter", true], ["mouseleave", false], ["focus", true], ["blur", false]]) {
+      node.addEventListener(event, () => light(on));
+    }
   }
 
   const open = () => {

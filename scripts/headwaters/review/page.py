@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headwaters.pages.document import document
-from headwaters.pages.layers import Drawing, Sizes, draw
+from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
 from headwaters.pages.texts import clean, duration, number, size
 from headwaters.review.facts import Example, ModelReview, Review
 from headwaters.review.verdict import differing, verdict
@@ -21,25 +21,9 @@ STATES: dict[State, str] = {
     "same": "no row differs",
     "quiet": "no row was computed",
 }
-_SIZES = Sizes(width=196, height=42, between_layers=44, between_nodes=14)
-_LABEL, _SUB = 25, 29  # characters that a node has room for
 _LINES = 2_000  # of a difference of SQL
 # In place of a value in the page's data: the side has no such value, or may not show it.
 _ABSENT, _MASKED = 0, 1
-
-
-@dataclass(frozen=True)
-class Node:
-    """A table in the lineage: where it is drawn, and what is said of it. `href` is None outside."""
-
-    id: str
-    x: float
-    y: float
-    label: str
-    sub: str
-    title: str
-    classes: str
-    href: str | None
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,6 @@ class Row:
 def render(review: Review) -> str:
     """The page, which loads nothing and needs no server."""
     rows = [_row(model, index) for index, model in enumerate(review.models)]
-    drawing, nodes = _lineage(review, rows)
     return document(
         "review.html.j2",
         ["review.js"],
@@ -74,9 +57,7 @@ def render(review: Review) -> str:
         states={
             state: text for state, text in STATES.items() if any(r.state == state for r in rows)
         },
-        drawing=drawing,
-        nodes=nodes,
-        sizes=_SIZES,
+        graph=_lineage(review, rows),
         data=_data(review.models),
         differences=sum(row.examples for row in rows),
     )
@@ -167,29 +148,22 @@ def _summary(model: ModelReview) -> str:
     return f"{number(found.rows, 'row')} differ{'s' if found.rows == 1 else ''}{sample}"
 
 
-def _lineage(review: Review, rows: Sequence[Row]) -> tuple[Drawing, list[Node]]:
+def _lineage(review: Review, rows: Sequence[Row]) -> Graph:
     by_id = {row.model.unique_id: row for row in rows}
-    ends = (end for edge in review.edges for end in (edge.source, edge.target))
-    names = list(dict.fromkeys([*by_id, *ends]))
-    drawing = draw(names, [(edge.source, edge.target) for edge in review.edges], _SIZES)
-    return drawing, [_node(name, by_id.get(name), drawing) for name in names]
+    edges = [(edge.source, edge.target) for edge in review.edges]
+    return graph(by_id, edges, lambda name: _box(name, by_id.get(name)))
 
 
-def _node(name: str, row: Row | None, drawing: Drawing) -> Node:
-    x, y = drawing.nodes[name]
+def _box(name: str, row: Row | None) -> Box:
     if row is None:
         full = clean(name.split(".", 2)[-1] if name.count(".") > 1 else name)
         kind = clean(name.partition(".")[0], 20)
-        return Node(name, x, y, _clipped(full), kind, full, "outside", None)
+        return Box(clipped(full), kind, full, "outside", None)
     own = " own" if set(row.model.causes) - {"upstream"} else ""
     title = f"{row.name}: {row.summary}"
     layer, _, label = row.name.rpartition(".")
-    sub = clean(f"{layer}: {row.summary}" if layer else row.summary, _SUB)
-    return Node(name, x, y, _clipped(label), sub, title, row.state + own, f"#{row.anchor}")
-
-
-def _clipped(name: str) -> str:
-    return name if len(name) <= _LABEL else f"{name[: _LABEL - 12]}…{name[-11:]}"
+    sub = clean(f"{layer}: {row.summary}" if layer else row.summary, SUB)
+    return Box(clipped(label), sub, title, row.state + own, f"#{row.anchor}")
 
 
 def _data(models: Sequence[ModelReview]) -> dict[str, Any]:

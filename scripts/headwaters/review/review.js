@@ -8,15 +8,6 @@
     return made;
   };
 
-  for (const node of document.querySelectorAll(".graph [data-id]")) {
-    const edges = [...document.querySelectorAll(".graph .edge")].filter(
-      (edge) => edge.dataset.source === node.dataset.id || edge.dataset.target === node.dataset.id);
-    const light = (on) => edges.forEach((edge) => edge.classList.toggle("lit", on));
-    for (const [event, on] of [["mouseenter", true], ["mouseleave", false], ["focus", true], ["blur", false]]) {
-      node.addEventListener(event, () => light(on));
-    }
-  }
-
   const body = byId("diff-rows");
   if (!body) return;
   const ABSENT = 0, MASKED = 1, PAGE = 100;

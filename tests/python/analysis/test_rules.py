@@ -170,6 +170,15 @@ KEYED = {
     " group by id, val, grp, price, price + 1": "NONDETERMINISTIC: ",
     "select id, min_by(grp, val + 1) as g from b group by id": "NONDETERMINISTIC: ",
     "select id, max_by(grp, struct(price)) as g from b group by id": "NONDETERMINISTIC: ",
+    # rows that tie have the same value if it is part of the order
+    "select id, max_by(grp, struct(price, grp)) as g from a group by id": "",
+    "select id, min_by(grp, struct(val, grp)) over (partition by id) as g from a": "",
+    "select id, max_by(upper(grp), struct(val, grp)) as g from a group by id": "NONDETERMINISTIC: ",
+    "select id, max_by(grp, struct(val, upper(grp))) as g from a group by id": "NONDETERMINISTIC: ",
+    "select id, max_by(x, struct(x)) as g from (select id, cast(val as double) as x from a)"
+    " group by id": "NONDETERMINISTIC: ",
+    "select id, max_by(grp, struct(val, grp)) over (partition by id order by val"
+    " rows between 1 preceding and current row) as g from a": "NONDETERMINISTIC: ",
     "select id, sort_array(collect_list(val)) as v from a group by id": "",
     "select a.id, p.name from a left join p on p.grp = a.grp": "",
     "select a.id, q.n from a join (select grp, count(*) as n"

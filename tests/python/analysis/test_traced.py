@@ -43,6 +43,12 @@ EXAMPLES = {
     "select a.grp, b.grp as other, count(*) as n from a join b using (id) group by 1, 2": (
         "grp other"
     ),
+    "with q as (select id, upper(trim(grp)) as g from a), p as (select val, lower(grp) as g from b)"
+    " select p.val, count(*) as n from q join p on q.g = p.g group by p.val": "val",
+    "with q as (select id, substring(grp, 1, 2) as g from a) select q.id, b.at from q join b"
+    " on q.g = b.grp": "id at",
+    "with q as (select id, length(grp) as g from a) select b.val from q join b on q.g = b.grp"
+    " group by b.val": "inner join by no equality of columns of single rows",
     "select a.grp, count(*) as n from a join b on a.id = b.id + 1 group by a.grp": (
         "inner join by no equality of columns of single rows"
     ),

@@ -34,6 +34,7 @@ from headwaters.declared import (
     checks,
     drift,
     expectations,
+    maintenance,
     names,
     nodes,
     policy,
@@ -232,6 +233,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "drift_lines": drift.drift_lines,
     "plan_lines": drift.plan_lines,
     "policy_of": policy.policy_of,
+    "rewrites_due": maintenance.rewrites_due,
+    "has_removed": maintenance.has_removed,
     "expectations_of": expectations.expectations_of,
     "graph_problems": checks.graph_problems,
 }

@@ -1,0 +1,52 @@
+"""What the policy of a table requires now, by what its log says: pure.
+
+The macro `maintain` carries it out; `headwaters report` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from headwaters.declared.policy import Policy
+
+
+@dataclass(frozen=True)
+class Due:
+    """A rewrite of a table that its policy requires, and why."""
+
+    what: Literal["purge", "compact"]
+    why: str
+
+
+def rewrites_due(
+    policy: Policy, rows: int, deleted_rows: int, small_files: int, files_added: int
+) -> list[Due]:
+    """REORG where many rows are only marked as deleted; OPTIMIZE where enough files were added.
+
+    `rows` are without those marked as deleted; `small_files` are smaller than `small_file` of the
+    policy, `files_added` were added since the last OPTIMIZE.
+    """
+    found = []
+    share = deleted_rows / max(rows + deleted_rows, 1)
+    if deleted_rows and share > policy.purge_above:
+        found.append(Due("purge", f"{share * 100:.0f} % of its rows are only marked as deleted"))
+    if small_files >= policy.compact_above and files_added >= policy.compact_above:
+        found.append(
+            Due(
+                "compact",
+                f"{small_files} files are smaller than {policy.small_file}, "
+                f"{files_added} came since the last time",
+            )
+        )
+    return found
+
+
+def has_removed(removals: Iterable[int], vacuumed_before: int | None, moment: int) -> bool:
+    """Whether files that left a table before a moment are still there, in milliseconds.
+
+    `removals` are the moments at which commits took files out of the table.
+    """
+    since = vacuumed_before or 0
+    return any(since <= at < moment for at in removals)

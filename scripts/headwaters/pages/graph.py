@@ -1,0 +1,56 @@
+"""The lineage of tables as a page draws it: a box for each table, with two lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from headwaters.pages.layers import Drawing, Sizes, draw
+
+SIZES = Sizes(width=196, height=42, between_layers=44, between_nodes=14)
+SUB = 29  # characters that the second line has room for
+_LABEL = 25
+
+
+@dataclass(frozen=True)
+class Box:
+    """What is said of a table in the lineage. `href` is None for one that leads nowhere."""
+
+    label: str
+    sub: str
+    title: str
+    classes: str
+    href: str | None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A box, and where it is drawn."""
+
+    id: str
+    x: float
+    y: float
+    box: Box
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The drawing of a lineage."""
+
+    drawing: Drawing
+    nodes: tuple[Node, ...]
+    sizes: Sizes = SIZES
+
+
+def graph(
+    names: Iterable[str], edges: Sequence[tuple[str, str]], box: Callable[[str], Box]
+) -> Graph:
+    """The lineage of these tables and of those at the ends of the edges (source, target)."""
+    every = list(dict.fromkeys([*names, *(end for edge in edges for end in edge)]))
+    drawing = draw(every, edges, SIZES)
+    return Graph(drawing, tuple(Node(name, *drawing.nodes[name], box(name)) for name in every))
+
+
+def clipped(name: str) -> str:
+    """A name as the first line has room for it: long ones differ at their ends as well."""
+    return name if len(name) <= _LABEL else f"{name[: _LABEL - 12]}…{name[-11:]}"

@@ -1,0 +1,145 @@
+"""What the project declares, from dbt's manifest: the nodes of tables, contracts, thresholds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headwaters.contract import Contract, parse_contract
+from headwaters.declared.nodes import Node, merged_setting, setting, table_name
+from headwaters.errors import CodedError, UserError
+from headwaters.manifest import parse
+from headwaters.project import Project
+from headwaters.report.facts import Freshness, Outcome
+
+_OPS = "source.dbt_headwaters.ops."
+_PERIODS = {"minute": 60, "hour": 3600, "day": 86400}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The nodes that are tables, by their ids; the contracts of the streams; what is wrong."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    contracts: tuple[Contract, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> dict[str, Node]:
+        """The nodes by the tables' names, in lower case, as Spark's folders are."""
+        return {table_name(node).lower(): node for node in self.nodes.values()}
+
+    @property
+    def ops(self) -> str:
+        """The schema of headwaters' own records."""
+        node = self.nodes.get(f"{_OPS}operations")
+        return str(node["schema"]).lower() if node else "ops"
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """Which table reads which, as pairs of names: the table that is read, and the reader."""
+        return tuple(
+            (table_name(self.nodes[one]).lower(), table_name(node).lower())
+            for node in self.nodes.values()
+            for one in dict.fromkeys(node.get("depends_on", {}).get("nodes", ()))
+            if one in self.nodes
+        )
+
+
+def declared(project: Project) -> Declared:
+    """What the project declares; a project that cannot be parsed declares nothing but its error."""
+    try:
+        with contextlib.chdir(project.root):  # dbt works from there, and stays
+            manifest = parse(project)
+    except UserError as error:
+        return Declared(problems=(str(error),))
+    nodes = {
+        key: node.to_dict()
+        for key, node in {**manifest.nodes, **manifest.sources}.items()
+        if node.config.enabled and _is_table(node)
+    }
+    return of_nodes(nodes)
+
+
+def of_nodes(nodes: Mapping[str, Node]) -> Declared:
+    """What nodes of tables declare."""
+    contracts, problems = [], []
+    for node in nodes.values():
+        if node["resource_type"] == "source" and setting(node["config"], "stream") is not None:
+            try:
+                contracts.append(parse_contract(node))
+            except CodedError as error:
+                problems.append(str(error))
+    return Declared(nodes, tuple(sorted(contracts, key=lambda one: one.name)), tuple(problems))
+
+
+def _is_table(node: Any) -> bool:
+    kind = str(node.resource_type)
+    if kind == "model":
+        return node.config.materialized not in ("view", "ephemeral")
+    return kind in ("seed", "snapshot", "source")
+
+
+def owner_of(node: Node | None) -> str:
+    """Who owns a table: `meta.owner`, or the team of its properties."""
+    if node is None:
+        return ""
+    team = merged_setting(node["config"], "tblproperties").get("catalog.team_name")
+    return str(setting(node["config"], "owner") or team or "")
+
+
+def freshness_of(node: Node, last_change: datetime | None) -> Freshness:
+    """The freshness of a source that declares none has no thresholds."""
+    given = node.get("freshness") or {}
+    warn, error = (_seconds(given.get(name)) for name in ("warn_after", "error_after"))
+    return Freshness(table_name(node).lower(), last_change, warn, error)
+
+
+def _seconds(threshold: Any) -> float | None:
+    count = (threshold or {}).get("count")
+    return None if count is None else float(count) * _PERIODS[str(threshold["period"])]
+
+
+def outcomes(project: Project) -> dict[str, Outcome]:
+    """What dbt's last invocation said of each node, by id; {} where it left nothing.
+
+    Raises ValueError and its like for a file that is not dbt's.
+    """
+    file = _target(project) / "run_results.json"
+    if not file.exists():
+        return {}
+    found = json.loads(file.read_text())
+    ended = datetime.fromisoformat(found["metadata"]["generated_at"]).astimezone(UTC)
+    return {
+        one["unique_id"]: Outcome(
+            str(one["status"]),
+            _ended(one["timing"], ended),
+            float(one["execution_time"]),
+            str(one["message"] or ""),
+        )
+        for one in found["results"]
+    }
+
+
+def _ended(timing: list[Mapping[str, str]], ended: datetime) -> datetime:
+    moments = [one["completed_at"] for one in timing if one.get("completed_at")]
+    return datetime.fromisoformat(max(moments)).astimezone(UTC) if moments else ended
+
+
+def _target(project: Project) -> Path:
+    folder = os.environ.get("DBT_TARGET_PATH") or settings(project).get("target-path")
+    return project.root / (folder or "target")
+
+
+def settings(project: Project) -> Mapping[str, Any]:
+    """What dbt_project.yml says."""
+    found: Mapping[str, Any] = yaml.safe_load((project.root / "dbt_project.yml").read_text())
+    return found

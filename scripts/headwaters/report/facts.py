@@ -1,0 +1,293 @@
+"""The state of a lake, as facts: `gather` fills them in; page, metrics and events render them.
+
+Moments are UTC, lengths of time are seconds, sizes are bytes. None: it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Literal
+
+# How a run wrote its rows: `append` inserts, `replace` by keys, `rebuild` the whole table.
+Way = Literal["append", "replace", "merge", "delete", "rebuild", "other"]
+Kind = Literal["stream", "quarantine", "model", "seed", "ops", "other"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of a stream, done at a moment; `seconds` from its start to both commits."""
+
+    at: datetime
+    rows: int
+    quarantined: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What a stream has not read: `number` of `unit` (files or records), and their bytes."""
+
+    number: int
+    unit: str
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream: rows in bronze, records in quarantine by reason, what is left to read.
+
+    `error` is why it last failed. `batches` are the newest ones, oldest first; `read_up_to` is a
+    place in its source, in the source's own words.
+    """
+
+    name: str
+    table: str
+    source: str
+    rows: int | None
+    quarantine: Mapping[str, int] | None
+    backlog: Backlog | None
+    interrupted: bool
+    error: str | None
+    last_batch: datetime | None
+    read_up_to: str = ""
+    batches: tuple[Batch, ...] = ()
+
+    @property
+    def quarantined(self) -> int | None:
+        """Records in quarantine."""
+        return None if self.quarantine is None else sum(self.quarantine.values())
+
+    @property
+    def latency(self) -> float | None:
+        """Median length of the newest batches."""
+        return median(one.seconds for one in self.batches) if self.batches else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A commit of rows into a model's table: how many changed at most, and the bytes written.
+
+    `expected_bytes`: what earlier runs of the same way wrote for as many rows, see `prediction`.
+    """
+
+    version: int
+    at: datetime
+    way: Way
+    rows: int
+    bytes: int
+    expected_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What dbt said of a model when it last ran it: `success`, `error`, `skipped`, …"""
+
+    status: str
+    at: datetime
+    seconds: float
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether the model was not built."""
+        return self.status not in ("success", "no-op", "partial success")
+
+
+@dataclass(frozen=True)
+class Behind:
+    """An input with commits of rows that a model has not applied; `since`: the oldest of them."""
+
+    table: str
+    applied: int
+    newest: int
+    rows: int
+    since: datetime | None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is a table: how it is maintained, its runs, oldest first, what waits for it.
+
+    `rows` is None where there is no table. `runs_every` as declared, in seconds.
+    """
+
+    name: str
+    table: str
+    strategy: str
+    owner: str
+    is_built: bool
+    rows: int | None = None
+    runs: tuple[Run, ...] = ()
+    outcome: Outcome | None = None
+    behind: tuple[Behind, ...] = ()
+    runs_every: float | None = None
+    reads: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> Run | None:
+        """The newest run that changed rows."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def waiting_since(self) -> datetime | None:
+        """The oldest change of an input that it has not applied."""
+        return min((one.since for one in self.behind if one.since), default=None)
+
+
+@dataclass(frozen=True)
+class Need:
+    """A reader of a table's changes or files, and the oldest commit that it still needs."""
+
+    reader: str
+    since: datetime
+
+
+@dataclass(frozen=True)
+class Change:
+    """A commit that changed rows of a table: how many at most, and the bytes written."""
+
+    version: int
+    at: datetime
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table: its files, what its policy requires, and who needs files that left it.
+
+    `due` are the steps that `maintain` would take, with the reason of each; `kept` says why files
+    that could be vacuumed are not. `retention`: how long files stay after they left the table.
+    `place` is its folder; `changes` are the newest ones, oldest first.
+    """
+
+    name: str
+    place: str
+    kind: Kind
+    owner: str
+    version: int
+    rows: int | None
+    deleted_rows: int
+    files: int
+    small_files: int
+    bytes: int
+    last_commit: datetime
+    last_change: datetime | None
+    retention: float
+    due: tuple[tuple[str, str], ...] = ()
+    kept: str | None = None
+    needs: tuple[Need, ...] = ()
+    optimized_at: datetime | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def schema(self) -> str:
+        """The schema that it is in."""
+        return self.name.partition(".")[0]
+
+    @property
+    def deleted_share(self) -> float:
+        """The share of its rows that are only marked as deleted."""
+        rows = (self.rows or 0) + self.deleted_rows
+        return self.deleted_rows / rows if rows else 0.0
+
+    @property
+    def oldest_need(self) -> Need | None:
+        """The reader that is behind the most."""
+        return min(self.needs, key=lambda need: need.since, default=None)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An expectation that was evaluated on the rows of a run."""
+
+    at: datetime
+    rows: int
+    broken: int
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """An expectation of a table, with its evaluations, oldest first."""
+
+    table: str
+    name: str
+    expression: str
+    on_failure: str
+    evaluations: tuple[Evaluation, ...] = ()
+
+    @property
+    def last(self) -> Evaluation | None:
+        """The newest one."""
+        return self.evaluations[-1] if self.evaluations else None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on a table: who ran it and why. `state` is its last one, `ended` if it has."""
+
+    id: str
+    at: datetime
+    operation: str
+    table: str
+    user: str
+    reason: str
+    state: str
+    ended: datetime | None = None
+    version_before: int | None = None
+    version_after: int | None = None
+    undo: str | None = None
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """When the rows of a source last changed, and the ages at which dbt warns and fails."""
+
+    table: str
+    last_change: datetime | None
+    warn_after: float | None = None
+    error_after: float | None = None
+
+    def state(self, now: datetime) -> Literal["fresh", "warn", "error", "empty"]:
+        """What dbt's own check of the source would say of this age."""
+        if self.last_change is None:
+            return "empty" if self.error_after is None else "error"
+        age = (now - self.last_change).total_seconds()
+        if self.error_after is not None and age > self.error_after:
+            return "error"
+        return "warn" if self.warn_after is not None and age > self.warn_after else "fresh"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A lake at a moment. `problems`: one line with its code for each thing that is not known.
+
+    `place` is its folder, from the project's where it is inside.
+    """
+
+    project: str
+    target: str
+    place: str
+    at: datetime
+    streams: tuple[Stream, ...] = ()
+    models: tuple[Model, ...] = ()
+    tables: tuple[Table, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    freshness: tuple[Freshness, ...] = ()
+    problems: tuple[str, ...] = ()
+    edges: tuple[tuple[str, str], ...] = ()
+
+
+def prediction(earlier: Sequence[Run], way: Way, rows: int) -> float | None:
+    """Bytes that a run of a way is expected to write for some changed rows.
+
+    The median bytes per row of the earlier runs of that way, times the rows; None before the third
+    run, since two do not tell what is usual.
+    """
+    rates = [run.bytes / run.rows for run in earlier if run.way == way and run.rows]
+    return median(rates) * rows if len(rates) >= 2 else None

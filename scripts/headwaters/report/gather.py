@@ -1,0 +1,316 @@
+"""Reads the state of a lake: logs, checkpoints, records, dbt's files. Starts no Spark.
+
+Whatever cannot be read is one line of `Lake.problems`; the rest of the page says what it can.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from deltalake.exceptions import DeltaError
+from pyarrow import ArrowException
+
+from headwaters import lake as lakes
+from headwaters.contract import Contract
+from headwaters.declared.expectations import expectations_of
+from headwaters.declared.nodes import Node, setting, table_name
+from headwaters.delta_log import State, state
+from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.ingestion.status import status
+from headwaters.project import Project
+from headwaters.report import records, tables
+from headwaters.report.declared import Declared, freshness_of, outcomes, settings
+from headwaters.report.facts import (
+    Backlog,
+    Batch,
+    Expectation,
+    Freshness,
+    Kind,
+    Lake,
+    Model,
+    Outcome,
+    Stream,
+    Table,
+)
+from headwaters.stream import Stream as Declaration
+
+MOST_BATCHES = 60
+_JOURNAL = 2**20  # bytes at the end of ingestion's journal
+
+T = TypeVar("T")
+_EXPECTED = (
+    CodedError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArrowException,
+    DeltaError,
+)
+
+
+@dataclass
+class Gatherer:
+    """Reads one lake again and again; what did not change since is not read again."""
+
+    project: Project
+    declared: Declared
+    problems: list[str] = field(default_factory=list)
+    _known: dict[tuple[str, Path], tuple[Any, Any]] = field(default_factory=dict)
+
+    def lake(self, now: datetime | None = None) -> Lake:
+        """The lake as it is now. Raises UserError where the profile names no lake."""
+        now = now or datetime.now(UTC)
+        self.problems = list(self.declared.problems)
+        project, place = self.project, self.project.lake
+        inside = place.is_relative_to(project.root)
+        shown = str(place.relative_to(project.root) if inside else place)
+        about = (str(settings(project).get("name")), project.target_name, shown, now)
+        if not place.is_dir():
+            text = f"there is no lake at {place} yet: `headwaters ingest` and `dbt run` make it"
+            self.problems.append(str(UserError("HW_NO_LAKE", text)))
+            return Lake(*about, problems=tuple(self.problems))
+        if elsewhere := lakes.moved(place):
+            self.problems.append(str(elsewhere))
+        states = self._states()
+        made = self._try("the tables", self._tables, states, now) or ()
+        return Lake(
+            *about,
+            streams=tuple(self._streams(states)),
+            models=tuple(self._models(states)),
+            tables=made,
+            expectations=self._expectations(states),
+            operations=self._ops(states, "operations", records.operations),
+            freshness=tuple(self._freshness(made)),
+            problems=tuple(dict.fromkeys(self.problems)),
+            edges=self.declared.edges,
+        )
+
+    def _try(self, what: str, read: Callable[..., T], *arguments: Any) -> T | None:
+        """What can be read; None and a problem where it cannot."""
+        try:
+            return read(*arguments)
+        except _EXPECTED as error:
+            self.problems.append(str(_coded(what, error)))
+            return None
+
+    def _once(self, what: str, place: Path, version: Any, read: Callable[[], T]) -> T:
+        """What was read of a place at this version, or is read now."""
+        known = self._known.get((what, place))
+        if known is None or known[0] != version:
+            known = version, read()
+            self._known[what, place] = known
+        found: T = known[1]
+        return found
+
+    # --- tables
+
+    def _states(self) -> dict[str, tuple[Path, State]]:
+        """Every Delta table of the warehouse, and of models elsewhere on this machine, by name."""
+        found = {}
+        for name, folder in (self._try("the warehouse", self._folders) or {}).items():
+            if read := self._try(name, self._state, folder):
+                found[name] = folder, read
+        return found
+
+    def _folders(self) -> dict[str, Path]:
+        """Folders that may be tables: of the warehouse, and where models say `location_root`."""
+        found: dict[str, Path] = {}
+        warehouse = self.project.warehouse
+        # a folder that may not be listed is an error, and not one without tables
+        for folder in sorted(warehouse.iterdir()) if warehouse.exists() else ():
+            if folder.name.endswith(".db"):
+                schema = folder.name.removesuffix(".db").lower()
+                inside = self._try(f"the schema {schema}", os.listdir, folder) or []
+                found |= {f"{schema}.{one.lower()}": folder / one for one in inside}
+            elif not folder.name.startswith((".", "_")):
+                found[f"default.{folder.name.lower()}"] = folder
+        for name, node in self.declared.tables.items():
+            root = str(node["config"].get("location_root") or "").removeprefix("file://")
+            if root.startswith("/"):
+                found[name] = Path(root) / str(node["alias"])
+        return found
+
+    def _state(self, folder: Path) -> State | None:
+        log = folder / "_delta_log"
+        if not log.is_dir():
+            return None
+        commits = [one for one in os.scandir(log) if one.name.endswith((".json", ".parquet"))]
+        newest = max(commits, key=lambda one: one.name, default=None)
+        version = newest and (newest.name, newest.stat().st_mtime_ns, len(commits))
+        return self._once("state", folder, version, lambda: state(folder))
+
+    def _tables(self, states: Mapping[str, tuple[Path, State]], now: datetime) -> tuple[Table, ...]:
+        read = {name: one for name, (_, one) in states.items()}
+        paths = {str(folder): name for name, (folder, _) in states.items()}
+        found = list(tables.positions(read, paths)) + list(self._stream_positions(states))
+        return tuple(
+            tables.table_of(
+                name,
+                str(states[name][0]),
+                self._kind(name),
+                one,
+                self.declared.tables.get(name),
+                tables.needs_of(name, one, found),
+                now,
+            )
+            for name, one in sorted(read.items())
+        )
+
+    def _stream_positions(
+        self, states: Mapping[str, tuple[Path, State]]
+    ) -> Iterator[tables.Position]:
+        """Up to where streams have read the tables of this lake."""
+        for contract in self.declared.contracts:
+            if contract.stream.source in ("delta", "delta_changes"):
+                stream = Declaration.of(self.project, contract)
+                at = self._try(contract.name, stream.checkpoint.delta_position)
+                for name, (folder, _) in states.items():
+                    if at and lakes.same(folder, stream.path):
+                        yield tables.Position(f"the stream {contract.name}", name, at[0] - 1)
+
+    def _kind(self, name: str) -> Kind:
+        node = self.declared.tables.get(name)
+        if name.partition(".")[0] == self.declared.ops:
+            return "ops"
+        if node is None:
+            return "quarantine" if name.endswith("_quarantine") else "other"
+        if node["resource_type"] == "source":
+            return "stream" if setting(node["config"], "stream") else "other"
+        return "seed" if node["resource_type"] == "seed" else "model"
+
+    def _freshness(self, made: tuple[Table, ...]) -> Iterator[Freshness]:
+        changed = {table.name: table.last_change for table in made}
+        for name, node in sorted(self.declared.tables.items()):
+            if node["resource_type"] == "source" and self._kind(name) != "ops":
+                yield freshness_of(node, changed.get(name))
+
+    # --- models
+
+    def _models(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[Model]:
+        read = {name: one for name, (_, one) in states.items()}
+        told: dict[str, Outcome] = self._try("dbt's run_results.json", outcomes, self.project) or {}
+        for key, node in self.declared.nodes.items():
+            if node["resource_type"] in ("model", "snapshot"):
+                name = table_name(node).lower()
+                reads = [one for one, reader in self.declared.edges if reader == name]
+                model = self._try(name, tables.model_of, name, node, read, told.get(key), reads)
+                if model:
+                    yield model
+
+    # --- streams
+
+    def _streams(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[Stream]:
+        batches = self._try("ingestion's journal", self._journal) or {}
+        for contract in self.declared.contracts:
+            if found := self._try(contract.name, self._stream, contract, states, batches):
+                yield found
+
+    def _stream(
+        self,
+        contract: Contract,
+        states: Mapping[str, tuple[Path, State]],
+        batches: Mapping[str, list[Batch]],
+    ) -> Stream:
+        told = status(self.project, contract)
+        pending = told.pending
+        quarantine = states.get(f"{contract.full_name}_quarantine".lower())
+        reasons: dict[str, int] | None = {}
+        if quarantine:
+            folder, its = quarantine
+            # what was removed by `erase` or `replay` is a commit as well
+            reasons = self._try(
+                f"the quarantine of {contract.name}",
+                self._once,
+                "reasons",
+                folder,
+                (its.id, its.version),
+                lambda: records.reasons(folder),
+            )
+        return Stream(
+            name=contract.name,
+            table=contract.full_name.lower(),
+            source=told.source,
+            rows=told.rows,
+            quarantine=reasons,
+            backlog=Backlog(pending.number, pending.unit, pending.size) if pending else None,
+            interrupted=told.interrupted,
+            error=told.error,
+            last_batch=told.last,
+            read_up_to=told.position,
+            batches=tuple(batches.get(contract.name, ())[-MOST_BATCHES:]),
+        )
+
+    def _journal(self) -> dict[str, list[Batch]]:
+        """The newest batches of each stream, as ingestion wrote them down."""
+        file = self.project.lake / "logs" / "ingest.jsonl"
+        found: dict[str, list[Batch]] = defaultdict(list)
+        if not file.exists():
+            return found
+        with file.open("rb") as journal:
+            journal.seek(max(0, file.stat().st_size - _JOURNAL))
+            lines = journal.read().split(b"\n")
+        for line in lines:  # the first and the last may be parts of lines
+            if b'"batch"' not in line:
+                continue
+            try:
+                one = json.loads(line)
+                bad = sum(one["quarantined"].values())
+                batch = Batch(
+                    datetime.fromisoformat(one["at"]), int(one["rows"]), bad, float(one["seconds"])
+                )
+            except (ValueError, LookupError, TypeError, AttributeError):
+                continue
+            found[str(one["stream"])].append(batch)
+        return found
+
+    # --- records
+
+    def _ops(
+        self,
+        states: Mapping[str, tuple[Path, State]],
+        table: str,
+        read: Callable[[Path, list[str]], tuple[T, ...]],
+    ) -> tuple[T, ...]:
+        """What a table of the schema `ops` says; nothing where it is not there."""
+        if (found := states.get(f"{self.declared.ops}.{table}")) is None:
+            return ()
+        folder, its = found
+        has = [name for name, _ in its.columns]
+        version = its.id, its.version
+        name = f"{self.declared.ops}.{table}"
+        return self._try(name, self._once, table, folder, version, lambda: read(folder, has)) or ()
+
+    def _expectations(self, states: Mapping[str, tuple[Path, State]]) -> tuple[Expectation, ...]:
+        """Those that were evaluated, and those that are declared and never were."""
+        found = self._ops(states, "expectations", records.expectations)
+        evaluated = {(one.table, one.name) for one in found}
+        declared = []
+        for name, node in self.declared.tables.items():
+            for rule in self._try(name, _rules, node) or ():
+                if (name, rule.name) not in evaluated:
+                    declared.append(Expectation(name, rule.name, rule.expression, rule.on_failure))
+        return tuple(sorted((*found, *declared), key=lambda one: (one.table, one.name)))
+
+
+def _rules(node: Node) -> list[Any]:
+    return list(expectations_of(node["config"])) if node["resource_type"] == "model" else []
+
+
+def _coded(what: str, error: Exception) -> CodedError:
+    """A problem with its code."""
+    if isinstance(error, CodedError):
+        return error
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{what}: {error.filename} cannot be used: {error.strerror}"
+        return WorkError("HW_FILE", text)
+    said = " ".join(str(error).split())[:300] or type(error).__name__
+    return WorkError("HW_REPORT", f"{what} cannot be read: {said}")

@@ -1,0 +1,251 @@
+"""Tables and models from their logs: pure functions of `delta_log.State`s and declared nodes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from headwaters.declared.maintenance import has_removed, rewrites_due
+from headwaters.declared.nodes import Node, setting
+from headwaters.declared.policy import Policy, policy_of
+from headwaters.declared.retention import DEFAULTS, FILES
+from headwaters.declared.units import milliseconds_of
+from headwaters.delta_log import Logged, State
+from headwaters.incremental.commits import Commit
+from headwaters.report.declared import owner_of
+from headwaters.report.facts import (
+    Behind,
+    Change,
+    Kind,
+    Model,
+    Need,
+    Outcome,
+    Run,
+    Table,
+    Way,
+    prediction,
+)
+
+MOST_RUNS = 30
+# Change files are older than their commit, and time passes between a question and a VACUUM.
+_MARGIN = 3600.0
+_CLONE = "headwaters.clone"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Up to which version of a table a reader has read it; None: it reads all of `version`."""
+
+    reader: str
+    table: str
+    version: int
+
+
+def table_of(
+    name: str,
+    place: str,
+    kind: Kind,
+    state: State,
+    node: Node | None,
+    needs: Sequence[Need],
+    now: datetime,
+) -> Table:
+    """A table as its log and its node say. `needs`: what its readers need of it."""
+    policy = _policy(node)
+    retention = _milliseconds(state.properties.get(FILES)) / 1000
+    commits = [one.commit for one in state.commits]
+    optimized = next((one for one in commits if one.operation == "OPTIMIZE"), None)
+    added = sum(
+        one.files_added
+        for one in state.commits
+        if optimized is None or one.commit.version > optimized.version
+    )
+    small = sum(size < policy.small_bytes for size in state.sizes)
+    due: list[tuple[str, str]] = []
+    kept = None
+    if policy.enabled:
+        rewrites = rewrites_due(policy, state.rows or 0, state.deleted_rows, small, added)
+        due = [(one.what, one.why) for one in rewrites]
+        if policy.vacuum and _can_be_vacuumed(state, now, retention):
+            horizon = now - timedelta(seconds=retention - _MARGIN)
+            if blocking := [need.reader for need in needs if need.since < horizon]:
+                kept = f"not vacuumed, since readers need its files: {', '.join(blocking)}"
+            else:
+                due.append(("vacuum", "files that left the table are needed by nobody"))
+    changes = [change_of(one) for one in reversed(state.commits) if one.rows]
+    return Table(
+        name=name,
+        place=place,
+        kind=kind,
+        owner=owner_of(node),
+        version=state.version,
+        rows=state.rows,
+        deleted_rows=state.deleted_rows,
+        files=len(state.sizes),
+        small_files=small,
+        bytes=sum(state.sizes),
+        last_commit=moment(commits[0].at) if commits else now,
+        last_change=changes[-1].at if changes else None,
+        retention=retention,
+        due=tuple(due),
+        kept=kept,
+        needs=tuple(needs),
+        optimized_at=moment(optimized.at) if optimized else None,
+        columns=state.columns,
+        changes=tuple(changes),
+    )
+
+
+def _policy(node: Node | None) -> Policy:
+    try:
+        return policy_of(node["config"]) if node else Policy(enabled=False)
+    except ValidationError:  # dbt names it when it parses the project
+        return Policy(enabled=False)
+
+
+def _can_be_vacuumed(state: State, now: datetime, retention: float) -> bool:
+    removals = [one.commit.at for one in state.commits if one.files_removed]
+    moment = round((now.timestamp() - retention) * 1000)
+    return has_removed(removals, _vacuumed_before([one.commit for one in state.commits]), moment)
+
+
+def _vacuumed_before(commits: Sequence[Commit]) -> int | None:
+    """Up to when files were vacuumed, by commits newest first; what failed does not count."""
+    ended = False
+    for commit in commits:
+        if commit.operation == "VACUUM END":
+            ended = commit.parameters.get("status") == "COMPLETED"
+        elif commit.operation == "VACUUM START" and ended:
+            return commit.vacuumed_before
+    return None
+
+
+def positions(states: Mapping[str, State], paths: Mapping[str, str]) -> Iterator[Position]:
+    """What each table has read of others: applied versions, and what it was cloned from.
+
+    `paths` are the names of tables by the places of their folders.
+    """
+    for name, state in states.items():
+        if "headwaters.backup.of" not in state.properties:
+            for table, applied in applied_versions(state).items():
+                yield Position(name, table, applied)
+        for source, version in _clones(state):
+            table = paths.get(source.removeprefix("file:").rstrip("/"), source.lower())
+            yield Position(f"the clone {name}", table, version)
+
+
+def _clones(state: State) -> Iterator[tuple[str, int]]:
+    for commit in (one.commit for one in state.commits if one.commit.operation == "CLONE"):
+        source = commit.parameters.get("source", "")
+        path = re.fullmatch(r"delta\.`(.*)`", source)
+        yield path[1] if path else ".".join(source.split(".")[-2:]), _version_of(commit)
+    for note in filter(None, state.properties.get(_CLONE, "").split(";")):
+        source, _, version = note.rpartition(",")
+        yield source, int(version)
+
+
+def _version_of(commit: Commit) -> int:
+    return int(commit.parameters.get("sourceVersion") or 0)
+
+
+def applied_versions(state: State) -> dict[str, int]:
+    """The applied versions of a table's inputs, by their names in lower case."""
+    inputs = json.loads(state.properties.get("headwaters.inputs") or "null") or {}
+    return {name.lower(): int(one["version"]) for name, one in inputs.items()}
+
+
+def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
+    """What the readers of a table still need of it: the first commit of rows that each lacks."""
+    found = []
+    for position in read:
+        if position.table == name and position.version < state.version:
+            unread = _unread(state, position.version)
+            if unread:
+                found.append(Need(position.reader, unread[-1].at))
+    return found
+
+
+def _unread(state: State, version: int) -> list[Change]:
+    """The commits of rows after a version, newest first."""
+    return [change_of(one) for one in state.commits if one.commit.version > version and one.rows]
+
+
+def model_of(
+    name: str,
+    node: Node,
+    states: Mapping[str, State],
+    outcome: Outcome | None,
+    reads: Sequence[str],
+) -> Model:
+    """A model as its table's log says; `states` are those of all tables, by name."""
+    config = node["config"]
+    strategy = config.get("incremental_strategy") if config["materialized"] == "incremental" else ""
+    every = milliseconds_of(setting(config, "runs_every") or "")
+    made = Model(
+        name=str(node["name"]),
+        table=name,
+        strategy=str(strategy or config["materialized"]),
+        owner=owner_of(node),
+        is_built=name in states,
+        outcome=outcome,
+        runs_every=None if every is None else every / 1000,
+        reads=tuple(reads),
+    )
+    if name not in states:
+        return made
+    state = states[name]
+    return replace(made, rows=state.rows, runs=runs_of(state), behind=tuple(_behind(state, states)))
+
+
+def _behind(state: State, states: Mapping[str, State]) -> Iterator[Behind]:
+    for table, applied in applied_versions(state).items():
+        if table in states and (unread := _unread(states[table], applied)):
+            rows = sum(one.rows for one in unread)
+            yield Behind(table, applied, states[table].version, rows, unread[-1].at)
+
+
+def runs_of(state: State) -> tuple[Run, ...]:
+    """The newest commits that changed rows, oldest first, and what each was expected to cost."""
+    found: list[Run] = []
+    changed = [one for one in state.commits if one.rows][:MOST_RUNS]
+    for one in reversed(changed):
+        change, way = change_of(one), way_of(one.commit)
+        expected = prediction(found, way, change.rows)
+        found.append(Run(change.version, change.at, way, change.rows, change.bytes, expected))
+    return tuple(found)
+
+
+def change_of(logged: Logged) -> Change:
+    """A commit that changed rows."""
+    commit = logged.commit
+    return Change(commit.version, moment(commit.at), logged.rows, logged.bytes_added)
+
+
+def way_of(commit: Commit) -> Way:
+    """How a commit of rows wrote them."""
+    if commit.operation == "MERGE":
+        return "merge"
+    if commit.operation in ("DELETE", "TRUNCATE"):
+        return "delete"
+    creates = commit.parameters.get("mode") in ("ErrorIfExists", "Ignore")
+    if commit.operation.endswith("TABLE AS SELECT") or (
+        commit.operation == "WRITE" and (creates or commit.replaces_all)
+    ):
+        return "rebuild"
+    if commit.operation not in ("WRITE", "STREAMING UPDATE"):
+        return "other"
+    return "append" if commit.effect.inserts_only else "replace"
+
+
+def _milliseconds(retention: str | None) -> float:
+    return milliseconds_of(retention or DEFAULTS[FILES]) or 0.0
+
+
+def moment(milliseconds: int) -> datetime:
+    """A moment of a log as one of Python, UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,136 @@
+"""The brokerage warehouse in DuckDB, maintained as its derivations say, and computed in full.
+
+`make soak-analysis` tries many histories.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from analysis.history import History
+from analysis.queries import Oracle, Row, Tables, in_duckdb, maintained
+from analysis.test_own_models import as_input
+from analysis.warehouse import (
+    FOLDER,
+    SQL,
+    columns_of,
+    declared,
+    in_order,
+    inputs_of,
+    key_of,
+    of_kind,
+    rendered,
+)
+from headwaters.analysis.derive import Derivation, Question, derive
+
+SEEDS = frozenset(of_kind("seeds"))
+
+
+@cache
+def derived_of(model: str) -> Derivation:
+    """What is derived of a model."""
+    inputs = [as_input(name, declared()) for name in inputs_of(model)]
+    return derive(Question(rendered(model), inputs, SEEDS))
+
+
+@cache
+def query_of(model: str) -> str:
+    """The SQL of a model, as DuckDB reads it."""
+    return in_duckdb(rendered(model))
+
+
+class Warehouse:
+    """Sources that are changed, and models that are computed in full."""
+
+    def __init__(self) -> None:
+        self.oracle = Oracle({name: columns_of(name) for name in declared()})
+        self.db = self.oracle.db
+        self.db.execute("create schema inputs")
+        for name in of_kind("sources"):
+            columns = ", ".join(f"{column} {kind}" for column, kind in columns_of(name).items())
+            self.db.execute(f"create table inputs.{name} ({columns})")
+        self.seeds: Tables = {}
+        for name in SEEDS:
+            file = FOLDER / "seeds" / f"{name}.csv"
+            rows = self.db.execute(f"from read_csv('{file}', columns = {columns_of(name)})")
+            self.seeds[name] = rows.fetchall()
+
+    def change(self, statements: Sequence[str]) -> None:
+        """Run statements over the sources."""
+        for statement in statements:
+            self.db.execute(statement)
+
+    def tables(self) -> Tables:
+        """Every table as it is now, the models computed in full."""
+        found = dict(self.seeds)
+        for name in of_kind("sources"):
+            found[name] = self.db.execute(f"from inputs.{name}").fetchall()
+        for model in in_order():
+            answer = self.oracle.answer(query_of(model), read_by(model, found))
+            found[model] = list(answer.elements())
+        return found
+
+    def wrong(self, before: Tables, after: Tables) -> Iterator[str]:
+        """The models whose maintenance does not leave what they are in full."""
+        for model in SQL:
+            derived = derived_of(model)
+            read = [read_by(model, tables) for tables in (before, after)]
+            replaced = [
+                source.name
+                for source in derived.inputs
+                if not source.is_followed and read[0][source.name] != read[1][source.name]
+            ]
+            if not replaced:
+                left = maintained(self.oracle, query_of(model), derived, *read)
+                if left != Counter(after[model]):
+                    yield model
+
+
+def read_by(model: str, tables: Tables) -> Tables:
+    """The tables that a model reads."""
+    return {name: tables[name] for name in inputs_of(model)}
+
+
+def repeats(tables: Tables) -> Iterator[str]:
+    """The tables in which what is declared to be unique repeats."""
+    for name, rows in tables.items():
+        keys = keys_of(name, rows)
+        if len(set(keys)) < len(keys):
+            yield name
+
+
+def keys_of(name: str, rows: Sequence[Row]) -> list[Row]:
+    """The keys of rows, none where none is declared."""
+    places = [list(columns_of(name)).index(column) for column in key_of(name)]
+    return [tuple(row[place] for place in places) for row in rows if places]
+
+
+def tried_history(seed: int, refreshes: int) -> list[str]:
+    """What goes wrong in a history of some refreshes, large and small."""
+    history, warehouse = History(seed), Warehouse()
+    warehouse.change(history.tables())
+    before = warehouse.tables()
+    problems = []
+    for number in range(refreshes):
+        warehouse.change(history.refresh(history.draw.choice([1, 3, 8, 15])))
+        after = warehouse.tables()
+        found = [*warehouse.wrong(before, after), *repeats(after)]
+        problems += [f"history {seed}, refresh {number}: {name}" for name in found]
+        before = after
+    return problems
+
+
+def main(count: int) -> int:
+    """Try histories of four refreshes each; print what was wrong."""
+    problems = []
+    for seed in range(count):
+        problems += tried_history(seed, 4)
+    print("\n".join(problems) or f"brokerage: {count * 4} refreshes, none was wrong", flush=True)
+    return len(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])) != 0)
