@@ -81,14 +81,14 @@ def test_refreshes_leave_what_the_models_say(
         led_to = (noted["leads"] or {}).get("key", [])
         derived[model] = told_of(noted["strategy"], noted["unique_key"], roles, led_to)
         columns[model] = dict(spark.table(f"{schema}.{model}").dtypes)
+    assert columns == {model: columns_of(model) for model in SQL}
+    assert derived == BROKERAGE
     incremental = set()
     for _ in range(REFRESHES):
         change(history.refresh())
         messages = ran()
         incremental |= {name for name in messages if "replace:" not in messages[name]}
         assert wrong() == []
-    assert columns == {model: columns_of(model) for model in SQL}
-    assert derived == BROKERAGE
     assert incremental >= {model for model, told in BROKERAGE.items() if "!" not in told}
 
 
