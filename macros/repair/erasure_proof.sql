@@ -85,12 +85,10 @@ select current_timestamp() as at, * from values {{ proof | join(', ') }} as proo
     {%- set needed = hw_vacuum_needs(state, others, now) if files.found else '' -%}
     {%- if not dry_run -%}
         {%- if files.found and not needed -%}
-            {#- a second one removes the folders that the first left empty: those of a partition have the value in their name -#}
-            {%- for time in range(2 if place.columns | select('in', hw_as_names(place.detail['partitionColumns'])) | list else 1) -%}
-                {%- do run_query(hw_vacuum_step(state, now, lite=false).sql) -%}
-            {%- endfor -%}
+            {%- do run_query(hw_vacuum_step(state, now, lite=false).sql) -%}
             {%- set files = wanted.erasure.data_files(place.detail['location'], place.columns, place.texts, keep) -%}
         {%- endif -%}
+        {%- do wanted.erasure.remove_emptied(place.detail['location'], place.columns) -%}
         {%- do hw_finish_operation(record, hw_newest_commit(place.relation).version) -%}
     {%- endif -%}
     {%- set logs = wanted.erasure.log_files(place.detail['location'], columns, place.texts,

@@ -279,6 +279,20 @@ class Erasure:
                 )
         return Found(len(listed), found, None)
 
+    def remove_emptied(self, location: str, columns: Sequence[str]) -> None:
+        """Remove the subject's folders of partitions that have no file any more.
+
+        Their names have the value. VACUUM removes such a folder too, but takes the removal of its
+        last file for a use of it, and keeps it for the retention of the table. In a store of
+        objects there are no folders; those of another file system are left to VACUUM.
+        """
+        if not location.startswith("file:"):
+            return
+        for folder, _, _ in os.walk(location.removeprefix("file:"), topdown=False):
+            if self._is_partition(folder, columns):
+                with contextlib.suppress(OSError):  # not empty: its files are counted as found
+                    Path(folder).rmdir()
+
     def _is_partition(self, folder: str, columns: Sequence[str]) -> bool:
         parts = [unquote(part).partition("=") for part in folder.split("/")]
         names = {column.lower() for column in columns}

@@ -1,7 +1,8 @@
 """`dbt` that SIGKILL ends in the middle of an operation: `killed.py <statement> <dbt arguments>`.
 
 An operation writes into `ops.operations` that it started, signs its commits (statement 1), changes
-the table (2) and looks at what came of it (3). The process dies before the statement named.
+the table (2) and inspects the result (3). The process dies before the statement named: by its
+number, or as `start of <table>`, the statement that records the start of the operation there.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt.cli.main import dbtRunner
 
 
-def main(last: int, arguments: list[str]) -> None:
+def main(last: str, arguments: list[str]) -> None:
     execute = SparkConnectionManager.execute
     after: list[str] = []
     started = False
 
     def dying(manager: Any, sql: str, *more: Any, **options: Any) -> Any:
         nonlocal started
+        starts = "'started'" in sql
         if started:
             after.append(sql)
-        if len(after) == last:
+        if str(len(after)) == last or (
+            starts and last.startswith("start of ") and last.removeprefix("start of ") in sql
+        ):
             os.kill(os.getpid(), signal.SIGKILL)
-        started = started or "'started'" in sql
+        started = started or starts
         return execute(manager, sql, *more, **options)
 
     with mock.patch.object(SparkConnectionManager, "execute", dying):
@@ -35,4 +39,4 @@ def main(last: int, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1], sys.argv[2:])

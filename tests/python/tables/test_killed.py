@@ -29,7 +29,7 @@ OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def kill(orders: Orders, statement: int, operation: str, arguments: dict[str, Any]) -> None:
+def kill(orders: Orders, statement: int | str, operation: str, arguments: dict[str, Any]) -> None:
     """The operation in a process of its own, which dies before that statement of its change."""
     script = Path(__file__).with_name("killed.py")
     answered = subprocess.run(
@@ -187,7 +187,9 @@ def test_a_killed_erasure_resumes_where_it_stopped(
     orders.dbt("run")
     assert orders.sql(GOLD) == BUILT[1:]
     # a search that was interrupted proves nothing, whichever tables it had done
-    kill(orders, 12, "erase", arguments)
+    kill(orders, f"start of {orders.silver}", "erase", arguments)
+    searched = "arguments like '%\"files\"%' and state = 'done'"
+    assert orders.sql(f"select count(*) from {{ops}} where {searched}") == [(3,)]
     assert orders.sql("show tables in {schema}_ops like 'erasures'") == []
     assert "no row has the value; " in orders.operation("erase", **arguments)
     proof = "select table_name from {schema}_ops.erasures order by 1"
