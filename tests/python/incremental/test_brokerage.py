@@ -71,7 +71,7 @@ def test_refreshes_leave_what_the_models_say(
     ran()
     assert wrong() == []
     derived: dict[str, str] = {}
-    columns: dict[str, dict[str, str]] = {}
+    types: dict[str, dict[str, str]] = {}
     for model in SQL:
         detail = spark.sql(f"describe detail {schema}.{model}").collect()[0]
         noted = json.loads(detail["properties"]["headwaters.proof"])
@@ -80,8 +80,8 @@ def test_refreshes_leave_what_the_models_say(
             role["via"] = named(role.get("via") or "")
         led_to = (noted["leads"] or {}).get("key", [])
         derived[model] = told_of(noted["strategy"], noted["unique_key"], roles, led_to)
-        columns[model] = dict(spark.table(f"{schema}.{model}").dtypes)
-    assert columns == {model: columns_of(model) for model in SQL}
+        types[model] = dict(spark.table(f"{schema}.{model}").dtypes)
+    assert types == {model: columns_of(model) for model in SQL}
     assert derived == BROKERAGE
     incremental = set()
     for _ in range(REFRESHES):
