@@ -81,7 +81,7 @@ class Gatherer:
         if elsewhere := lakes.moved(place):
             self.problems.append(str(elsewhere))
         states = self._states()
-        made = self._try("the tables", self._tables, states, now) or ()
+        made = tuple(self._tables(states, now))
         return Lake(
             *about,
             streams=tuple(self._streams(states)),
@@ -148,22 +148,18 @@ class Gatherer:
         version = newest and (newest.name, newest.stat().st_mtime_ns, len(commits))
         return self._once("state", folder, version, lambda: state(folder))
 
-    def _tables(self, states: Mapping[str, tuple[Path, State]], now: datetime) -> tuple[Table, ...]:
-        read = {name: one for name, (_, one) in states.items()}
+    def _tables(self, states: Mapping[str, tuple[Path, State]], now: datetime) -> Iterator[Table]:
         paths = {str(folder): name for name, (folder, _) in states.items()}
-        found = list(tables.positions(read, paths)) + list(self._stream_positions(states))
-        return tuple(
-            tables.table_of(
-                name,
-                str(states[name][0]),
-                self._kind(name),
-                one,
-                self.declared.tables.get(name),
-                tables.needs_of(name, one, found),
-                now,
+        found = list(self._stream_positions(states))
+        for name, (_, one) in states.items():
+            found += self._try(name, tables.positions, name, one, paths) or []
+        for name, (folder, one) in sorted(states.items()):
+            needs, node = tables.needs_of(name, one, found), self.declared.tables.get(name)
+            made = self._try(
+                name, tables.table_of, name, str(folder), self._kind(name), one, node, needs, now
             )
-            for name, one in sorted(read.items())
-        )
+            if made:
+                yield made
 
     def _stream_positions(
         self, states: Mapping[str, tuple[Path, State]]

@@ -57,7 +57,7 @@ def table_of(
 ) -> Table:
     """A table as its log and its node say. `needs`: what its readers need of it."""
     policy = _policy(node)
-    retention = _milliseconds(state.properties.get(FILES)) / 1000
+    retention = _retention(state.properties)
     commits = [one.commit for one in state.commits]
     optimized = next((one for one in commits if one.operation == "OPTIMIZE"), None)
     added = sum(
@@ -125,18 +125,19 @@ def _vacuumed_before(commits: Sequence[Commit]) -> int | None:
     return None
 
 
-def positions(states: Mapping[str, State], paths: Mapping[str, str]) -> Iterator[Position]:
-    """What each table has read of others: applied versions, and what it was cloned from.
+def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Position]:
+    """What a table has read of others: applied versions, and what it was cloned from.
 
-    `paths` are the names of tables by the places of their folders.
+    `paths` are the names of tables by the places of their folders. Raises ValueError and its like
+    for properties that are not headwaters'.
     """
-    for name, state in states.items():
-        if "headwaters.backup.of" not in state.properties:
-            for table, applied in applied_versions(state).items():
-                yield Position(name, table, applied)
-        for source, version in _clones(state):
-            table = paths.get(source.removeprefix("file:").rstrip("/"), source.lower())
-            yield Position(f"the clone {name}", table, version)
+    found = []
+    if "headwaters.backup.of" not in state.properties:  # one that was set aside reads no more
+        found = [Position(name, table, one) for table, one in applied_versions(state).items()]
+    for source, version in _clones(state):
+        table = paths.get(source.removeprefix("file:").rstrip("/"), source.lower())
+        found.append(Position(f"the clone {name}", table, version))
+    return found
 
 
 def _clones(state: State) -> Iterator[tuple[str, int]]:
@@ -242,8 +243,10 @@ def way_of(commit: Commit) -> Way:
     return "append" if commit.effect.inserts_only else "replace"
 
 
-def _milliseconds(retention: str | None) -> float:
-    return milliseconds_of(retention or DEFAULTS[FILES]) or 0.0
+def _retention(properties: Mapping[str, str]) -> float:
+    """Seconds that files stay after they left a table: Delta's own where none can be read."""
+    given = (milliseconds_of(properties.get(FILES, "")), milliseconds_of(DEFAULTS[FILES]))
+    return next(filter(None, given), 0.0) / 1000
 
 
 def moment(milliseconds: int) -> datetime:

@@ -84,27 +84,9 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON: write it as a string")
 
 
-# The C scanners, which say where a value ends. One sees repeated names; the other, which takes a
-# third of the time, gives the last of them.
-_scan, _scan_fast = (
-    json.JSONDecoder(object_pairs_hook=hook, parse_float=Number, parse_constant=_constant).scan_once  # type: ignore[attr-defined]
-    for hook in (_object, None)
-)
-
-
-def _has_all_names(value: Any, text: str, begin: int, end: int) -> bool:
-    """Whether a record, as the fast scanner gives it, is without objects inside and repeated names.
-
-    A name has two quotation marks, and so has a text: if the record has more, there are others.
-    """
-    if type(value) is not dict:
-        return False
-    kinds = list(map(type, value.values()))
-    return (
-        dict not in kinds
-        and list not in kinds
-        and text.count('"', begin, end) == 2 * (len(kinds) + kinds.count(str))
-    )
+_scan = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=Number, parse_constant=_constant
+).scan_once  # type: ignore[attr-defined]  # the C scanner, which says where a value ends
 
 
 @dataclass(frozen=True)
@@ -401,9 +383,7 @@ Found = tuple[Any, int, int] | str
 
 def _scanned(text: str, begin: int) -> Found:
     try:
-        value, end = _scan_fast(text, begin)
-        if not _has_all_names(value, text, begin, end):
-            value, end = _scan(text, begin)
+        value, end = _scan(text, begin)
     except StopIteration as error:
         if (place := error.value) == begin:
             return "is not a JSON object"

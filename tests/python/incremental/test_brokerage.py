@@ -71,7 +71,7 @@ def test_refreshes_leave_what_the_models_say(
     ran()
     assert wrong() == []
     derived: dict[str, str] = {}
-    built: dict[str, dict[str, str]] = {}
+    types: dict[str, dict[str, str]] = {}
     for model in SQL:
         detail = spark.sql(f"describe detail {schema}.{model}").collect()[0]
         noted = json.loads(detail["properties"]["headwaters.proof"])
@@ -80,15 +80,15 @@ def test_refreshes_leave_what_the_models_say(
             role["via"] = named(role.get("via") or "")
         led_to = (noted["leads"] or {}).get("key", [])
         derived[model] = told_of(noted["strategy"], noted["unique_key"], roles, led_to)
-        built[model] = dict(spark.table(f"{schema}.{model}").dtypes)
+        types[model] = dict(spark.table(f"{schema}.{model}").dtypes)
+    assert types == {model: columns_of(model) for model in SQL}
+    assert derived == BROKERAGE
     incremental = set()
     for _ in range(REFRESHES):
         change(history.refresh())
         messages = ran()
         incremental |= {name for name in messages if "replace:" not in messages[name]}
         assert wrong() == []
-    assert built == {model: columns_of(model) for model in SQL}
-    assert derived == BROKERAGE
     assert incremental >= {model for model, told in BROKERAGE.items() if "!" not in told}
 
 

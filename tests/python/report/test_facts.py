@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -391,6 +390,23 @@ def test_a_damaged_table_is_one_line_and_the_rest_is_shown(
     assert problem.endswith(": put its _delta_log back from a copy, as it was")
 
 
+def test_a_table_with_a_property_that_says_nothing_hides_no_other(lake: SmallLake) -> None:
+    lake.model("gold.c")
+    lake.model("gold.d", ["model.c"])
+    lake.write("gold.c", {"id": [1]}, ago(days=2))
+    lake.write("gold.d", {"id": [1]}, ago(days=2))
+    lake.set("gold.d", ago(days=2), headwaters__inputs="{no")
+    lake.set("gold.c", ago(days=2), delta__deletedFileRetentionDuration="interval 1 month")
+    found = lake.read()
+    assert [(one.name, one.retention) for one in found.tables] == [
+        ("gold.c", 7 * 86400.0),  # Delta's own, in place of what is no length of time
+        ("gold.d", 7 * 86400.0),
+    ]
+    assert [model.table for model in found.models] == ["gold.c"]
+    (problem,) = found.problems
+    assert problem.startswith("[HW_REPORT] gold.d cannot be read: Expecting property name")
+
+
 def test_a_damaged_checkpoint_is_the_error_of_its_stream(lake: SmallLake) -> None:
     lake.stream("orders")
     lake.write("bronze.orders", {"id": [1]}, ago(hours=1))
@@ -413,18 +429,16 @@ def test_a_lake_of_another_place(lake: SmallLake) -> None:
     assert problem.startswith("[HW_LAKE_MOVED]")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read(lake: SmallLake) -> None:
+def test_a_file_that_cannot_be_read(lake: SmallLake) -> None:
     folder = lake.write("gold.c", {"id": [1]}, ago(hours=1))
     lake.write("gold.d", {"id": [1]}, ago(hours=1))
-    (folder / "_delta_log").chmod(0)
-    try:
-        found = lake.read()
-    finally:
-        (folder / "_delta_log").chmod(0o700)
+    # an error of the system that root meets as well
+    commit = folder / "_delta_log" / f"{1:020}.json"
+    commit.mkdir()
+    found = lake.read()
     assert [table.name for table in found.tables] == ["gold.d"]
-    (problem,) = found.problems
-    assert problem.startswith("[HW_FILE] gold.c: ")
+    text = f"[HW_FILE] gold.c: {commit} cannot be used: Is a directory"
+    assert found.problems == (text,)
 
 
 def test_a_lake_that_another_process_has_is_read(lake: SmallLake) -> None:
