@@ -284,7 +284,8 @@ class Erasure:
 
         Their names have the value. VACUUM removes such a folder too, but takes the removal of its
         last file for a use of it, and keeps it for the retention of the table. In a store of
-        objects there are no folders; those of another file system are left to VACUUM.
+        objects there are no folders; those of another file system are left to VACUUM. Every folder
+        is looked at, since the table may have been partitioned otherwise before.
         """
         if not location.startswith("file:"):
             return

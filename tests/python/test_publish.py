@@ -19,7 +19,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # not in its __all__
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT
 from processes import environment
@@ -729,7 +729,7 @@ def test_of_two_publishers_of_a_topic_the_later_one_writes(gold: Make, broker: s
         assert over.wait(60)
         return send(*arguments)
 
-    first._send = slowly  # type: ignore[method-assign, assignment]
+    first._send = slowly  # type: ignore[method-assign, assignment]  # one that takes longer
     failed: list[WorkError] = []
 
     def publish() -> None:
@@ -782,7 +782,7 @@ def test_a_transaction_that_the_broker_ended_is_no_second_publisher(
         time.sleep(18)
         return done
 
-    target._send = slowly  # type: ignore[method-assign, assignment]
+    target._send = slowly  # type: ignore[method-assign, assignment]  # one that takes longer
     with pytest.raises(WorkError, match=r"\[HW_KAFKA\] gold.value: the transaction took longer"):
         target.publish(table.source)
     assert compacted(broker, topic) == {}

@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT, Ingester, audit, node, wait_for
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs in the lock
 from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
 
 from headwaters.cli import _coded

@@ -14,8 +14,8 @@ from typing import Any
 
 from headwaters.incremental.grouping import Grouping
 
-# They change no row.
-_WITHOUT_ROWS = frozenset(
+# They change neither rows nor columns, nor what a table permits.
+_WITHOUT_EFFECT = frozenset(
     {
         "OPTIMIZE",
         "REORG",
@@ -23,13 +23,18 @@ _WITHOUT_ROWS = frozenset(
         "VACUUM END",
         "SET TBLPROPERTIES",
         "UNSET TBLPROPERTIES",
+        "CLUSTER BY",
+        "COMPUTE STATS",
+        "SET TABLE COMMENT",
+    }
+)
+# They change no row.
+_WITHOUT_ROWS = _WITHOUT_EFFECT | frozenset(
+    {
         "ADD CONSTRAINT",
         "DROP CONSTRAINT",
         "UPGRADE PROTOCOL",
-        "CLUSTER BY",
-        "COMPUTE STATS",
         "CREATE TABLE",
-        "SET TABLE COMMENT",
         "DROP FEATURE",
         "Deletion Vector Tombstones",
         "Empty Commit",
@@ -139,6 +144,11 @@ class Commit:
     def is_operation(self) -> bool:
         """Whether an operation of this project made it on purpose: repair, maintenance, erasure."""
         return {"operation", "id", "reason"} <= as_mapping(self.user_metadata).keys()
+
+    @property
+    def is_without_effect(self) -> bool:
+        """Whether the table has the rows and columns, and permits the same, as before."""
+        return self.operation in _WITHOUT_EFFECT
 
     @property
     def vacuumed_before(self) -> int:

@@ -277,12 +277,12 @@ class Gatherer:
         read: Callable[[Path, list[str]], tuple[T, ...]],
     ) -> tuple[T, ...]:
         """What a table of the schema `ops` says; nothing where it is not there."""
-        if (found := states.get(f"{self.declared.ops}.{table}")) is None:
+        name = f"{self.declared.ops}.{table}"
+        if (found := states.get(name)) is None:
             return ()
         folder, its = found
         has = [name for name, _ in its.columns]
         version = its.id, its.version
-        name = f"{self.declared.ops}.{table}"
         return self._try(name, self._once, table, folder, version, lambda: read(folder, has)) or ()
 
     def _expectations(self, states: Mapping[str, tuple[Path, State]]) -> tuple[Expectation, ...]:

@@ -401,11 +401,15 @@ class Both:
         )
         return replace(pair, before=before, after=after), self._bytes_of_feed(pair.after, version)
 
+    def _aside(self, what: str, key: str) -> tuple[str, str]:
+        """A schema of the review for something that is neither side, and the node's table there."""
+        schema = self.schemas.name(what, self.head.side.nodes[key]["schema"])
+        self.schemas.make(self.spark, schema)
+        return schema, moved(self.head.side.table(key), schema)
+
     def _staged(self, pair: differing.Pair, key: str, by_key: bool) -> str:
         """A table of the rows that differ."""
-        schema = self.schemas.name("difference", self.head.side.nodes[key]["schema"])
-        self.schemas.make(self.spark, schema)
-        staged = moved(self.head.side.table(key), schema)
+        _, staged = self._aside("difference", key)
         find = differing.differing_by_key_sql if by_key else differing.differing_multisets_sql
         self.spark.rows(f"create table {staged} using parquet as {find(pair)}")
         return staged
@@ -452,17 +456,11 @@ class Both:
         if self.base.outcomes[key].did != "skip":
             return  # production's table has not the rows that were compared
         built = half.table(key)
-        schema = self.schemas.name("now", half.side.nodes[key]["schema"])
-        self.schemas.make(self.spark, schema)
-        place = moved(half.side.table(key), schema)
-        told = self.spark.properties(built).items()
-        state = {name: text for name, text in told if name.startswith("headwaters.")}
+        schema, place = self._aside("now", key)
+        state = continued.notes_of(self.spark.properties(built))
         columns = self.spark.columns(built)
         pair = differing.Pair(self.base.table(key), built, columns, columns, self._key(built, key))
-        staged = moved(
-            half.side.table(key),
-            self.schemas.name("difference", half.side.nodes[key]["schema"]),
-        )
+        _, staged = self._aside("difference", key)
         statement = differing.patch_sql(pair, place, staged) if found.rows else ""
         begun = continued.begin(self.spark, table, place, state, statement)
         if begun:

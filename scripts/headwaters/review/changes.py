@@ -84,7 +84,7 @@ class Side:
     exposures: Mapping[str, Node]
     macros: Mapping[str, str]
     manifest: Manifest = None  # type: ignore[assignment]  # of a project that is not built
-    project: Project = None  # type: ignore[assignment]
+    project: Project = None  # type: ignore[assignment]  # likewise
 
     def table(self, key: str) -> str:
         """The table of a node in production, as SQL names it."""

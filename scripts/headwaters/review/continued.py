@@ -24,13 +24,6 @@ from headwaters.review.build import Spark
 from headwaters.sql import literal
 
 _COMMITS = 1000  # of a table's history that are looked at
-# Commits that change neither rows nor columns.
-_WITHOUT_EFFECT = frozenset(
-    {
-        *("OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"),
-        *("UNSET TBLPROPERTIES", "COMPUTE STATS", "CLUSTER BY", "SET TABLE COMMENT"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -83,6 +76,11 @@ def table_of(spark: Spark, name: str) -> Table | None:
     return Table(name, commits[0].version, applied.inputs, properties)
 
 
+def notes_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """What runs of its model have noted in the properties of a table."""
+    return {name: text for name, text in properties.items() if name.startswith("headwaters.")}
+
+
 def are_same(commits: Iterable[Commit], one: Mapping[str, int], version: int) -> bool:
     """Whether a table has the same rows and columns at a noted commit and at a version."""
     if one["version"] == version:
@@ -92,7 +90,7 @@ def are_same(commits: Iterable[Commit], one: Mapping[str, int], version: int) ->
     for commit in commits:
         if commit.version == one["version"]:
             return commit.is_same(one)
-        if commit.version <= version and commit.operation not in _WITHOUT_EFFECT:
+        if commit.version <= version and not commit.is_without_effect:
             return False
     return False
 
@@ -127,7 +125,7 @@ def state_of(
             if not are_same(commits, noted, place.source_version):
                 return None
         inputs[place.name] = {"version": place.version, "at": place.at}
-    ours = {name: text for name, text in table.properties.items() if name.startswith("headwaters.")}
+    ours = notes_of(table.properties)
     told = {name: renamed(text, names) for name, text in ours.items()}
     told["headwaters.inputs"] = json.dumps(inputs)
     return {name: text for name, text in told.items() if text != ours.get(name)}

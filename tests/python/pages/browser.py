@@ -94,6 +94,13 @@ def watched(
         context.close()
 
 
+def check_fit(page: Page, width: int, scheme: str) -> None:
+    """Assert that a page is as wide as its window, and has the colour of its scheme."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(250, 250, 248)", "dark": "rgb(21, 23, 26)"}[scheme]
+
+
 def filtering(page: Page, selector: str, texts: list[str]) -> list[float]:
     """Milliseconds that a page needs to filter by each text: the least of five, beside others."""
     took: list[float] = page.evaluate(

@@ -19,7 +19,7 @@ from headwaters.pages.texts import clean
 from headwaters.report.facts import Lake
 from headwaters.report.page import render
 from headwaters.report.run import Site, serving
-from pages.browser import filtering, watched, written
+from pages.browser import check_fit, filtering, watched, written
 from pages.hostile import FRAGMENTS, VALUES
 from pages.outline import Outline
 
@@ -92,9 +92,7 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
     with watched(browser, written(tmp_path, render(usual())), width, scheme) as found:
         page = found.page
         assert page.title() == "4 things fail, 6 more to look at · headwaters report"
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert paper == {"light": "rgb(250, 250, 248)", "dark": "rgb(21, 23, 26)"}[scheme]
+        check_fit(page, width, scheme)
         assert page.locator("#problems li").all_inner_texts() == list(usual().problems)
         headings = page.locator("h2").evaluate_all("all => all.map(e => e.id)")
         sections = ["activity", "lineage", "streams", "models", "tables"]

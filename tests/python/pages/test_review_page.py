@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 from headwaters.pages.texts import clean
 from headwaters.review.facts import Column, Difference, Example, Finding, ModelReview
 from headwaters.review.page import State, render, state_of
-from pages.browser import Watched, filtering, watched, written
+from pages.browser import Watched, check_fit, filtering, watched, written
 from pages.examples import large, model, review, usual
 from pages.hostile import FRAGMENTS, VALUES, full_of
 from pages.outline import Outline
@@ -72,9 +72,7 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
         page = found.page
         assert found.silent
         assert page.title() == "breaks the contract of gold.account_daily_spend · headwaters review"
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert paper == {"light": "rgb(250, 250, 248)", "dark": "rgb(21, 23, 26)"}[scheme]
+        check_fit(page, width, scheme)
         # what fails is open, the rest is folded
         assert page.locator("details[open] summary b").all_inner_texts() == [
             "gold.account_daily_spend"

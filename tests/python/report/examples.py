@@ -48,7 +48,7 @@ def table(name: str, **more: object) -> Table:
         columns=(("id", "long"), ("tags", '{"type":"array"}')),
         changes=changes,
     )
-    return replace(made, **more)  # type: ignore[arg-type]
+    return replace(made, **more)  # type: ignore[arg-type]  # fields by name
 
 
 def usual() -> Lake:
