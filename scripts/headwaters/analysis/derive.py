@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
+from headwaters.analysis.cut import Stage, cut
 from headwaters.analysis.exact import is_exact
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
@@ -52,7 +53,8 @@ class Derivation:
     `inputs` have their roles; `unique_key` is empty where nothing tells the rows apart. `refused`
     is why nothing better was proven, where the table is replaced or a lookup that is no seed makes
     it so when it changes. `leads` have, for each followed input, the query of the affected keys,
-    whose columns are `key`: see traced.py.
+    whose columns are `key`: see traced.py. `stages` are kept in hidden tables, which `rest` reads:
+    see cut.py.
     """
 
     strategy: str
@@ -61,6 +63,8 @@ class Derivation:
     refused: Refused | None = None
     leads: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    rest: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Question:
     """What is asked: the query over inputs of no role yet, and what the project says of it.
 
     `constant` are names of inputs that seldom change: seeds; `without_feed` of those whose changes
-    nothing tells.
+    nothing tells. `is_whole`: nothing may be kept in hidden tables.
     """
 
     sql: str
@@ -78,6 +82,7 @@ class Question:
     allowed: Sequence[str] = ()
     functions: Mapping[str, str] = field(default_factory=dict)
     without_feed: frozenset[str] = frozenset()
+    is_whole: bool = False
 
 
 def derive(question: Question) -> Derivation:
@@ -107,6 +112,12 @@ def derive(question: Question) -> Derivation:
             best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
         except Refused as refused:
             unproven.append(refused)
+    if best is None or best[0][0]:
+        try:
+            staged = _staged(question, tree, len(question.inputs) if best is None else best[0][0])
+            best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
+        except Exception as error:
+            unproven.append(unforeseen(error))
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
         reason = _reason(unproven) or _without_feed(question)
@@ -200,6 +211,59 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
                 return Derivation("affected_keys", unique_key, inputs, None, leads, key)
     if refused is not None:
         raise refused
+    return None
+
+
+def _staged(question: Question, tree: exp.Query, below: int) -> Derivation | None:
+    """The way with hidden tables, if fewer than `below` inputs are left that replace the table."""
+    if question.is_whole or question.allowed or _is_collated(question, tree):
+        return None
+    inputs = tuple(
+        replace(source, kind="lookup" if _is_unfollowed(source.name, question) else "affected")
+        for source in question.inputs
+    )
+    if not 0 <= _unfollowed(inputs, question) < below:
+        return None
+
+    def read(sql: str, inputs: Sequence[Input]) -> Relation:
+        followed = [replace(source, kind="affected") for source in inputs]
+        return Reader(followed, _Tracing(), (), question.functions).read(dialect.parsed(sql))
+
+    def prove(sql: str, inputs: Sequence[Input]) -> Stage | None:
+        return _stage(replace(question, sql=sql, inputs=inputs, unique_key=()))
+
+    found = cut(question.sql, tree, question.inputs, prove, read)
+    if found is None:
+        return None
+    below_cuts = {source.name for stage in found.stages for source in stage.inputs}
+    if not below_cuts - found.read - question.constant:
+        return None  # what is grouped is read in full all the same
+    unique_key = tuple(question.unique_key) or _unique_key(read(question.sql, question.inputs))
+    return Derivation("staged", unique_key, inputs, None, stages=found.stages, rest=found.rest)
+
+
+def _is_unfollowed(name: str, question: Question) -> bool:
+    return name in question.constant or name in question.without_feed
+
+
+def _stage(question: Question) -> Stage | None:
+    """The query as a hidden query, if keys are proven that all of its inputs can be followed by."""
+    try:
+        tree = dialect.parsed(question.sql)
+        refuse_changing(tree, question.inputs, (), question.functions)
+        traced = _Traced(question, tree)
+    except Refused:
+        return None
+    for key in itertools.islice(traced.keys(), MOST_KEYS):
+        for inputs in itertools.islice(traced.roles(key), MOST_ROLES):
+            if _unfollowed(inputs, question):
+                break
+            try:
+                relation = proven(tree, inputs, "keyed", (), (), question.functions)
+            except Refused:
+                continue
+            if unique_key := _unique_key(relation):
+                return Stage(question.sql, unique_key, tuple(inputs))
     return None
 
 

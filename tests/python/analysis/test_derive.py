@@ -64,8 +64,7 @@ EXAMPLES = {
     "select a.id, q.n from a join (select grp, count(*) as n from b group by grp) q"
     " on q.grp = a.grp": "affected_keys (id) a by id, b by grp = grp of a",
     "select a.id, (select max(price) from b) as top from a": (
-        "change_feed (id) changes a; `SELECT max(price) FROM b` (line 1 of the compiled SQL): "
-        "no GROUP BY column is made of single rows"
+        "staged (id) with a hidden table by id of b"
     ),
     "select sum(val) as v from a": (
         "replace (); `SELECT sum(val) AS v FROM a` (line 1 of the compiled SQL): no GROUP BY "
@@ -108,8 +107,7 @@ EXAMPLES = {
     "with q as (select current_date as day) select count(d.id) as n from d, q": "NONDETERMINISTIC",
     "select count(*) as n from d join (select user as name) q on q.name = d.id": "NONDETERMINISTIC",
     "select count(d.id) as n from d where exists (select 1 from a where a.grp = user)": (
-        "replace (); `SELECT count(d.id) AS n FROM d WHERE EXISTS(SELECT 1 FROM a WHERE a.grp ="
-        " user)` (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
+        "staged (n) with a hidden table by user of d, grp of a"
     ),
     # nor a variable of the session, nor the name of a row's file
     "select sum(val) + session.bump as v from a": "NOT_UNDERSTOOD",
@@ -251,6 +249,11 @@ def told(found: Derivation) -> str:
             roles.append(f"{source.name} by {', '.join(sorted(source.key.values()))}")
     if found.leads:
         roles = [f"{' '.join(sorted(found.leads))} led to {', '.join(found.key)}"]
+    for stage in found.stages:
+        ways = (
+            f"{''.join((source.key or {}).values())} of {source.name}" for source in stage.inputs
+        )
+        roles.append(f"with a hidden table by {', '.join(sorted(ways, reverse=True))}")
     reason = f"; {found.refused.cause}" if found.refused else ""
     followed = f" {', '.join(roles)}" if roles else ""
     return f"{found.strategy} ({', '.join(found.unique_key)}){followed}{reason}"
@@ -285,20 +288,20 @@ TPCH = {
     "q03": ("affected_keys", "customer lineitem orders", ""),
     "q04": ("affected_keys", "lineitem orders", ""),
     "q05": ("affected_keys", "customer lineitem nation orders supplier", ""),
-    "q06": ("replace", "", "lineitem"),
+    "q06": ("staged", "lineitem", ""),
     "q07": ("affected_keys", "customer lineitem orders supplier", ""),
     "q08": ("affected_keys", "customer lineitem orders part supplier", ""),
     "q09": ("affected_keys", "lineitem orders part partsupp supplier", ""),
     "q10": ("affected_keys", "customer lineitem orders", ""),
-    "q11": ("replace", "", "partsupp supplier"),
+    "q11": ("staged", "partsupp supplier", ""),
     "q12": ("affected_keys", "lineitem orders", ""),
-    "q13": ("replace", "", "customer orders"),
-    "q14": ("replace", "", "lineitem part"),
-    "q15": ("change_feed", "supplier", "lineitem"),
+    "q13": ("staged", "customer orders", ""),
+    "q14": ("staged", "lineitem part", ""),
+    "q15": ("staged", "lineitem supplier", ""),
     "q16": ("affected_keys", "part partsupp supplier", ""),
-    "q17": ("replace", "", "lineitem part"),
+    "q17": ("staged", "lineitem part", ""),
     "q18": ("affected_keys", "customer lineitem orders", ""),
-    "q19": ("replace", "", "lineitem part"),
+    "q19": ("staged", "lineitem part", ""),
     "q20": ("affected_keys", "lineitem part partsupp supplier", ""),
     "q21": ("affected_keys", "lineitem orders supplier", ""),
     "q22": ("affected_keys", "orders", "customer"),
