@@ -514,6 +514,8 @@ def maintained(
 ) -> Counter[Row]:
     """What an incremental run leaves."""
     followed = {source.name: source for source in derived.inputs if source.is_followed}
+    if derived.stages:
+        return maintained_by_stages(oracle, derived, before, after)
     if derived.leads:
         return maintained_by_leads(oracle, sql, derived, before, after)
     gone = {name: Counter(before[name]) - Counter(after[name]) for name in followed}
