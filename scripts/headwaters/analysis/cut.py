@@ -6,7 +6,8 @@ queries in place of what they compute, and is computed in full. There are three 
 
 - a query in brackets that groups or is DISTINCT is a hidden query as it is;
 - aggregates of all rows become aggregates of a hidden query's, which are grouped by a column;
-- a query whose select list or HAVING has a subquery reads its own groups from a hidden query.
+- a query that groups and whose select list or HAVING has a window or a subquery reads its groups
+  from a hidden query.
 
 Texts are cut out of the query's own text, at the places that the tree knows, and each is parsed
 again: what is not the part of the tree that it was taken for is not cut. No SQL is written
@@ -26,7 +27,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.functions import ANY_AGGREGATES
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
-from headwaters.analysis.scopes import aggregates, is_grouped, parts_of
+from headwaters.analysis.scopes import aggregates, is_grouped, parts_of, unwrapped
 
 # The name of a hidden query in the rest is this and its number. Its columns are `hw_1`, `hw_2`, …
 STAGE = "hw_stage_"
@@ -182,10 +183,10 @@ class _Cutter:
         calls = [call for part in results for call in aggregates(part)]
         if (
             clauses is None
-            or any(part.find(exp.Window) for part in results)
             or any(call.find(exp.Query) or _is_wrapped(call) for call in calls)
             or (_is_seen(query) and any(_name(node) is None for node in query.expressions))
             or _names_in_having(query) & _new_names(query)
+            or not all(self._is_alone(found) for part in results for found in _queries(part))
         ):
             return False
         group = query.args.get("group")
@@ -194,6 +195,7 @@ class _Cutter:
             return (
                 bool(calls)
                 and not plain
+                and not any(part.find(exp.Window) for part in results)
                 and all(map(_is_plain, calls))
                 and any(
                     self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
@@ -204,7 +206,7 @@ class _Cutter:
             not any(value for name, value in group.args.items() if name != "expressions")
             and all(isinstance(key, exp.Column) for key in keys)
             and all(column in keys for column in plain)
-            and any(part.find(exp.Query) for part in results)
+            and any(part.find(exp.Query, exp.Window) for part in results)
             and self._cut_groups(query, clauses, plain, calls)
         )
 
@@ -313,6 +315,17 @@ class _Cutter:
         if stage not in self._stages:
             self._stages.append(stage)
         return f"{STAGE}{self._stages.index(stage) + 1}"
+
+    def _is_alone(self, query: exp.Expr) -> bool:
+        """Whether a subquery reads no column of the queries around it.
+
+        In the rest there are others around it, and a name might be found in one further out.
+        """
+        place = self._place_of_query(query)
+        try:
+            return bool(place and self._relation(f"{self._with(query)}{self._sql[slice(*place)]}"))
+        except Refused:
+            return False
 
     def _types(self, sql: str) -> dict[str, str]:
         """Types of a query's columns, by name; empty where they are not known."""
@@ -479,15 +492,28 @@ def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:
             yield from _outside_with(child)
 
 
-def _columns(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns of groups: neither in aggregates nor in subqueries."""
+def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The subqueries of an expression, without those within them."""
+    for child in node.iter_expressions():
+        if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
+            yield child
+        else:
+            yield from _queries(child)
+
+
+def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
+    """The columns of groups: neither in aggregates nor in subqueries.
+
+    `is_windowed`: the function of a window, which may have the name of an aggregate and is none.
+    """
     if isinstance(node, exp.Column):
         yield node
-    elif not isinstance(node, exp.Query) and not (
-        isinstance(node, exp.Anonymous) and node.name.lower() in ANY_AGGREGATES
+    elif not isinstance(node, exp.Query) and (
+        is_windowed or not (isinstance(node, exp.Anonymous) and node.name.lower() in ANY_AGGREGATES)
     ):
+        around = isinstance(node, exp.Window) or (is_windowed and unwrapped(node) is not node)
         for child in node.iter_expressions():
-            yield from _columns(child)
+            yield from _columns(child, around and child is node.this)
 
 
 def _names_in_having(query: exp.Select) -> set[str]:

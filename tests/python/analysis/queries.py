@@ -682,6 +682,9 @@ def drawn_staged(chance: random.Random) -> str:
         f"(select {of_other} as n from ({more}) as q) as x",
         f"select {of_value} as d0, sum(y.{other}) as d1 from ({sql}) as q, ({more}) as y"
         f" where q.{value} = y.{other}",
+        f"select q.{key} as d0, {of_value} as d1, rank() over (order by {of_value}) as d2,"
+        f" sum({of_value}) over (partition by q.{key}) as d3, count(q.{key}) over () as d4"
+        f" from ({sql}) as q{where} group by q.{key}",
         f"select q.{value} as d0, sum(q.{value}) over (order by q.{value}) as d1"
         f" from (select distinct q.{value} from ({sql}) as q) as q",
     ]

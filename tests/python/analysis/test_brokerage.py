@@ -148,6 +148,7 @@ BROKERAGE: dict[str, str] = {
     "watches": "affected_keys (customer_id, symbol) watch_events by customer_id, symbol",
 }
 
+
 def told_of(
     strategy: str,
     unique_key: Sequence[str],

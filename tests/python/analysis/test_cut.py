@@ -96,6 +96,16 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) a by id, e by id: select `a`.`id` as hw_1, max(a.val) as hw_2 from e join a on"
         " a.id = e.id group by `a`.`id`",
     ],
+    # groups that are ranked, or shares of a total: windows of groups are in the rest
+    "select id, sum(amount) as s, rank() over (order by sum(amount) desc) as place, sum(amount) /"
+    " sum(sum(amount)) filter (where id > 1) over (partition by nr) as part from e group by id, nr"
+    " having count(*) > 1": [
+        "select hw_1 as `id`, hw_3 as s, rank() over (order by hw_3 desc) as place, hw_3 /"
+        " sum(hw_3) filter (where hw_1 > 1) over (partition by hw_2) as part from hw_stage_1 as"
+        " hw_s where hw_4 > 1",
+        "(hw_1, hw_2) e by id, nr: select id as hw_1, nr as hw_2, sum(amount) as hw_3, count(*) as"
+        " hw_4 from e group by id, nr",
+    ],
     # another input is read in full
     "select a.id, a.val - q.m as above from a cross join (select max(nr) as m from e) as q": [
         "select a.id, a.val - q.m as above from a cross join (select max(hw_2) as m from hw_stage_1"
@@ -122,6 +132,14 @@ REFUSED = {
     "select sum(amount) from e": "its column has no name that the rest could have",
     "select sum(amount) as s from e limit 1": "LIMIT is not cut within",
     "select a.id, sum(a.val) over () as s from a": "nothing groups",
+    "select id, row_number() over (order by count(*)) as r from e group by id": "ties",
+    "select id, sum(amount) as s, rank() over (order by s) as r from e group by id": (
+        "s is another column of the select list"
+    ),
+    "select sum(amount) as s, rank() over (order by sum(amount)) as r from e": "one row is ranked",
+    # the name of what is grouped would be that of a table further out
+    "select e.val from a as e where exists (select 1 as x from e group by e.id having count(*) >"
+    " (select max(a.val) from a where a.val < e.id))": "e.id is a column of the groups",
     "select e.id, q.s from e cross join (select sum(amount) as s from e) as q": "e is read in full",
     "select n, count(*) as many from (select nr + 1 as k, count(*) as n from e group by nr + 1)"
     " as q group by n": "the groups are by no column of an input",
