@@ -16,6 +16,7 @@ from a tree, which would have to say in all details what Spark understands.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,10 @@ _ALIAS = "hw_s"
 # Queries that are tried as hidden queries, and ways to group all rows.
 _MOST_TRIED = 12
 _MOST_WAYS = 6
+# Ends of branches on each side of what a branch mentions that are tried.
+_MOST_EDGES = 4
+_OPERATORS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
+_ALL_OR_DISTINCT = {TokenType.ALL, TokenType.DISTINCT}
 # Clauses of a select that is cut within.
 _CLAUSES = {"with_", "expressions", "from_", "joins", "where", "group", "having", "order"}
 # Aggregates of all rows, of those of the groups.
@@ -362,22 +367,44 @@ class _Cutter:
     # places in the text
 
     def _place_of_query(self, query: exp.Expr) -> tuple[int, int] | None:
-        """Where the text of a query begins and ends: all of it, or what is within brackets."""
+        """Where a query begins and ends: all of the text, what is within brackets, or a branch."""
         if query is self._tree:
             return 0, len(self._sql)
         places = [node.meta["start"] for node in query.walk() if "start" in node.meta]
+        if not places:
+            return None
+        first, last = min(places), max(places)
         around = [
             (opened.end + 1, closed.start)
             for opened, closed in self._brackets()
-            if places and opened.end < min(places) and max(places) < closed.start
+            if opened.end < first and last < closed.start
         ]
-        for begin, end in sorted(around, key=lambda place: place[1] - place[0]):
+        around.sort(key=lambda place: place[1] - place[0])
+        if isinstance(query.parent, exp.SetOperation):
+            begins, ends = self._branches()
+            begins, ends = [n for n in begins if n <= first], [n for n in ends if n > last]
+            around += itertools.product(begins[-_MOST_EDGES:], ends[:_MOST_EDGES])
+        for begin, end in around:
             try:
                 if dialect.parsed(self._sql[begin:end]) == query:
                     return begin, end
             except Refused:
                 continue
         return None
+
+    def _branches(self) -> tuple[list[int], list[int]]:
+        """Where branches of set operations may begin and end."""
+        begins, ends = [0], list[int]()
+        for token, after in zip(self._tokens, [*self._tokens[1:], None], strict=True):
+            if token.token_type is TokenType.L_PAREN:
+                begins.append(token.end + 1)
+            elif token.token_type is TokenType.R_PAREN:
+                ends.append(token.start)
+            elif token.token_type in _OPERATORS:
+                is_longer = after and after.token_type in _ALL_OR_DISTINCT
+                begins.append((after if after and is_longer else token).end + 1)
+                ends.append(token.start)
+        return begins, [*ends, len(self._sql)]
 
     def _brackets(self) -> Iterator[tuple[Token, Token]]:
         """Pairs of brackets."""
@@ -559,8 +586,9 @@ def _name(node: exp.Expr) -> str | None:
 
 
 def _is_seen(query: exp.Expr) -> bool:
-    """Whether the names of a query's columns are those of a relation: not in an expression, and not
-    where a list of columns names them.
+    """Whether the names of a query's columns are those of a relation.
+
+    They are not in an expression, where a list of columns names them, or another branch.
     """
     parent = query.parent
     if isinstance(parent, exp.Subquery):
@@ -569,7 +597,7 @@ def _is_seen(query: exp.Expr) -> bool:
         return isinstance(parent.parent, (exp.Lateral, exp.SetOperation, exp.Subquery, exp.CTE))
     if isinstance(parent, exp.CTE):
         return not parent.args["alias"].columns
-    return parent is None or isinstance(parent, exp.SetOperation)
+    return parent is None or (isinstance(parent, exp.SetOperation) and parent.this is query)
 
 
 def _names(query: exp.Select) -> list[str | None] | None:

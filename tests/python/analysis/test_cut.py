@@ -106,6 +106,11 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1, hw_2) e by id, nr: select id as hw_1, nr as hw_2, sum(amount) as hw_3, count(*) as"
         " hw_4 from e group by id, nr",
     ],
+    # a branch whose names nobody reads
+    "select val as n from a union all select count(*) from e": [
+        "select val as n from a union all select coalesce(sum(hw_2), 0) from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: select `day` as hw_1, count(*) as hw_2 from e group by `day`",
+    ],
     # another input is read in full
     "select a.id, a.val - q.m as above from a cross join (select max(nr) as m from e) as q": [
         "select a.id, a.val - q.m as above from a cross join (select max(hw_2) as m from hw_stage_1"
