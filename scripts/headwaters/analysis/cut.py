@@ -16,6 +16,7 @@ from a tree, which would have to say in all details what Spark understands.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,16 +72,26 @@ class Cut:
     read: frozenset[str]
 
 
-# A hidden query, if it is proven to be one; a query as a relation by rules that allow everything,
-# which raises Refused. Both of SQL and the inputs that it may read.
-Prove = Callable[[str, Sequence[Input]], Stage | None]
-Read = Callable[[str, Sequence[Input]], Relation]
+# A hidden query, if its SQL is proven to be one; a query as a relation by rules that allow
+# everything, which raises Refused. Both of the tree and the inputs that it may read.
+Prove = Callable[[str, exp.Query, Sequence[Input]], Stage | None]
+Read = Callable[[exp.Query, Sequence[Input]], Relation]
 
 
-def cut(sql: str, tree: exp.Query, inputs: Sequence[Input], prove: Prove, read: Read) -> Cut | None:
-    """The query with hidden queries for what can be below cuts; None where nothing can."""
+def cut(
+    sql: str,
+    tree: exp.Query,
+    relation: Relation,
+    inputs: Sequence[Input],
+    prove: Prove,
+    read: Read,
+) -> Cut | None:
+    """The query with hidden queries for what can be below cuts; None where nothing can.
+
+    `relation` is what `read` gives of it.
+    """
     try:
-        return _Cutter(sql, tree, inputs, prove, read).cut()
+        return _Cutter(sql, tree, inputs, prove, read).cut(relation)
     except Refused:
         return None
 
@@ -92,6 +103,8 @@ class _Cutter:
         self._sql, self._tree = sql, tree
         self._inputs = {source.name.lower(): source for source in inputs}
         self._prove, self._read = prove, read
+        # the same texts are parsed for one purpose and another
+        self._parsed = functools.cache(dialect.parsed)
         self._tokens = dialect.tokens(sql)
         self._ctes = {query.alias.lower(): query for query in tree.find_all(exp.CTE)}
         self._stages: list[Stage] = []
@@ -100,7 +113,7 @@ class _Cutter:
         self._visited: set[str] = set()
         self._tried = 0
 
-    def cut(self) -> Cut | None:
+    def cut(self, relation: Relation) -> Cut | None:
         """None where there is no hidden query."""
         queries = [query.alias.lower() for query in self._tree.find_all(exp.CTE)]
         if len(set(queries)) < len(queries) or set(queries) & set(self._inputs):
@@ -119,13 +132,11 @@ class _Cutter:
             _hidden(number, stage, self._types(stage.sql))
             for number, stage in enumerate(self._stages, 1)
         ]
-        relations = [
-            self._read(text, [*self._inputs.values(), *hidden]) for text in (self._sql, rest)
-        ]
-        before, after = ([column.name for column in found.columns] for found in relations)
-        if before != after:
+        tree = self._parsed(rest)
+        left = self._read(tree, [*self._inputs.values(), *hidden])
+        if [column.name for column in left.columns] != [column.name for column in relation.columns]:
             return None
-        return Cut(rest, tuple(self._stages), frozenset(self._reads(dialect.parsed(rest))))
+        return Cut(rest, tuple(self._stages), frozenset(self._reads(tree)))
 
     # where to cut
 
@@ -313,7 +324,7 @@ class _Cutter:
     def _proven(self, query: exp.Select, sql: str) -> Stage | None:
         """The SQL, which is made of parts of a query, as a hidden query."""
         sql = f"{self._with(query)}{sql}"
-        return self._prove(sql, self._used(sql))
+        return self._prove(sql, self._parsed(sql), self._used(sql))
 
     def _named(self, stage: Stage) -> str:
         """The name by which the rest reads a hidden query."""
@@ -338,10 +349,10 @@ class _Cutter:
 
     def _relation(self, sql: str) -> Relation:
         """What a query over the inputs is, by rules that allow everything. Raises Refused."""
-        return self._read(sql, self._used(sql))
+        return self._read(self._parsed(sql), self._used(sql))
 
     def _used(self, sql: str) -> list[Input]:
-        names = self._reads(dialect.parsed(sql))
+        names = self._reads(self._parsed(sql))
         return [source for name, source in self._inputs.items() if name in names]
 
     def _reads(self, tree: exp.Query) -> set[str]:
@@ -386,7 +397,7 @@ class _Cutter:
             around += itertools.product(begins[-_MOST_EDGES:], ends[:_MOST_EDGES])
         for begin, end in around:
             try:
-                if dialect.parsed(self._sql[begin:end]) == query:
+                if self._parsed(self._sql[begin:end]) == query:
                     return begin, end
             except Refused:
                 continue
@@ -434,7 +445,7 @@ class _Cutter:
         if "rows" not in clauses:
             return None
         begin, end = clauses["rows"][0], clauses.get("group", clauses["rows"])[1]
-        alone = dialect.parsed(f"select 1 {self._sql[begin:end]}")
+        alone = self._parsed(f"select 1 {self._sql[begin:end]}")
         same = all(
             alone.args.get(name) == query.args.get(name)
             for name in ("from_", "joins", "where", "group")
