@@ -66,7 +66,7 @@ _present as (select struct(*) as _row, {{ hw_quoted(keys) | join(', ') }} from {
 {% macro hw_settings_of_stage(target, stage) %}
     {%- set properties = {} -%}
     {%- for name, value in adapter.declared_properties(model.config).items()
-        if not modules.re.match('(?i)delta\\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints)', name) -%}
+        if not modules.re.match('(?i)delta\\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat|universalFormat)', name) -%}
         {%- do properties.update({name: value}) -%}
     {%- endfor -%}
     {%- set unset = dict.fromkeys(['leads', 'stages', 'partition_by', 'cluster_by', 'prune_by', 'on_gap', 'on_foreign_write',
