@@ -65,8 +65,9 @@ _present as (select struct(*) as _row, {{ hw_quoted(keys) | join(', ') }} from {
 {#- The model's, as far as they are not about its own columns and readers. -#}
 {% macro hw_settings_of_stage(target, stage) %}
     {%- set properties = {} -%}
+    {%- set of_columns = 'enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat|universalFormat' -%}
     {%- for name, value in adapter.declared_properties(model.config).items()
-        if not modules.re.match('(?i)delta\\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat|universalFormat)', name) -%}
+        if not modules.re.match('(?i)delta\\.(' ~ of_columns ~ ')', name) -%}
         {%- do properties.update({name: value}) -%}
     {%- endfor -%}
     {%- set unset = dict.fromkeys(['leads', 'stages', 'partition_by', 'cluster_by', 'prune_by', 'on_gap', 'on_foreign_write',

@@ -75,7 +75,7 @@ MODELS = {
     "top": f"""
         select shop, n from (select shop, count(*) as n from {SALES} group by shop) as q
         order by n desc, shop limit 2""",
-    "as_map": f"select map('s', sum(amount)) as m, array(max(nr)) as a from {SALES}",
+    "as_array": f"select array(sum(amount)) as s, struct(max(nr) as m) as a from {SALES}",
     "with_nothing": f"""
         select n, x, count(*) as many
         from (select shop, null as x, count(*) as n from {SALES} group by shop) as q
