@@ -217,31 +217,35 @@ class _Cutter:
                     self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
                 )
             )
-        keys = group.expressions
+        keys = _keys(query)
         return (
-            not any(value for name, value in group.args.items() if name != "expressions")
-            and all(isinstance(key, exp.Column) for key in keys)
-            and all(column in keys for column in plain)
+            bool(keys)
+            and not any(value for name, value in group.args.items() if name != "expressions")
+            and not any(node.is_star for node in query.expressions)
+            and {tuple(parts_of(column)) for column in plain} <= keys.keys()
             and any(part.find(exp.Query, exp.Window) for part in results)
-            and self._cut_groups(query, clauses, plain, calls)
+            and self._cut_groups(query, clauses, keys, plain, calls)
         )
 
     def _cut_groups(
         self,
         query: exp.Select,
         clauses: _Clauses,
-        plain: Sequence[exp.Expr],
+        keys: Mapping[tuple[str, ...], exp.Column],
+        plain: Sequence[exp.Column],
         calls: Sequence[exp.Expr],
     ) -> bool:
         """A hidden query of the query's groups."""
-        by = {key: self._text_of(key) for key in query.args["group"].expressions}
+        by = {name: self._text_of(key) for name, key in keys.items()}
         columns = _numbered([*by.values(), *map(self._text_of, calls)])
         stage = self._proven_groups(query, clauses, by.values(), columns)
         if stage is None:
             return False
         for column in plain:
             name = f" as {_quoted(column.name)}" if column.parent is query else ""
-            self._edits.append((*self._place_of(column), f"{columns[by[column]]}{name}"))
+            self._edits.append(
+                (*self._place_of(column), f"{columns[by[tuple(parts_of(column))]]}{name}")
+            )
         for call in calls:
             self._edits.append((*self._place_of(call), columns[self._text_of(call)]))
         if "having" in clauses:
@@ -498,6 +502,22 @@ def _results(query: exp.Select) -> Iterator[exp.Expr]:
     yield from query.expressions
     if query.args.get("having"):
         yield query.args["having"]
+
+
+def _keys(query: exp.Select) -> dict[tuple[str, ...], exp.Column]:
+    """The columns by which a query groups, by their names; none if it groups by something else.
+
+    A number stands for a column of the select list.
+    """
+    found = []
+    for node in query.args["group"].expressions:
+        key = node
+        if isinstance(key, exp.Literal) and key.name.isdigit() and not key.is_string:
+            key = dict(enumerate(query.expressions, 1)).get(int(key.name), key).unalias()
+        if not isinstance(key, exp.Column):
+            return {}
+        found.append(key)
+    return {tuple(parts_of(key)): key for key in found}
 
 
 def _within(query: exp.Expr) -> Iterator[exp.Expr]:

@@ -106,6 +106,12 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1, hw_2) e by id, nr: select id as hw_1, nr as hw_2, sum(amount) as hw_3, count(*) as"
         " hw_4 from e group by id, nr",
     ],
+    "select e.ID, nr as k, rank() over (order by count(*), E.id) as place from e group by 2, 1": [
+        "select hw_2 as `ID`, hw_1 as k, rank() over (order by hw_3, hw_2) as place from hw_stage_1"
+        " as hw_s ",
+        "(hw_1, hw_2) e by nr, id: select nr as hw_1, e.ID as hw_2, count(*) as hw_3 from e"
+        " group by nr, e.ID",
+    ],
     # a branch whose names nobody reads
     "select val as n from a union all select count(*) from e": [
         "select val as n from a union all select coalesce(sum(hw_2), 0) from hw_stage_1 as hw_s ",
@@ -141,6 +147,9 @@ REFUSED = {
     "select id, sum(amount) as s, rank() over (order by s) as r from e group by id": (
         "s is another column of the select list"
     ),
+    "select e.id from e where id in (select * from (select id from e) as z group by id having"
+    " count(*) > (select max(val) from a))": "nobody counts the columns of *",
+    "select id + 1 as k, rank() over (order by count(*)) as r from e group by 1": "no column",
     "select sum(amount) as s, rank() over (order by sum(amount)) as r from e": "one row is ranked",
     # the name of what is grouped would be that of a table further out
     "select e.val from a as e where exists (select 1 as x from e group by e.id having count(*) >"
