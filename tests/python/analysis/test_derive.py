@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
 from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.dialect import parsed
 from headwaters.analysis.meaning import keeps_meaning
+from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.relations import Input
+from headwaters.analysis.relations import Input, Relation
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "price": "decimal(10,2)"}
 A = Input("a", "a", "", COLUMNS, [frozenset(["id"])])
@@ -322,3 +325,24 @@ def table(name: str) -> Input:
     columns = dict(found.strip().split(" ", 1) for found in re.split(r", ?(?=[a-z])", TABLES[name]))
     key = list(columns)[: 2 if name in ("partsupp", "lineitem") else 1]
     return Input(name, name, "", columns, [frozenset(key)])
+
+
+def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A reading costs what parsing costs."""
+    read, readings = Reader.read, list[str]()
+
+    def noting(reader: Reader, tree: exp.Query) -> Relation:
+        readings.append(type(reader._rules).__name__)
+        return read(reader, tree)
+
+    monkeypatch.setattr(Reader, "read", noting)
+    joined = "from a join b on a.id = b.id join c on b.id = c.id"
+    assert derive(Question(f"select avg(a.val) as m {joined}", [A, B, C])).strategy == "replace"
+    assert Counter(readings) == {"LinearRules": 3, "_Tracing": 1, "TracedRules": 1}
+    readings.clear()
+    # an order in which rows may tie is refused by every rule book
+    sql = f"select a.id, row_number() over (order by a.grp) as n {joined}"
+    assert derive(Question(sql, [A, B, C])).strategy == "replace"
+    assert Counter(readings) == {"LinearRules": 3, "_Tracing": 1}
