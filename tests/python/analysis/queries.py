@@ -665,9 +665,9 @@ def drawn_staged(chance: random.Random) -> str:
     more, others = draw.query(chance.randint(0, 2))
     key = draw.pick(columns) or "c1"
     value, other = draw.pick(columns, "int"), draw.pick(others, "int")
-    of_numbers = ["sum(q.{0})", "max(q.{0})", "min(q.{0})"] if value and other else []
+    are_numbers = bool(value and other)
+    of_numbers = ["sum(q.{0})", "max(q.{0})", "min(q.{0})"] if are_numbers else []
     total = chance.choice(["count(q.{0})", "count(*)", *of_numbers])
-    more_total = "sum" if other else "count"
     value, other = value or "c1", other or "c1"
     of_value, of_other = total.format(value), total.format(other)
     where = f" where {draw.condition(columns, 'q')}" if chance.random() < 0.4 else ""
@@ -684,15 +684,17 @@ def drawn_staged(chance: random.Random) -> str:
         " where n = (select max(n) from g)",
         f"select q.{key} as d0, x.n as d1 from ({sql}) as q{joined}"
         f"(select {of_other} as n from ({more}) as q) as x",
-        f"select {of_value} as d0, {more_total}(y.{other}) as d1 from ({sql}) as q, ({more}) as y"
-        f" where q.{value} = y.{other}",
         f"select q.{key} as d0, {of_value} as d1, rank() over (order by {of_value}) as d2,"
         f" sum({of_value}) over (partition by q.{key}) as d3, count(q.{key}) over () as d4"
         f" from ({sql}) as q{where} group by q.{key}",
         f"select q.{value} as d0, count(q.{value}) over (order by q.{value}) as d1"
         f" from (select distinct q.{value} from ({sql}) as q) as q",
     ]
-    return chance.choice(forms)
+    equated = (
+        f"select {of_value} as d0, sum(y.{other}) as d1 from ({sql}) as q, ({more}) as y"
+        f" where q.{value} = y.{other}"
+    )
+    return chance.choice([*forms, equated] if are_numbers else forms)
 
 
 def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, str | None]:
