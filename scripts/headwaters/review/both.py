@@ -125,6 +125,7 @@ class Both:
     def build(self) -> None:
         """Build both sides, the branch's in two steps, and test the branch's."""
         self._pin()
+        self.schemas.make(self.spark, self.schemas.records)
         for half in (self.base, self.head):
             self._clone_inputs(half)
         for table, why in self.known.uncloned.items():
@@ -224,7 +225,7 @@ class Both:
                 begun = continued.begin(self.spark, table, half.table(key), state)
                 if begun:
                     half.begun[table.name.lower()] = begun
-        manifest = redirected(half.side.manifest, half.redirections)
+        manifest = redirected(half.side.manifest, half.redirections, self.schemas.records)
         pins = self.known.pinned.versions
         half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)
 
@@ -247,7 +248,8 @@ class Both:
 
     def _test(self) -> None:
         head = self.head
-        manifest = redirected(head.side.manifest, {**head.inputs, **head.places})
+        places = {**head.inputs, **head.places}
+        manifest = redirected(head.side.manifest, places, self.schemas.records)
         outcomes = run(head.side.project, manifest, ["test"], head.keys, self.known.pinned.versions)
         for key, outcome in outcomes.items():
             if outcome.status in ("pass", "skipped", "success"):

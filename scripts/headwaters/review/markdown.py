@@ -178,6 +178,8 @@ def _summary(model: ModelReview) -> str:
     found = model.difference
     if found is None or found.extent == "none":
         return "not compared"
+    if found.extent == "sample":
+        return f"{number(found.rows, 'row')} differ in a sample of {found.rows_after:,}"
     return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
 
 
@@ -206,8 +208,9 @@ def _facts(model: ModelReview) -> Iterator[str]:
             yield f"- {code(column.name)} differs in {number(column.changed, 'row')}{masked}"
     if stays := model.stays:
         result = {None: "not tried", 0: "equal"}.get(
-            stays.differing, f"{stays.differing} rows differ"
+            stays.differing, f"{number(stays.differing or 0, 'row')} differ"
         )
+        result += " in a sample" if stays.extent == "sample" else ""
         rows = number(stays.changed_input_rows, "changed input row")
         yield f"- incremental run and full refresh: {result} ({code(stays.how, 300)}, {rows})"
     if cost := model.cost:

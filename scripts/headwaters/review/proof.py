@@ -38,7 +38,8 @@ def prove(both: Both) -> None:
     places = {key: both.schemas.name("past", head.side.nodes[key]["schema"]) for key in chosen}
     for schema in sorted(set(places.values())):
         both.schemas.make(both.spark, schema)
-    project, made = head.side.project, redirected(head.side.manifest, places)
+    project = head.side.project
+    made = redirected(head.side.manifest, places, both.schemas.records)
     pins = known.pinned.versions
     past = run(project, made, BUILD, chosen, {**pins, **earlier})
     last = run(project, made, BUILD, chosen, pins)
@@ -65,10 +66,11 @@ def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str
         if version is None:
             return f"{table} has no versions"
         if table.lower() not in earlier and (before := _before_last_change(both, table, version)):
-            if both.spark.tried(f"select 1 from {table} version as of {before.version} limit 1"):
-                why = f"{table} does not retain version {before.version}, before its last change"
+            noted = {"version": before.version, "at": before.at}
+            if both.spark.reads(table, noted):
+                earlier[table.lower()] = noted
             else:
-                earlier[table.lower()] = {"version": before.version, "at": before.at}
+                why = f"{table} does not retain version {before.version}, before its last change"
     is_earlier = any(head.side.table(parent).lower() in earlier for parent in parents)
     return None if is_earlier else why
 
@@ -87,12 +89,13 @@ def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcom
     changed = int(last.response.get("input_rows") or 0)
     try:
         columns = both.spark.columns(table), both.spark.columns(run_up)
-        pair = differing.Pair(table, run_up, *columns, (), one_of=both.sample(table, run_up))
+        one_of = both.sample(table, run_up)
+        pair = differing.Pair(table, run_up, *columns, (), one_of=one_of)
         rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
         differ = int(both.spark.rows(rows)[0][0])
     except DbtRuntimeError as error:
         return Stays(f"not compared: {first_line(error)}", None, changed)
-    return Stays(last.message, differ, changed)
+    return Stays(last.message, differ, changed, "all" if one_of == 1 else "sample")
 
 
 def next_runs(both: Both) -> None:

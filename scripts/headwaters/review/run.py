@@ -54,7 +54,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
     one of the two does not parse.
     """
     began = time.monotonic()
-    before, after = revisions(project, options.base)
+    before, after = revisions(project, options.base, out)
     schemas = Schemas(slug(after.branch, after.commit))
     known = Known()
     with checked_out(project, before.commit) as base_project:

@@ -28,9 +28,15 @@ where amount > 0
     "models/silver/orders.yml": """
 models:
   - name: orders
+    config: {meta: {expectations: [{name: small, expression: amount < 50, on_failure: warn}]}}
     columns:
       - {name: id, data_tests: [not_null]}
       - {name: customer, config: {meta: {pii: customer}}}
+""",
+    # in a folder of the name of a model
+    "models/silver/orders/late.sql": """
+{{ config(materialized='table') }}
+select 1 as one
 """,
     "models/silver/kinds.sql": """
 {{ config(incremental_strategy='auto') }}
