@@ -172,8 +172,8 @@ class Both:
         for name, problem in pinned.problems.items():
             self.known.note(
                 "HW_REVIEW_INPUT",
-                f"{name} has no versions, and is read as it is: {problem}. Build production first, "
-                "or make it a Delta table",
+                f"{name} has no versions, and is read as it is: {problem.rstrip('.')}. "
+                "Build production first, or make it a Delta table",
             )
         self.known.pinned = pinned
 
@@ -278,7 +278,7 @@ class Both:
             outcome = half.outcomes.get(key)
             if outcome is None or not outcome.is_built:
                 side = "base" if half is self.base else "branch"
-                what = outcome.message if outcome else "dbt did not run it"
+                what = (outcome and outcome.message) or "something that it reads is not built"
                 return Rows(why_not=f"the {side} does not build it: {what}")
         if len(halves) == 1:
             return self._one_sided(halves[0], key)

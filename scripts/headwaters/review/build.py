@@ -308,6 +308,16 @@ class Outcome:
         return str(self.response.get("code") or "")
 
 
+def told(message: str) -> str:
+    """What dbt says of a node, in one line, without what a reader of a comment has already."""
+    text = " ".join(line.strip() for line in message.splitlines() if not _MORE.search(line))
+    return without_values(_WHERE.sub("", " ".join(text.split())))
+
+
+_MORE = re.compile(r"^\s*(?:\(more in .*\)|> in macro .*|> called by .*|compiled code at .*)$")
+_WHERE = re.compile(r"^\w+ Error in \w+ \S+ \([^)]*\) ")
+
+
 def without_values(message: str) -> str:
     """What Spark or a strategy says, without values of rows: a comment would show them to all.
 
@@ -360,7 +370,7 @@ def run(
     return {
         one.node.unique_id: Outcome(
             str(one.status),
-            without_values(" ".join(str(one.message or "").split())),
+            told(str(one.message or "")),
             float(one.execution_time),
             dict(one.adapter_response or {}),
         )

@@ -26,8 +26,11 @@ def prove(both: Both) -> None:
     chosen: list[str] = []
     for key in head.keys:
         own = both.found.changed.get(key)
-        if own is None or not own.rows or head.side.nodes[key]["resource_type"] != "model":
+        node = head.side.nodes[key]
+        if own is None or not own.rows or node["resource_type"] != "model":
             continue
+        if not strategy_of(node["config"]):
+            continue  # each of its runs is a full one
         why = _earlier(key, both, earlier)
         if why:
             known.stays[key] = Stays(f"not tried: {why}", None)
@@ -51,9 +54,6 @@ def prove(both: Both) -> None:
 def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
     """Fills in the version of each input before its last change; or says why there is none."""
     head, known = both.head, both.known
-    node = head.side.nodes[key]
-    if not strategy_of(node["config"]):
-        return f"a {node['config'].get('materialized')} model has no incremental runs of ours"
     if key not in known.after or not known.after[key].is_built:
         return "the model was not built"
     parents = changing.inputs([key], head.side)

@@ -97,7 +97,8 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
-    return 1 if known.problem or verdict(made).fails else 0
+    is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
+    return 1 if known.problem or verdict(made).fails or is_unknown else 0
 
 
 def write(made: Review, out: Path) -> None:

@@ -106,7 +106,7 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "owner": (
         {ORDERS: ("unique_key='id'", "unique_key='id', meta={'owner': 'sales'}")},
-        {"orders": (("properties",), "what changed says nothing about rows")},
+        {"orders": (("properties",), None)},
     ),
     "retention": (
         {
@@ -115,7 +115,7 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "unique_key='id', tblproperties={'delta.logRetentionDuration': 'interval 9 days'}",
             )
         },
-        {"orders": (("properties",), "what changed says nothing about rows")},
+        {"orders": (("properties",), None)},
     ),
     "seed": (
         {"seeds/regions.csv": ("bob,south", "bob,west")},
