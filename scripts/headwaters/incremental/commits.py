@@ -331,6 +331,22 @@ def commit_of(row: Any) -> Commit:
     )
 
 
+def vacuumed_before(commits: Iterable[Commit]) -> int | None:
+    """Up to when files were vacuumed, by commits newest first; None where none were.
+
+    What failed, or was killed and has no end, does not count.
+    """
+    found: list[int] = []
+    is_complete = False
+    for commit in commits:
+        if commit.operation == "VACUUM END":
+            is_complete = commit.parameters.get("status") == "COMPLETED"
+        elif commit.operation == "VACUUM START":
+            found += [commit.vacuumed_before] if is_complete else []
+            is_complete = False
+    return max(found, default=None)
+
+
 def retains(commits: Iterable[Commit], version: int) -> bool:
     """Whether all files of a version are there still, as far as later commits tell.
 
@@ -339,6 +355,24 @@ def retains(commits: Iterable[Commit], version: int) -> bool:
     later = [commit for commit in commits if commit.version > version]
     horizon = max((c.vacuumed_before for c in later if c.operation == "VACUUM START"), default=0)
     return not any(commit.removes_files and commit.at < horizon for commit in later)
+
+
+def commit_of_log(version: int, at: int, info: Mapping[str, Any]) -> Commit:
+    """A line `commitInfo` of Delta's log as a commit, made at a moment in milliseconds."""
+    return Commit(
+        version=version,
+        at=at,
+        operation=str(info.get("operation") or ""),
+        parameters={k: _text(v) for k, v in as_mapping(info.get("operationParameters")).items()},
+        metrics={k: _text(v) for k, v in as_mapping(info.get("operationMetrics")).items()},
+        engine=str(info.get("engineInfo") or info.get("clusterId") or ""),
+        user_metadata=info.get("userMetadata"),
+        is_blind_append=info.get("isBlindAppend"),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:
