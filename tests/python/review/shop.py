@@ -153,8 +153,9 @@ class Shop:
         self.commit(files, name)
 
     def state(self) -> dict[str, Any]:
-        """Production: each table's version and properties, and each file of its folders."""
-        found: dict[str, Any] = {}
+        """Production: schemas; each table's version, properties, and files of its folders."""
+        names = [row[0] for row in self.spark.sql("show schemas").collect()]
+        found: dict[str, Any] = {"schemas": [one for one in names if "review_" not in one]}
         for (name,) in self.spark.sql(f"show schemas like '{self.schema}*'").collect():
             for table in self.spark.sql(f"show tables in {name}").collect():
                 full = f"{name}.{table['tableName']}"
