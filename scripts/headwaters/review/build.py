@@ -362,6 +362,8 @@ def run(
         node.tags = [*others, _CHOSEN] if key in chosen else others
     pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []
     with _aside(project) as options:
+        # of the schemas of all other nodes dbt would list every table, each time
+        options += ["--cache-selected-only"]
         arguments = [*command, "--select", f"tag:{_CHOSEN}", *options, *pinned]
         result = run_dbt(project, arguments, manifest)
     if result.exception is not None and result.result is None:
