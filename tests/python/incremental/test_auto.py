@@ -125,6 +125,7 @@ from {{ affected(source('inputs', 'rows'), key='grp') }}
 """
 
 
+@pytest.mark.slow
 def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:
@@ -192,6 +193,7 @@ NAMED_MEANT = """
 """ + MEANT.format(relation="{{ changes(source('inputs', 'rows')) }}")
 
 
+@pytest.mark.slow
 def test_a_column_of_an_input_may_take_a_name_over(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
@@ -176,6 +177,14 @@ def _is_same_query(*arguments: Any) -> bool:
     return is_same_query(*arguments)
 
 
+def _vacuumed_before(vacuums: str) -> int | None:
+    """Of commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as text."""
+    return commits.vacuumed_before(
+        commits.commit_of_log(one["version"], one["at"], json.loads(one["info"]))
+        for one in reversed(json.loads(vacuums))
+    )
+
+
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
@@ -244,6 +253,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "policy_of": policy.policy_of,
     "rewrites_due": maintenance.rewrites_due,
     "has_removed": maintenance.has_removed,
+    "origins_of": maintenance.origins_of,
+    "vacuumed_before": _vacuumed_before,
     "expectations_of": expectations.expectations_of,
     "graph_problems": checks.graph_problems,
 }
