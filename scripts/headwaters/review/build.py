@@ -81,12 +81,13 @@ class Spark:
         except (DbtRuntimeError, IndexError):
             return None
 
-    def reads(self, table: str, noted: Mapping[str, int]) -> bool:
+    def reads(self, table: str, noted: Mapping[str, int], commits: Sequence[Commit]) -> bool:
         """Whether a noted commit is one of a table's newest, and its rows can still be read.
 
         Files that something else deleted are seen only where it is the first that is missing.
         """
-        commits = self.history(table, COMMITS)
+        if commits[0].is_same(noted):
+            return True
         if not any(commit.is_same(noted) for commit in commits):
             return False
         version = noted["version"]
@@ -205,10 +206,11 @@ def pin(
     problems: dict[str, str] = {}
     for table in sorted(set(tables)):
         try:
-            newest = spark.history(table, 1)[0]
-            versions[table.lower()] = {"version": newest.version, "at": newest.at}
             noted = applied.get(table.lower(), ())
-            if noted and all(one == noted[0] for one in noted) and spark.reads(table, noted[0]):
+            commits = spark.history(table, COMMITS if noted else 1)
+            versions[table.lower()] = {"version": commits[0].version, "at": commits[0].at}
+            are_one = noted and all(one == noted[0] for one in noted)
+            if are_one and spark.reads(table, noted[0], commits):
                 versions[table.lower()] = noted[0]
         except (DbtRuntimeError, IndexError) as error:
             problems[table] = first_line(error)
@@ -310,10 +312,12 @@ class Outcome:
 
 def told(message: str) -> str:
     """What dbt says of a node, in one line, without what a reader of a comment has already."""
-    text = " ".join(line.strip() for line in message.splitlines() if not _MORE.search(line))
+    plain = _COLOURS.sub("", message)  # of dbt's unit tests
+    text = " ".join(line.strip() for line in plain.splitlines() if not _MORE.search(line))
     return without_values(_WHERE.sub("", " ".join(text.split())))
 
 
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _MORE = re.compile(r"^\s*(?:\(more in .*\)|> in macro .*|> called by .*|compiled code at .*)$")
 _WHERE = re.compile(r"^\w+ Error in \w+ \S+ \([^)]*\) ")
 
