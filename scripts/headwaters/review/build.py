@@ -23,6 +23,7 @@ from headwaters.errors import UserError, WorkError, first_line
 from headwaters.incremental.commits import Commit, commits_of, retains
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
+from headwaters.review.schemas import RECORDS, Part
 from headwaters.sql import identifier, literal
 
 if TYPE_CHECKING:
@@ -119,19 +120,19 @@ class Spark:
 
 @dataclass(frozen=True)
 class Schemas:
-    """The schemas of one review: `review_<branch>__<side>_<schema>`."""
+    """The schemas of one review: `review_<branch>__<part>_<schema>`."""
 
     slug: str
     _made: set[str] = field(default_factory=set)
 
-    def name(self, side: str, schema: str) -> str:
-        """The schema of a side that stands for one of production's."""
-        return f"{self.prefix}{side}_{schema}"[:120]
+    def name(self, part: Part, schema: str) -> str:
+        """The schema that stands for one of production's."""
+        return f"{self.prefix}{part}_{schema}"[:120]
 
     @property
     def records(self) -> str:
         """The schema in which the review's runs note what they did."""
-        return f"{self.prefix}records"
+        return f"{self.prefix}{RECORDS}"
 
     @property
     def prefix(self) -> str:
@@ -159,7 +160,8 @@ class Schemas:
 def clean(spark: Spark, prefix: str, older_than: int | None = None) -> list[str]:
     """Drop review schemas: of a prefix, or older than seconds. Only those with a review's mark."""
     dropped = []
-    for row in spark.rows("show schemas like 'review_*'"):
+    of_all = "review_" if older_than is not None else prefix
+    for row in spark.rows(f"show schemas like {literal(of_all + '*')}"):
         name = str(row[0])
         made = _made_at(spark, name)
         if made is None:
