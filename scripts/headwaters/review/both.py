@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -30,6 +30,7 @@ from headwaters.review.build import (
 from headwaters.review.changes import Changes, Side
 from headwaters.review.continued import Begun, Table
 from headwaters.review.facts import Column, Difference, Finding, Stays
+from headwaters.review.schemas import Part
 from headwaters.sql import identifier, literal
 
 # Differing rows, as a share of the table, up to which what is downstream follows them.
@@ -73,7 +74,7 @@ class Known:
 class Half:
     """One side while it is built: where its tables are (schemas, by ids), which were begun."""
 
-    name: str
+    name: Literal["base", "head"]
     side: Side
     keys: tuple[str, ...]
     outcomes: dict[str, Outcome]
@@ -317,8 +318,8 @@ class Both:
         return Rows(changing.columns(*both, {}, self.masked), found)
 
     def _counted(self, *tables: str) -> list[int]:
-        counts = ", ".join(f"(select count(*) from {table})" for table in tables)
-        return [int(count) for count in self.spark.rows(f"select {counts}")[0]]
+        # one by one Delta counts them from its log
+        return [int(self.spark.rows(f"select count(*) from {table}")[0][0]) for table in tables]
 
     def _key(self, table: str, key: str) -> tuple[str, ...]:
         """The key of a table's rows: declared, or as it was derived from the SQL."""
@@ -403,7 +404,7 @@ class Both:
         )
         return replace(pair, before=before, after=after), self._bytes_of_feed(pair.after, version)
 
-    def _aside(self, what: str, key: str) -> tuple[str, str]:
+    def _aside(self, what: Part, key: str) -> tuple[str, str]:
         """A schema of the review for something that is neither side, and the node's table there."""
         schema = self.schemas.name(what, self.head.side.nodes[key]["schema"])
         self.schemas.make(self.spark, schema)

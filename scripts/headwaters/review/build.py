@@ -23,6 +23,7 @@ from headwaters.errors import UserError, WorkError, first_line
 from headwaters.incremental.commits import Commit, commits_of, retains
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
+from headwaters.review.schemas import RECORDS, Part
 from headwaters.sql import identifier, literal
 
 if TYPE_CHECKING:
@@ -81,12 +82,13 @@ class Spark:
         except (DbtRuntimeError, IndexError):
             return None
 
-    def reads(self, table: str, noted: Mapping[str, int]) -> bool:
+    def reads(self, table: str, noted: Mapping[str, int], commits: Sequence[Commit]) -> bool:
         """Whether a noted commit is one of a table's newest, and its rows can still be read.
 
         Files that something else deleted are seen only where it is the first that is missing.
         """
-        commits = self.history(table, COMMITS)
+        if commits[0].is_same(noted):
+            return True
         if not any(commit.is_same(noted) for commit in commits):
             return False
         version = noted["version"]
@@ -118,19 +120,19 @@ class Spark:
 
 @dataclass(frozen=True)
 class Schemas:
-    """The schemas of one review: `review_<branch>__<side>_<schema>`."""
+    """The schemas of one review: `review_<branch>__<part>_<schema>`."""
 
     slug: str
     _made: set[str] = field(default_factory=set)
 
-    def name(self, side: str, schema: str) -> str:
-        """The schema of a side that stands for one of production's."""
-        return f"{self.prefix}{side}_{schema}"[:120]
+    def name(self, part: Part, schema: str) -> str:
+        """The schema that stands for one of production's."""
+        return f"{self.prefix}{part}_{schema}"[:120]
 
     @property
     def records(self) -> str:
         """The schema in which the review's runs note what they did."""
-        return f"{self.prefix}records"
+        return f"{self.prefix}{RECORDS}"
 
     @property
     def prefix(self) -> str:
@@ -158,7 +160,8 @@ class Schemas:
 def clean(spark: Spark, prefix: str, older_than: int | None = None) -> list[str]:
     """Drop review schemas: of a prefix, or older than seconds. Only those with a review's mark."""
     dropped = []
-    for row in spark.rows("show schemas like 'review_*'"):
+    of_all = "review_" if older_than is not None else prefix
+    for row in spark.rows(f"show schemas like {literal(of_all + '*')}"):
         name = str(row[0])
         made = _made_at(spark, name)
         if made is None:
@@ -205,10 +208,11 @@ def pin(
     problems: dict[str, str] = {}
     for table in sorted(set(tables)):
         try:
-            newest = spark.history(table, 1)[0]
-            versions[table.lower()] = {"version": newest.version, "at": newest.at}
             noted = applied.get(table.lower(), ())
-            if noted and all(one == noted[0] for one in noted) and spark.reads(table, noted[0]):
+            commits = spark.history(table, COMMITS if noted else 1)
+            versions[table.lower()] = {"version": commits[0].version, "at": commits[0].at}
+            are_one = noted and all(one == noted[0] for one in noted)
+            if are_one and spark.reads(table, noted[0], commits):
                 versions[table.lower()] = noted[0]
         except (DbtRuntimeError, IndexError) as error:
             problems[table] = first_line(error)
@@ -310,10 +314,12 @@ class Outcome:
 
 def told(message: str) -> str:
     """What dbt says of a node, in one line, without what a reader of a comment has already."""
-    text = " ".join(line.strip() for line in message.splitlines() if not _MORE.search(line))
+    plain = _COLOURS.sub("", message)  # of dbt's unit tests
+    text = " ".join(line.strip() for line in plain.splitlines() if not _MORE.search(line))
     return without_values(_WHERE.sub("", " ".join(text.split())))
 
 
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _MORE = re.compile(r"^\s*(?:\(more in .*\)|> in macro .*|> called by .*|compiled code at .*)$")
 _WHERE = re.compile(r"^\w+ Error in \w+ \S+ \([^)]*\) ")
 

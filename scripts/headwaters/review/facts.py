@@ -11,6 +11,9 @@ Cause = Literal["added", "removed", "text", "macro", "seed", "properties", "upst
 Extent = Literal["all", "sample", "none"]
 
 
+SQL_DIFFERS = "its SQL differs"  # of `what_changed`, where the difference is shown as well
+
+
 @dataclass(frozen=True)
 class Revision:
     """A commit of the project; `title` is the first line of its message."""

@@ -13,12 +13,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwaters.pages.texts import clean, duration, number, size
-from headwaters.review.facts import Column, Difference, Example, ModelReview, Review, Revision
+from headwaters.review.facts import (
+    SQL_DIFFERS,
+    Column,
+    Difference,
+    Example,
+    Finding,
+    ModelReview,
+    Review,
+    Revision,
+)
 from headwaters.review.verdict import Verdict, verdict
 
 MARK = "<!-- headwaters review -->"  # by which the comment is found again
 LIMIT = 60_000  # characters; GitHub takes 65,536
 PAGE = "review.html"
+_FAILING = 20  # findings above the table of models
 _TABLE = LIMIT // 3  # the table of models leaves room for details
 _SIGNS = {"broken": "❌", "differs": "🔶", "unknown": "❔", "same": "✅", "nothing": "✅"}
 
@@ -50,7 +60,8 @@ def render(review: Review, page: str = PAGE) -> str:
     shown, head = _head(review, said, models, page)
     room = LIMIT - len(head) - 600  # of what says what was cut
     told = [model for model in models if _is_told(model)]
-    facts = [list(_facts(model)) for model in told]
+    above = [finding for _, finding in _failing(models)[:_FAILING]]
+    facts = [list(_facts(model, above)) for model in told]
     for depth in _DEPTHS:
         details = [_details(*pair, depth) for pair in zip(told, facts, strict=True)]
         if sum(map(len, details)) <= room:
@@ -97,12 +108,12 @@ def _head(
         facts.append(number(len(review.exposures), "exposure"))
     facts += ["the same inputs on both sides", duration(review.seconds)]
     lines += [" · ".join(facts), ""]
-    failing = [(m, one) for m in models for one in m.findings if one.fails]
-    for model, finding in failing[:20]:
+    failing = _failing(models)
+    for model, finding in failing[:_FAILING]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         lines.append(f"- **{finding.kind}** {code(model.table)}: {code(finding.text, 300)}{place}")
-    if failing[20:]:
-        lines.append(f"- and {len(failing) - 20:,} more that fail, in {code(page)}")
+    if failing[_FAILING:]:
+        lines.append(f"- and {len(failing) - _FAILING:,} more that fail, in {code(page)}")
     lines += [""] if failing else []
     shown = 0
     if models:
@@ -130,6 +141,10 @@ def _head(
         lines.append(f"- and {len(review.notes) - 20:,} more notes, in {code(page)}")
     lines += [""] if review.notes else []
     return shown, "\n".join(lines) + "\n"
+
+
+def _failing(models: Sequence[ModelReview]) -> list[tuple[ModelReview, Finding]]:
+    return [(model, one) for model in models for one in model.findings if one.fails]
 
 
 def _sentence(text: str) -> str:
@@ -199,9 +214,11 @@ def _summary(model: ModelReview) -> str:
     return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
 
 
-def _facts(model: ModelReview) -> Iterator[str]:
+def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
+    """Lines about a model; `told` are findings that are above already."""
+    seen = (*model.causes, SQL_DIFFERS) if model.diff_of_sql else model.causes
     for text in model.what_changed[:20]:
-        if text not in model.causes:  # which the table of models has
+        if text not in seen:
             yield f"- {code(text, 300)}"
     found = None if model.is_one_sided else model.difference
     if found and not found.by_key:
@@ -235,9 +252,9 @@ def _facts(model: ModelReview) -> Iterator[str]:
     if cost := model.cost:
         measured = f", {duration(cost.seconds)}" if cost.seconds is not None else ""
         measured += f", {size(cost.bytes_written)}" if cost.bytes_written is not None else ""
-        yield f"- one-off: {cost.one_off}{measured} ({code(cost.one_off_reason, 300)})"
-        yield f"- next run: {code(cost.next_run, 300)}"
-    for finding in model.findings[:50]:
+        reason = code(cost.one_off_reason, 300)
+        yield f"- one-off: {cost.one_off}{measured} ({reason}); then {code(cost.next_run, 300)}"
+    for finding in [one for one in model.findings if one not in told][:50]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         state = "fails" if finding.fails else "passes"
         yield f"- {finding.kind}, {state}: {code(finding.text, 300)}{place}"

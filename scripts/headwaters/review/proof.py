@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
 from headwaters.review.both import Both
-from headwaters.review.build import BUILD, Outcome, explained, moved, redirected, run
+from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
 from headwaters.review.facts import Stays
 
 
@@ -65,9 +65,10 @@ def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str
         version = known.pinned.of(table)
         if version is None:
             return f"{table} has no versions"
-        if table.lower() not in earlier and (before := _before_last_change(both, table, version)):
+        commits = both.spark.history(table, COMMITS)
+        if table.lower() not in earlier and (before := _before_last_change(commits, version)):
             noted = {"version": before.version, "at": before.at}
-            if both.spark.reads(table, noted):
+            if both.spark.reads(table, noted, commits):
                 earlier[table.lower()] = noted
             else:
                 why = f"{table} does not retain version {before.version}, before its last change"
@@ -75,9 +76,9 @@ def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str
     return None if is_earlier else why
 
 
-def _before_last_change(both: Both, table: str, pinned: Mapping[str, int]) -> Commit | None:
-    commits = [one for one in both.spark.history(table, 100) if one.version <= pinned["version"]]
-    return next((before for last, before in pairwise(commits) if last.effect.rows > 0), None)
+def _before_last_change(commits: Sequence[Commit], pinned: Mapping[str, int]) -> Commit | None:
+    known = [one for one in commits if one.version <= pinned["version"]]
+    return next((before for last, before in pairwise(known) if last.effect.rows > 0), None)
 
 
 def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcome | None) -> Stays:
@@ -94,7 +95,8 @@ def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcom
         differ = _differing(both, pair)
     except DbtRuntimeError as error:
         return Stays(f"not compared: {first_line(error)}", None, changed)
-    return Stays(last.message, differ, changed, "all" if one_of == 1 else "sample")
+    how = re.sub(r", of \d+ changed input rows", "", last.message)  # which it says by itself
+    return Stays(how, differ, changed, "all" if one_of == 1 else "sample")
 
 
 def _differing(both: Both, pair: differing.Pair) -> int:
