@@ -182,7 +182,6 @@ class KafkaWriter(Writer):
         if time.monotonic() - self._asked < PAUSE:
             raise Unwritten("none", "the broker does not answer")
         given = {
-            "linger.ms": "0",
             "queue.buffering.max.messages": "200000",
             "message.timeout.ms": str(int(PATIENCE * 1000)),
             **self._settings(),

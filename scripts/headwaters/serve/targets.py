@@ -43,7 +43,7 @@ class Request:
     """The records of one request: `place` says where, as the writer knows it."""
 
     place: str
-    texts: Sequence[str]
+    texts: Sequence[bytes]
     keys: Sequence[str | None] | None = None
     rows: Sequence[dict[str, Any]] = ()
     size: int = 0
