@@ -101,7 +101,9 @@ def _called(contract: Contract, bodies: Sequence[bytes], number: int, checked: b
             reading = reader.read(bodies[index % len(bodies)], "array")
             assert not reading.refused
             texts = reading.texts
-        return writer.send(Request(topic, texts))
+        answer: Future[dict[str, Any]] = Future()
+        writer.send(Request(topic, texts, answer=answer))
+        return answer
 
     def work() -> None:
         with ThreadPoolExecutor(CLIENTS) as pool:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-import struct
 
-import msgspec
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
@@ -14,8 +11,9 @@ from ingestion import node
 from serving import NOT_NULL, contract_of
 from test_serve_records import BAD, COLUMNS, GOOD, RULES, STRICTER, WHOLE_BAD, WHOLE_GOOD
 
+from headwaters.serve.quick import _are_rfc3339
 from headwaters.serve.records import DEEPEST, MOST_RECORDS, Form, Reader, Reading, TooMany
-from headwaters.serve.values import LONGEST_NUMBER
+from headwaters.serve.values import LONGEST_NUMBER, fits, type_of
 
 SIMPLE = {
     name: kind
@@ -51,7 +49,8 @@ def is_quick(reader: Reader, body: bytes, form: Form, key: str | None = None) ->
     found = reader.quick.read(body, form == "lines", key, reader._accepts)
     if found is None:
         return False
-    assert reader.read_each(body, form, key) == Reading(*found)
+    texts, keys = found
+    assert reader.read_each(body, form, key) == Reading([*map(bytes, texts)], keys)
     return True
 
 
@@ -197,13 +196,28 @@ def test_a_stream_of_nested_types_formats_or_odd_names_has_no_quick_reader() -> 
     assert Reader(contract_of(declared)).quick is None
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 40))
-def test_numbers_are_parsed_as_python_does(number: float, digits: int) -> None:
-    """Checks of doubles are evaluated on them."""
-    for text in (repr(number), f"{number:.{digits}e}"):
-        if math.isfinite(float(text)):
-            found = msgspec.json.decode(text.encode(), type=float)
-            assert struct.pack("d", found) == struct.pack("d", float(text))
+def test_a_moment_that_is_certain_is_one_by_the_rules() -> None:
+    """Every day, hour, minute and second of two digits, and what may stand around them."""
+    digits = [f"{number:02d}" for number in range(100)]
+    texts = {f"{year}-{m}-{d}T00:00:00Z" for year in (2024, 2026) for m in digits for d in digits}
+    texts |= {f"2026-01-01T{one}:{other}:00" for one in digits for other in digits}
+    texts |= {f"2026-01-01T00:{one}:{other}Z" for one in digits for other in digits}
+    texts |= {
+        f"{before}{date}{sign}{clock}{fraction}{zone}"
+        for before in ("", " ")
+        for date in ("2026-01-01", "0000-01-01", "0001-01-01", "9999-12-31", "2026-1-1", "20260101")
+        for sign in ("T", " ", "t", "_", "")
+        for clock in ("23:59:59", "00:00", "00", "0:0:0", "000000", "")
+        for fraction in ("", ".", ".5", ".123456789", ".9999999", ",5")
+        for zone in ("", "Z", "z", " Z", "+00:00", "-01:00", "+18:30", "+0100", "+01", " UTC", "Z ")
+    }
+    for name in ("timestamp", "timestamp_ntz"):
+        fit = fits(type_of(name))
+        certain = [text for text in texts if _are_rfc3339([text], name == "timestamp")]
+        assert len(certain) > 500
+        assert [text for text in certain if not fit(text)] == []
+    assert _are_rfc3339(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00"], True)
+    assert not _are_rfc3339(["2026-01-01T00:00:00-01:00", "2026"], True)
 
 
 def test_the_longest_number_is_the_same_for_both() -> None:

@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from headwaters.contract import Contract
 from headwaters.declared.names import or_nearest
@@ -115,6 +116,10 @@ class FrontDoor:
         self.endpoints: Mapping[str, Endpoint] = {one.name: one for one in endpoints}
         self.keys, self.limits = keys, limits
         self.metrics = Metrics()
+        # by name and code; to look a label up costs more than to count
+        self._answers: dict[tuple[str, int], Counter] = {}
+        self._seconds = {name: self.metrics.seconds.labels(name) for name in self.endpoints}
+        self._records = {name: self.metrics.records.labels(name) for name in self.endpoints}
         self._budget = Budget(limits.bytes)
         self._in_flight = 0
         self._health: tuple[float, dict[str, str]] = (0.0, {})
@@ -125,7 +130,8 @@ class FrontDoor:
         FastAPI describes all of it. Records do not go through its layers, which cost as much as the
         work itself.
         """
-        others = self._described()
+        # behind a proxy, pages have its address
+        others: Any = ProxyHeadersMiddleware(cast(Any, self._described()))
         posts = {f"/streams/{name}": endpoint for name, endpoint in self.endpoints.items()}
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -199,9 +205,8 @@ class FrontDoor:
             answer = refused(refusal)
         finally:
             self._in_flight -= 1
-        self.metrics.requests.labels(endpoint.name, answer.status_code).inc()
-        self.metrics.seconds.labels(endpoint.name).observe(time.monotonic() - begun)
-        return answer
+        self._seconds[endpoint.name].observe(time.monotonic() - begun)
+        return self._counted(answer, endpoint.name)
 
     async def _taken(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
         # of a header that is sent twice, the first one
@@ -240,8 +245,8 @@ class FrontDoor:
     async def _written(
         self, endpoint: Endpoint, reading: Reading, place: str, size: int
     ) -> Response:
-        request = None if reading.refused else _request(endpoint, reading, place, size)
-        if request is None or reading.refused:
+        rows = [] if reading.refused else _rows(endpoint, reading)
+        if reading.refused:
             for problem in reading.problems:
                 self.metrics.refused.labels(endpoint.name, problem.type).inc()
             return answered(
@@ -262,8 +267,11 @@ class FrontDoor:
                 if len(record) > largest:
                     text = f"a record may have {largest:,} bytes"
                     raise Refusal(413, "too_large", text, index=index)
+        answer = asyncio.get_running_loop().create_future()
+        request = targets.Request(place, reading.texts, reading.keys, rows, size, answer)
         try:
-            written = await asyncio.wrap_future(endpoint.writer.send(request))
+            endpoint.writer.send(request)
+            written = await answer
         except TooLarge as error:
             raise Refusal(
                 413, "too_large", f"the target does not take a record: {error.reason}"
@@ -272,7 +280,7 @@ class FrontDoor:
             raise _away(error) from None
         except CodedError as error:
             raise _away(Unwritten("none", error.text)) from None
-        self.metrics.records.labels(endpoint.name).inc(len(request))
+        self._records[endpoint.name].inc(len(request))
         return answered(201, {"accepted": len(request), **written})
 
     def _admit(self, authorization: str | None) -> None:
@@ -303,8 +311,11 @@ class FrontDoor:
         refusal = Refusal(error.status_code, type_, text, headers=dict(error.headers or {}))
         return self._counted(refused(refusal))
 
-    def _counted(self, answer: Response) -> Response:
-        self.metrics.requests.labels("", answer.status_code).inc()
+    def _counted(self, answer: Response, name: str = "") -> Response:
+        by = name, answer.status_code
+        if (counter := self._answers.get(by)) is None:
+            counter = self._answers[by] = self.metrics.requests.labels(*by)
+        counter.inc()
         return answer
 
     # -- pages -------------------------------------------------------------------------------------
@@ -419,8 +430,8 @@ def _key(endpoint: Endpoint, asked: str | None) -> str | None:
     return asked
 
 
-def _request(endpoint: Endpoint, reading: Reading, place: str, size: int) -> targets.Request | None:
-    """What is written; None where only Spark can have a value, which `reading` then says."""
+def _rows(endpoint: Endpoint, reading: Reading) -> list[dict[str, Any]]:
+    """The rows of a table; where only Spark can have a value, `reading` then says so."""
     rows: list[dict[str, Any]] = []
     if not endpoint.topics:
         for index, value in enumerate(reading.values):
@@ -428,6 +439,4 @@ def _request(endpoint: Endpoint, reading: Reading, place: str, size: int) -> tar
                 rows.append(endpoint.reader.typed(value))
             except ValueError as error:
                 reading.refuse(page.no_row(index, error))
-    return (
-        None if reading.refused else targets.Request(place, reading.texts, reading.keys, rows, size)
-    )
+    return rows

@@ -51,6 +51,7 @@ def configured(application: ASGIApp, **settings: Any) -> uvicorn.Config:
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # the application sees to it
         lifespan="on",
         **settings,
     )

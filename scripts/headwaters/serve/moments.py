@@ -21,13 +21,13 @@ _CLOCK = re.compile(
 )
 _OFFSET = re.compile(r"([-+])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?", re.ASCII)
 # what most programs write, and certainly a moment
-PLAIN = (
+_PLAIN = re.compile(
     r"[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
     r"[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
-    r"(?:Z|[-+](?:0[0-9]|1[0-7]):[0-5][0-9])?"
-)
-_PLAIN = re.compile(PLAIN, re.ASCII).fullmatch
+    r"(?:Z|[-+](?:0[0-9]|1[0-7]):[0-5][0-9])?",
+    re.ASCII,
+).fullmatch
 _AREAS = (
     *("Africa", "America", "Antarctica", "Asia", "Atlantic", "Australia"),
     *("Europe", "Indian", "Pacific"),

@@ -7,10 +7,10 @@ with the same texts: objects with declared fields of simple types. Everything el
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -18,13 +18,14 @@ from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from headwaters.serve.checks import Check
-from headwaters.serve.moments import PLAIN
 from headwaters.serve.values import INTEGERS, LONGEST_NUMBER, Column, below
 
-Found = tuple[list[bytes], list[str | None] | None]
+# a text may be a part of the body, which is no bytes for Python but for everybody who takes them
+Found = tuple[Sequence[bytes], list[str | None] | None]
 
 _TEXTS = ("string", "date", "timestamp", "timestamp_ntz")
 _DOUBLES = {"float": 3e38, "double": 1e308}  # below, no rounding makes them infinite
@@ -33,8 +34,11 @@ _AS_ZEROS = bytes.maketrans(b"123456789+-.eE", b"0" * 14)
 _TOO_LONG = b"0" * (LONGEST_NUMBER + 1)
 _IN_DOUBT = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
+_SMALL = 1 << 12  # bytes, from which on NumPy counts faster
+_MOST_HELD = 1000  # texts of which it is known that a check holds
+
 _records = msgspec.json.Decoder(list[Raw]).decode
-_all_plain = re.compile(rf"(?:{PLAIN}\n)*{PLAIN}", re.ASCII).fullmatch
+_datetimes = msgspec.json.Decoder(list[datetime]).decode
 
 
 class QuickReader:
@@ -65,14 +69,19 @@ class QuickReader:
         try:
             sent = _lines(body) if lines else None
             array = body if sent is None else _array(sent)
-            texts = [bytes(one) for one in _records(array)]
-            if sent is not None and texts != sent:
-                return None
+            texts: Sequence[bytes] = _records(array)
+            if sent is not None:
+                if sent != [*map(bytes, texts)]:
+                    return None
+                texts = sent
             if b"\\" not in array:
-                rows = self._good(array, texts)
-            elif place is None and all(accepts(text) for text in texts if b"\\" in text):
+                rows = self._good(array, len(texts))
+            elif place is None:
+                texts = [*map(bytes, texts)]
+                if not all(accepts(text) for text in texts if b"\\" in text):
+                    return None
                 plain = [text for text in texts if b"\\" not in text]
-                rows = self._good(_array(plain), plain)
+                rows = self._good(_array(plain), len(plain))
             else:
                 return None
         except _IN_DOUBT:
@@ -84,9 +93,9 @@ class QuickReader:
         keys = map(self._columns[place].of, rows)
         return texts, [key if type(key) is str else None for key in keys]
 
-    def _good(self, array: bytes, texts: Sequence[bytes]) -> list[Any] | None:
-        """The records of an array that has no backslash; None if in doubt."""
-        if self._is_odd(array, texts):
+    def _good(self, array: bytes, number: int) -> list[Any] | None:
+        """The `number` records of an array that has no backslash; None if in doubt."""
+        if self._is_odd(array, number):
             return None
         try:
             rows, whole = self._whole(array), True
@@ -96,7 +105,7 @@ class QuickReader:
         quotes = self._quotes * len(rows)
         if not whole:
             quotes -= sum(_missing(rows, column) for column in self._columns)
-        if array.count(b'"') != quotes:
+        if _count(array, b'"') != quotes:
             return None
         for of, certain in self._certain:
             values = [*map(of, rows)]
@@ -106,20 +115,22 @@ class QuickReader:
                 return None
         return rows if all(check.holds(rows) for check in self._checks) else None
 
-    def _is_odd(self, array: bytes, texts: Sequence[bytes]) -> bool:
+    def _is_odd(self, array: bytes, number: int) -> bool:
         """Whether something is there that types do not tell."""
         if not array.isascii():
             array.decode()
         return (
             # Spark may read the text of an object, with its numbers. Counting is faster
-            (array.count(b"{") != len(texts) and b'"{' in array)
-            or (array.count(b"[") != 1 and b'"[' in array)
+            (_count(array, b"{") != number and b'"{' in array)
+            or (array.find(b"[", array.find(b"[") + 1) > 0 and b'"[' in array)
             or (b"'" in array and any(name in array for name in self._quoted))
-            or (
-                max(map(len, texts), default=0) > LONGEST_NUMBER
-                and _TOO_LONG in array.translate(_AS_ZEROS)
-            )
         )
+
+
+def _count(array: bytes, sign: bytes) -> int:
+    if len(array) < _SMALL:
+        return array.count(sign)
+    return int(np.count_nonzero(np.frombuffer(array, np.uint8) == ord(sign)))
 
 
 def _lines(body: bytes) -> list[bytes]:
@@ -160,43 +171,57 @@ def _compiled(column: Column, field: str) -> _Compiled:
     name = column.kind.name
     made = partial(_Compiled, column.name, field, attrgetter(field), required=column.required)
     if name in _TEXTS:
-        certain = None if name == "string" else partial(_moments, column)
-        return made(str, is_text=True, certain=certain)
+        moments = None if name == "string" else partial(_moments, column)
+        return made(str, is_text=True, certain=moments)
     if name == "boolean":
         return made(bool)
     if bits := INTEGERS.get(name):
         limits = Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)
         return made(Annotated[int, limits], as_number=lambda value: value, margin=0.5)
-    if largest := _DOUBLES.get(name):
-        return made(Annotated[float, Meta(gt=-largest, lt=largest)])
     if name == "decimal":
         return made(
             Raw,
-            certain=_decimals(column),
+            certain=_numbers(column, below(column.kind), b"0123456789-."),
             as_number=float,
             margin=10.0**-column.kind.scale,
             as_read=lambda value: column.read(value.decode()),
         )
+    if largest := _DOUBLES.get(name):
+        numbers = _numbers(column, largest, b"0123456789-+.eE")
+        return made(Raw, certain=numbers, as_number=float, margin=1e-9, as_read=float)
     raise ValueError(f"{name} is no simple type")
 
 
 def _moments(column: Column, values: Sequence[str]) -> bool:
-    if column.kind.name == "timestamp" and _all_plain("\n".join(values)):
+    if column.kind.name != "date" and _are_rfc3339(values, column.kind.name == "timestamp"):
         return True
     return all(map(column.fits, set(values)))
 
 
-def _decimals(column: Column) -> Callable[[Sequence[Any]], bool]:
-    """Whether all are numbers without an exponent, and far enough below the largest."""
-    limit = below(column.kind)
+def _are_rfc3339(values: Sequence[str], zoned: bool) -> bool:
+    """Whether all are such moments, in capital letters and of no other zone than UTC."""
+    array = '["' + '","'.join(values) + '"]'
+    others = "tz+" if zoned else "tz+Z"
+    if any(sign in array for sign in others) or array.count("-") != 2 * len(values):
+        return False
+    try:
+        return len(_datetimes(array)) == len(values)
+    except msgspec.ValidationError:
+        return False
+
+
+def _numbers(column: Column, limit: float, characters: bytes) -> Callable[[Sequence[Any]], bool]:
+    """Whether all are numbers of these characters, below a limit and not too long, or null."""
     number: Any = Annotated[float, Meta(gt=-limit, lt=limit)]
     decode = _parser(number if column.required else number | None)
 
     def certain(values: Sequence[Any]) -> bool:
         joined = b",".join(values)
-        others = joined.translate(None, b"0123456789.,-")
-        return (not others or not others.replace(_NULL, b"")) and (
-            len(decode(b"[%b]" % joined)) == len(values)
+        others = joined.translate(None, characters + b",")
+        return (
+            (not others or not others.replace(_NULL, b""))
+            and (len(joined) < len(_TOO_LONG) or _TOO_LONG not in joined.translate(_AS_ZEROS))
+            and len(decode(b"[%b]" % joined)) == len(values)
         )
 
     return certain
@@ -255,6 +280,9 @@ class _Alike:
         self._check = check
         self._used = [column for column in columns if column.name in check.columns]
         self._edges: list[float] | None = None
+        self._held: set[Any] | None = None
+        if len(self._used) == 1 and self._used[0].is_text:
+            self._held = set()
         if len(self._used) == 1 and (column := self._used[0]).as_number is not None:
             margins = [(one, column.margin + abs(one) * 1e-9) for one in sorted(check.numbers)]
             edges = [edge for one, margin in margins for edge in (one - margin, one + margin)]
@@ -267,18 +295,21 @@ class _Alike:
             map(bytes, map(column.of, records)) if column.type is Raw else map(column.of, records)
             for column in self._used
         ]
-        rows: Iterable[tuple[Any, ...]]
-        if len(given) == 1:
-            rows = [(value,) for value in self._different(set(given[0]))]
-        else:
-            rows = set(zip(*given, strict=True)) if given else [()]
-        return all(
-            self._check.holds(
-                {c.name: _as_read(c, value) for c, value in zip(self._used, row, strict=True)}
-            )
-            is not False
-            for row in rows
-        )
+        if len(given) != 1:
+            return all(map(self._holds, set(zip(*given, strict=True)) if given else [()]))
+        values = set(given[0])
+        if self._held is None:
+            return all(self._holds((value,)) for value in self._different(values))
+        fresh = values - self._held
+        if not all(self._holds((value,)) for value in fresh):
+            return False
+        if len(self._held) < _MOST_HELD:
+            self._held |= fresh
+        return True
+
+    def _holds(self, row: tuple[Any, ...]) -> bool:
+        values = {c.name: _as_read(c, one) for c, one in zip(self._used, row, strict=True)}
+        return self._check.holds(values) is not False
 
     def _different(self, values: set[Any]) -> Iterable[Any]:
         """One value of each kind; all, if one is between the edges around a number."""

@@ -53,7 +53,7 @@ class Reading:
     Their values are there if they were asked for, their keys if a field was named.
     """
 
-    texts: list[bytes] = field(default_factory=list)
+    texts: Sequence[bytes] = ()
     keys: list[str | None] | None = None
     values: list[dict[str, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -187,7 +187,8 @@ class Reader:
         """As `read`: the rules themselves, record by record. Raises TooMany."""
         text = body.decode("utf-8", "surrogateescape")
         doubtful = Doubts.of(text)
-        reading = Reading(keys=None if key is None else [])
+        texts: list[bytes] = []
+        reading = Reading(texts, None if key is None else [])
         scan = _elements if form == "array" else _lines
         for index, found in enumerate(scan(text)):
             if index >= MOST_RECORDS:
@@ -201,7 +202,7 @@ class Reader:
             if problem is not None:
                 reading.refuse(Problem(index, *problem))
             elif not reading.refused:
-                reading.texts.append(record.encode())
+                texts.append(record.encode())
                 if reading.keys is not None and key is not None:
                     given = self.field(value, key)
                     is_key = given is None or isinstance(given, str)
