@@ -72,7 +72,10 @@ class Known:
 
 @dataclass
 class Half:
-    """One side while it is built: where its tables are (schemas, by ids), which were begun."""
+    """One side while it is built: where its tables are (schemas, by ids), which were begun.
+
+    `continued`: ids of those whose run began with production's table.
+    """
 
     name: Literal["base", "head"]
     side: Side
@@ -82,6 +85,7 @@ class Half:
     inputs: dict[str, str] = field(default_factory=dict)
     followed: frozenset[str] = frozenset()
     begun: dict[str, Begun] = field(default_factory=dict)
+    continued: set[str] = field(default_factory=set)
 
     def table(self, key: str) -> str:
         """The review's table of a node that is built, as SQL names it."""
@@ -226,6 +230,7 @@ class Both:
                 begun = continued.begin(self.spark, table, half.table(key), state)
                 if begun:
                     half.begun[table.name.lower()] = begun
+                    half.continued.add(key)
         manifest = redirected(half.side.manifest, half.redirections, self.schemas.records)
         pins = self.known.pinned.versions
         half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)

@@ -121,7 +121,7 @@ def next_runs(both: Both) -> None:
         if node["resource_type"] != "model" or not strategy_of(node["config"]):
             continue
         outcome = head.outcomes.get(key)
-        if head.side.table(key).lower() in head.begun and outcome and outcome.is_built:
+        if key in head.continued and outcome and outcome.is_built:
             both.known.next_runs[key] = _told(outcome)
             continue
         manifest = manifest or redirected(head.side.manifest, {})
