@@ -8,8 +8,8 @@ with per_id as (
 
 select
     per_id.total,
-    items.val,
+    item.val,
     rank() over (order by per_id.total desc nulls last) as place
 from per_id
-left join {{ source('inputs', 'items') }} as items on per_id.id = items.id
-where per_id.total >= (select min(total) from per_id)
+left join {{ source('inputs', 'items') }} as item on per_id.id = item.id
+where per_id.total >= (select min(any_id.total) from per_id as any_id)

@@ -1,7 +1,7 @@
 select
     n,
     count(*) as groups
-from (
+from ( -- noqa: ST05
     select
         grp,
         count(*) as n
