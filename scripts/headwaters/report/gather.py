@@ -39,6 +39,7 @@ from headwaters.report.facts import (
     Stream,
     Table,
 )
+from headwaters.review.schemas import is_of_review
 from headwaters.stream import Stream as Declaration
 
 MOST_BATCHES = 60
@@ -154,6 +155,8 @@ class Gatherer:
         for name, (_, one) in states.items():
             found += self._try(name, tables.positions, name, one, paths) or []
         for name, (folder, one) in sorted(states.items()):
+            if is_of_review(name.partition(".")[0]):
+                continue  # a copy for some days, which belongs to no model
             needs, node = tables.needs_of(name, one, found), self.declared.tables.get(name)
             made = self._try(
                 name, tables.table_of, name, str(folder), self._kind(name), one, node, needs, now

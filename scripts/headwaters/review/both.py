@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -30,6 +30,7 @@ from headwaters.review.build import (
 from headwaters.review.changes import Changes, Side
 from headwaters.review.continued import Begun, Table
 from headwaters.review.facts import Column, Difference, Finding, Stays
+from headwaters.review.schemas import Part
 from headwaters.sql import identifier, literal
 
 # Differing rows, as a share of the table, up to which what is downstream follows them.
@@ -71,9 +72,12 @@ class Known:
 
 @dataclass
 class Half:
-    """One side while it is built: where its tables are (schemas, by ids), which were begun."""
+    """One side while it is built: where its tables are (schemas, by ids), which were begun.
 
-    name: str
+    `continued`: ids of those whose run began with production's table.
+    """
+
+    name: Literal["base", "head"]
     side: Side
     keys: tuple[str, ...]
     outcomes: dict[str, Outcome]
@@ -81,6 +85,7 @@ class Half:
     inputs: dict[str, str] = field(default_factory=dict)
     followed: frozenset[str] = frozenset()
     begun: dict[str, Begun] = field(default_factory=dict)
+    continued: set[str] = field(default_factory=set)
 
     def table(self, key: str) -> str:
         """The review's table of a node that is built, as SQL names it."""
@@ -125,6 +130,7 @@ class Both:
     def build(self) -> None:
         """Build both sides, the branch's in two steps, and test the branch's."""
         self._pin()
+        self.schemas.make(self.spark, self.schemas.records)
         for half in (self.base, self.head):
             self._clone_inputs(half)
         for table, why in self.known.uncloned.items():
@@ -171,8 +177,8 @@ class Both:
         for name, problem in pinned.problems.items():
             self.known.note(
                 "HW_REVIEW_INPUT",
-                f"{name} has no versions, and is read as it is: {problem}. Build production first, "
-                "or make it a Delta table",
+                f"{name} has no versions, and is read as it is: {problem.rstrip('.')}. "
+                "Build production first, or make it a Delta table",
             )
         self.known.pinned = pinned
 
@@ -224,7 +230,8 @@ class Both:
                 begun = continued.begin(self.spark, table, half.table(key), state)
                 if begun:
                     half.begun[table.name.lower()] = begun
-        manifest = redirected(half.side.manifest, half.redirections)
+                    half.continued.add(key)
+        manifest = redirected(half.side.manifest, half.redirections, self.schemas.records)
         pins = self.known.pinned.versions
         half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)
 
@@ -247,7 +254,8 @@ class Both:
 
     def _test(self) -> None:
         head = self.head
-        manifest = redirected(head.side.manifest, {**head.inputs, **head.places})
+        places = {**head.inputs, **head.places}
+        manifest = redirected(head.side.manifest, places, self.schemas.records)
         outcomes = run(head.side.project, manifest, ["test"], head.keys, self.known.pinned.versions)
         for key, outcome in outcomes.items():
             if outcome.status in ("pass", "skipped", "success"):
@@ -276,7 +284,7 @@ class Both:
             outcome = half.outcomes.get(key)
             if outcome is None or not outcome.is_built:
                 side = "base" if half is self.base else "branch"
-                what = outcome.message if outcome else "dbt did not run it"
+                what = (outcome and outcome.message) or "something that it reads is not built"
                 return Rows(why_not=f"the {side} does not build it: {what}")
         if len(halves) == 1:
             return self._one_sided(halves[0], key)
@@ -315,8 +323,8 @@ class Both:
         return Rows(changing.columns(*both, {}, self.masked), found)
 
     def _counted(self, *tables: str) -> list[int]:
-        counts = ", ".join(f"(select count(*) from {table})" for table in tables)
-        return [int(count) for count in self.spark.rows(f"select {counts}")[0]]
+        # one by one Delta counts them from its log
+        return [int(self.spark.rows(f"select count(*) from {table}")[0][0]) for table in tables]
 
     def _key(self, table: str, key: str) -> tuple[str, ...]:
         """The key of a table's rows: declared, or as it was derived from the SQL."""
@@ -401,7 +409,7 @@ class Both:
         )
         return replace(pair, before=before, after=after), self._bytes_of_feed(pair.after, version)
 
-    def _aside(self, what: str, key: str) -> tuple[str, str]:
+    def _aside(self, what: Part, key: str) -> tuple[str, str]:
         """A schema of the review for something that is neither side, and the node's table there."""
         schema = self.schemas.name(what, self.head.side.nodes[key]["schema"])
         self.schemas.make(self.spark, schema)

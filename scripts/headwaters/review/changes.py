@@ -17,7 +17,7 @@ from headwaters.analysis.functions import BARE, CHANGING
 from headwaters.declared.nodes import Node, as_tuple, table_name
 from headwaters.incremental.sql_text import tokens, without_format
 from headwaters.incremental.strategies import strategy_of
-from headwaters.review.facts import Cause, Column, Edge
+from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -135,7 +135,7 @@ def _changed(key: str, base: Side, head: Side) -> Changed | None:
             rows = True
     elif _differs(before["raw_code"], after["raw_code"], before, after):
         causes.append("text")
-        what.append("its SQL differs")
+        what.append(SQL_DIFFERS)
         rows = True
     if not rows and (names := _macros_changed(before, after, base, head)):
         causes.append("macro")

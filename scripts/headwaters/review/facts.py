@@ -11,6 +11,9 @@ Cause = Literal["added", "removed", "text", "macro", "seed", "properties", "upst
 Extent = Literal["all", "sample", "none"]
 
 
+SQL_DIFFERS = "its SQL differs"  # of `what_changed`, where the difference is shown as well
+
+
 @dataclass(frozen=True)
 class Revision:
     """A commit of the project; `title` is the first line of its message."""
@@ -77,11 +80,13 @@ class Difference:
 @dataclass(frozen=True)
 class Stays:
     """Whether the branch's incremental runs leave what a full refresh leaves: one was made over
-    production's last changes, and compared. `differing` is None where it could not be tried."""
+    production's last changes, and compared. `differing` is None where it could not be tried;
+    `extent`: whether a sample of the rows was compared."""
 
     how: str
     differing: int | None
     changed_input_rows: int = 0
+    extent: Extent = "all"
 
 
 @dataclass(frozen=True)

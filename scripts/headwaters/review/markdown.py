@@ -13,12 +13,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwaters.pages.texts import clean, duration, number, size
-from headwaters.review.facts import Difference, Example, ModelReview, Review, Revision
+from headwaters.review.facts import (
+    SQL_DIFFERS,
+    Column,
+    Difference,
+    Example,
+    Finding,
+    ModelReview,
+    Review,
+    Revision,
+)
 from headwaters.review.verdict import Verdict, verdict
 
 MARK = "<!-- headwaters review -->"  # by which the comment is found again
 LIMIT = 60_000  # characters; GitHub takes 65,536
 PAGE = "review.html"
+_FAILING = 20  # findings above the table of models
 _TABLE = LIMIT // 3  # the table of models leaves room for details
 _SIGNS = {"broken": "❌", "differs": "🔶", "unknown": "❔", "same": "✅", "nothing": "✅"}
 
@@ -49,17 +59,19 @@ def render(review: Review, page: str = PAGE) -> str:
     models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
     shown, head = _head(review, said, models, page)
     room = LIMIT - len(head) - 600  # of what says what was cut
-    facts = [list(_facts(model)) for model in models]
+    told = [model for model in models if _is_told(model)]
+    above = [finding for _, finding in _failing(models)[:_FAILING]]
+    facts = [list(_facts(model, above)) for model in told]
     for depth in _DEPTHS:
-        details = [_details(*pair, depth) for pair in zip(models, facts, strict=True)]
+        details = [_details(*pair, depth) for pair in zip(told, facts, strict=True)]
         if sum(map(len, details)) <= room:
             break
     kept = _first(details, room)
     cuts = [
         (len(models) - shown, "{} of the table"),
-        (len(models) - len(kept), "the details of {}"),
-        (sum(_examples(one) > depth.examples for one in models[: len(kept)]), "examples of {}"),
-        (sum(_lines(one) > depth.lines for one in models[: len(kept)]), "the SQL of {}"),
+        (len(told) - len(kept), "the details of {}"),
+        (sum(_examples(one) > depth.examples for one in told[: len(kept)]), "examples of {}"),
+        (sum(_lines(one) > depth.lines for one in told[: len(kept)]), "the SQL of {}"),
     ]
     cut = [text.format(number(count, "model")) for count, text in cuts if count]
     tail = f"Cut here, and whole in {code(page)}: {', '.join(cut)}.\n" if cut else ""
@@ -96,12 +108,12 @@ def _head(
         facts.append(number(len(review.exposures), "exposure"))
     facts += ["the same inputs on both sides", duration(review.seconds)]
     lines += [" · ".join(facts), ""]
-    failing = [(m, one) for m in models for one in m.findings if one.fails]
-    for model, finding in failing[:20]:
+    failing = _failing(models)
+    for model, finding in failing[:_FAILING]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         lines.append(f"- **{finding.kind}** {code(model.table)}: {code(finding.text, 300)}{place}")
-    if failing[20:]:
-        lines.append(f"- and {len(failing) - 20:,} more that fail, in {code(page)}")
+    if failing[_FAILING:]:
+        lines.append(f"- and {len(failing) - _FAILING:,} more that fail, in {code(page)}")
     lines += [""] if failing else []
     shown = 0
     if models:
@@ -131,6 +143,10 @@ def _head(
     return shown, "\n".join(lines) + "\n"
 
 
+def _failing(models: Sequence[ModelReview]) -> list[tuple[ModelReview, Finding]]:
+    return [(model, one) for model in models for one in model.findings if one.fails]
+
+
 def _sentence(text: str) -> str:
     """A sentence of the verdict, in which names of tables are the only part that others wrote."""
     words = []
@@ -155,12 +171,24 @@ def _row(model: ModelReview) -> str:
         rows = [f"{count:,}" if count else "0" for count in counts]
         if found.extent == "sample":
             rows[0] += " (sample)"
-    touched = [one for one in model.columns if one.differs]
+    touched = _touched(model)
     columns = ", ".join(_cell(one.name, 40) for one in touched[:4])
     columns += f" and {len(touched) - 4:,} more" if touched[4:] else ""
     one_off = model.cost.one_off if model.cost else "—"
     causes = ", ".join(model.causes)
     return f"| {' | '.join([_cell(model.table), causes, *rows, columns or '—', one_off])} |"
+
+
+def _touched(model: ModelReview) -> list[Column]:
+    """The columns that differ; of a table that is on one side only, none is worth a word."""
+    return [one for one in model.columns if one.differs and not model.is_one_sided]
+
+
+def _is_told(model: ModelReview) -> bool:
+    """Whether the table of models does not say it all."""
+    found = model.difference
+    differs = found is None or found.rows or _touched(model)
+    return bool(differs or model.findings or model.why_not or {"upstream"} != set(model.causes))
 
 
 def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
@@ -176,15 +204,23 @@ def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
 
 def _summary(model: ModelReview) -> str:
     found = model.difference
+    if model.is_one_sided:
+        cause = "added" if "added" in model.causes else "removed"
+        return f"{cause}, {number(found.rows, 'row')}" if found else cause
     if found is None or found.extent == "none":
-        return "not compared"
+        return "not compared" if model.why_not else "no row was computed"
+    if found.extent == "sample":
+        return f"{number(found.rows, 'row')} differ in a sample of {found.rows_after:,}"
     return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
 
 
-def _facts(model: ModelReview) -> Iterator[str]:
+def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
+    """Lines about a model; `told` are findings that are above already."""
+    seen = (*model.causes, SQL_DIFFERS) if model.diff_of_sql else model.causes
     for text in model.what_changed[:20]:
-        yield f"- {code(text, 300)}"
-    found = model.difference
+        if text not in seen:
+            yield f"- {code(text, 300)}"
+    found = None if model.is_one_sided else model.difference
     if found and not found.by_key:
         yield "- no key: compared as multisets, a changed row is one removed and one added"
     if found and found.extent == "sample":
@@ -193,7 +229,7 @@ def _facts(model: ModelReview) -> Iterator[str]:
         yield f"- no examples: {code(found.why_no_examples, 300)}"
     if model.why_not:
         yield f"- not compared: {code(model.why_not, 400)}"
-    for column in [one for one in model.columns if one.differs][:60]:
+    for column in _touched(model)[:60]:
         if column.before is None:
             yield f"- column {code(column.name)} is added, {code(column.after or '?')}"
         elif column.after is None:
@@ -205,17 +241,20 @@ def _facts(model: ModelReview) -> Iterator[str]:
             masked = ", masked" if column.is_masked else ""
             yield f"- {code(column.name)} differs in {number(column.changed, 'row')}{masked}"
     if stays := model.stays:
-        result = {None: "not tried", 0: "equal"}.get(
-            stays.differing, f"{stays.differing} rows differ"
-        )
         rows = number(stays.changed_input_rows, "changed input row")
-        yield f"- incremental run and full refresh: {result} ({code(stays.how, 300)}, {rows})"
+        sample = " in a sample" if stays.extent == "sample" else ""
+        differ = f"{number(stays.differing or 0, 'row')} differ{sample} from"
+        result = differ if stays.differing else f"equal{sample} to"
+        if stays.differing is None:
+            yield f"- incremental run: {code(stays.how, 300)}"
+        else:
+            yield f"- incremental run over {rows}: {result} a full refresh ({code(stays.how, 300)})"
     if cost := model.cost:
         measured = f", {duration(cost.seconds)}" if cost.seconds is not None else ""
         measured += f", {size(cost.bytes_written)}" if cost.bytes_written is not None else ""
-        yield f"- one-off: {cost.one_off}{measured} ({code(cost.one_off_reason, 300)})"
-        yield f"- next run: {code(cost.next_run, 300)}"
-    for finding in model.findings[:50]:
+        reason = code(cost.one_off_reason, 300)
+        yield f"- one-off: {cost.one_off}{measured} ({reason}); then {code(cost.next_run, 300)}"
+    for finding in [one for one in model.findings if one not in told][:50]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         state = "fails" if finding.fails else "passes"
         yield f"- {finding.kind}, {state}: {code(finding.text, 300)}{place}"

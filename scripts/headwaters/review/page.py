@@ -107,16 +107,22 @@ def _row(model: ModelReview, index: int) -> Row:
         summary=_summary(model),
         rows=found.rows_after if found else -1,
         differing=found.rows if found else -1,
-        columns=tuple(clean(one.name, 60) for one in model.columns if one.differs),
-        diff=tuple((_kind(line), line) for line in lines[:_LINES]) if model.diff_of_sql else (),
+        columns=tuple(
+            clean(one.name, 60) for one in model.columns if one.differs and not model.is_one_sided
+        ),
+        diff=tuple(_kinds(lines[:_LINES])) if model.diff_of_sql else (),
         more_lines=max(0, len(lines) - _LINES),
         cost=_cost(model),
         examples=len(found.examples) if found else 0,
     )
 
 
-def _kind(line: str) -> str:
-    return {"+": "plus", "-": "minus", "@": "at"}.get(line[:1], "")
+def _kinds(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """How each line of a difference is shown; the first two name the files, where it has them."""
+    for index, line in enumerate(lines):
+        is_head = index < 2 and line.startswith(("--- ", "+++ "))
+        kinds = {"+": "plus", "-": "minus", "@": "at"}
+        yield "at" if is_head else kinds.get(line[:1], ""), line
 
 
 def _cost(model: ModelReview) -> str:
@@ -171,7 +177,7 @@ def _data(models: Sequence[ModelReview]) -> dict[str, Any]:
     return {
         "models": [clean(model.table) for model in models],
         "rows": [
-            [index, example.change, _key(example), _cells(example, model)]
+            [index, example.change, _key(example, model), _cells(example, model)]
             for index, model in enumerate(models)
             if model.difference
             for example in model.difference.examples
@@ -179,19 +185,25 @@ def _data(models: Sequence[ModelReview]) -> dict[str, Any]:
     }
 
 
-def _key(example: Example) -> list[list[str | None]]:
-    return [[clean(name, 80), _text(value)] for name, value in example.key.items()]
+def _key(example: Example, model: ModelReview) -> list[list[str | int | None]]:
+    masked = _masked(model)
+    return [[clean(name, 80), _told(name, value, masked)] for name, value in example.key.items()]
+
+
+def _masked(model: ModelReview) -> set[str]:
+    return {column.name for column in model.columns if column.is_masked}
+
+
+def _told(name: str, value: str | None, masked: set[str]) -> str | int | None:
+    return _MASKED if value is None and name in masked else _text(value)
 
 
 def _cells(example: Example, model: ModelReview) -> list[list[Any]]:
-    masked = {column.name for column in model.columns if column.is_masked}
+    masked = _masked(model)
     names = dict.fromkeys([*example.before, *example.after])
 
     def side(values: dict[str, str | None], name: str) -> str | int | None:
-        if name not in values:
-            return _ABSENT
-        value = values[name]
-        return _MASKED if value is None and name in masked else _text(value)
+        return _told(name, values[name], masked) if name in values else _ABSENT
 
     def differs(name: str) -> bool:  # values that are long may differ where they are cut
         before, after = example.before, example.after

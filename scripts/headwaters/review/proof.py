@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
 from headwaters.review.both import Both
-from headwaters.review.build import BUILD, Outcome, explained, moved, redirected, run
+from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
 from headwaters.review.facts import Stays
 
 
@@ -26,8 +26,11 @@ def prove(both: Both) -> None:
     chosen: list[str] = []
     for key in head.keys:
         own = both.found.changed.get(key)
-        if own is None or not own.rows or head.side.nodes[key]["resource_type"] != "model":
+        node = head.side.nodes[key]
+        if own is None or not own.rows or node["resource_type"] != "model":
             continue
+        if not strategy_of(node["config"]):
+            continue  # each of its runs is a full one
         why = _earlier(key, both, earlier)
         if why:
             known.stays[key] = Stays(f"not tried: {why}", None)
@@ -38,7 +41,8 @@ def prove(both: Both) -> None:
     places = {key: both.schemas.name("past", head.side.nodes[key]["schema"]) for key in chosen}
     for schema in sorted(set(places.values())):
         both.schemas.make(both.spark, schema)
-    project, made = head.side.project, redirected(head.side.manifest, places)
+    project = head.side.project
+    made = redirected(head.side.manifest, places, both.schemas.records)
     pins = known.pinned.versions
     past = run(project, made, BUILD, chosen, {**pins, **earlier})
     last = run(project, made, BUILD, chosen, pins)
@@ -50,9 +54,6 @@ def prove(both: Both) -> None:
 def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
     """Fills in the version of each input before its last change; or says why there is none."""
     head, known = both.head, both.known
-    node = head.side.nodes[key]
-    if not strategy_of(node["config"]):
-        return f"a {node['config'].get('materialized')} model has no incremental runs of ours"
     if key not in known.after or not known.after[key].is_built:
         return "the model was not built"
     parents = changing.inputs([key], head.side)
@@ -64,18 +65,20 @@ def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str
         version = known.pinned.of(table)
         if version is None:
             return f"{table} has no versions"
-        if table.lower() not in earlier and (before := _before_last_change(both, table, version)):
-            if both.spark.tried(f"select 1 from {table} version as of {before.version} limit 1"):
-                why = f"{table} does not retain version {before.version}, before its last change"
+        commits = both.spark.history(table, COMMITS)
+        if table.lower() not in earlier and (before := _before_last_change(commits, version)):
+            noted = {"version": before.version, "at": before.at}
+            if both.spark.reads(table, noted, commits):
+                earlier[table.lower()] = noted
             else:
-                earlier[table.lower()] = {"version": before.version, "at": before.at}
+                why = f"{table} does not retain version {before.version}, before its last change"
     is_earlier = any(head.side.table(parent).lower() in earlier for parent in parents)
     return None if is_earlier else why
 
 
-def _before_last_change(both: Both, table: str, pinned: Mapping[str, int]) -> Commit | None:
-    commits = [one for one in both.spark.history(table, 100) if one.version <= pinned["version"]]
-    return next((before for last, before in pairwise(commits) if last.effect.rows > 0), None)
+def _before_last_change(commits: Sequence[Commit], pinned: Mapping[str, int]) -> Commit | None:
+    known = [one for one in commits if one.version <= pinned["version"]]
+    return next((before for last, before in pairwise(known) if last.effect.rows > 0), None)
 
 
 def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcome | None) -> Stays:
@@ -87,12 +90,22 @@ def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcom
     changed = int(last.response.get("input_rows") or 0)
     try:
         columns = both.spark.columns(table), both.spark.columns(run_up)
-        pair = differing.Pair(table, run_up, *columns, (), one_of=both.sample(table, run_up))
-        rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
-        differ = int(both.spark.rows(rows)[0][0])
+        one_of = both.sample(table, run_up)
+        pair = differing.Pair(table, run_up, *columns, (), one_of=one_of)
+        differ = _differing(both, pair)
     except DbtRuntimeError as error:
         return Stays(f"not compared: {first_line(error)}", None, changed)
-    return Stays(last.message, differ, changed)
+    how = re.sub(r", of \d+ changed input rows", "", last.message)  # which it says by itself
+    return Stays(how, differ, changed, "all" if one_of == 1 else "sample")
+
+
+def _differing(both: Both, pair: differing.Pair) -> int:
+    """How many rows of two tables differ, as multisets: mostly none."""
+    one, other = both.spark.rows(differing.digests_sql(pair))
+    if one == other:
+        return 0
+    rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
+    return int(both.spark.rows(rows)[0][0])
 
 
 def next_runs(both: Both) -> None:
@@ -108,7 +121,7 @@ def next_runs(both: Both) -> None:
         if node["resource_type"] != "model" or not strategy_of(node["config"]):
             continue
         outcome = head.outcomes.get(key)
-        if head.side.table(key).lower() in head.begun and outcome and outcome.is_built:
+        if key in head.continued and outcome and outcome.is_built:
             both.known.next_runs[key] = _told(outcome)
             continue
         manifest = manifest or redirected(head.side.manifest, {})

@@ -97,7 +97,7 @@ def test_null_masked_empty_and_absent_are_told_apart(browser: Browser, tmp_path:
     columns = (Column("secret", "string", "string", 1, is_masked=True),)
     example = Example(
         "changed",
-        {"id": "1"},
+        {"id": "1", "secret": None, "other": None},
         {"a": None, "b": "", "secret": None, "same": "NULL"},
         {"a": "NULL", "b": "masked", "secret": None, "same": "NULL", "new": "x"},
     )
@@ -115,6 +115,12 @@ def test_null_masked_empty_and_absent_are_told_apart(browser: Browser, tmp_path:
             ["SPAN.none masked"],
             ["SPAN.val NULL"],
             ["INS.val x"],
+        ]
+        keys = found.page.locator("#diff-rows td[data-label=key] .pair").all_inner_texts()
+        assert [key.split("\n") for key in keys] == [
+            ["id", "1"],
+            ["secret", "masked"],
+            ["other", "NULL"],
         ]
         assert found.silent
 

@@ -190,6 +190,20 @@ def test_maintenance_that_the_policy_requires_and_what_is_kept_for_readers(lake:
     )
 
 
+def test_tables_of_reviews_are_not_shown_and_what_they_need_is(lake: SmallLake) -> None:
+    rows = {"id": [1]}
+    lake.write("silver.a", rows, ago(days=9))
+    lake.write("silver.a", rows, ago(days=8))
+    for schema in ("review_fix__head_silver", "review_fix__records", "review_of_sales"):
+        lake.write(f"{schema}.a", rows, ago(days=8))
+    lake.set("review_fix__head_silver.a", ago(days=8), headwaters__clone="silver.a,0")
+    made = {table.name: table for table in lake.read().tables}
+    assert list(made) == ["review_of_sales.a", "silver.a"]
+    assert [(need.reader, need.since) for need in made["silver.a"].needs] == [
+        ("the clone review_fix__head_silver.a", ago(days=8))
+    ]
+
+
 def test_runs_and_what_was_expected_of_them(lake: SmallLake) -> None:
     lake.model("gold.c")
     for day, count in ((9, 10), (8, 10), (7, 20), (6, 10)):
