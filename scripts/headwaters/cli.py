@@ -27,7 +27,9 @@ EXTRAS = {
     "grpc": "connect",
     "openlineage": "openlineage",
     "psycopg": "publish",
-    **dict.fromkeys(("deltalake", "fastapi", "starlette", "uvicorn"), "serve"),
+    **dict.fromkeys(
+        ("deltalake", "fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop"), "serve"
+    ),
 }
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

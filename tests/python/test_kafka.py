@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
 from processes import environment
 
@@ -639,3 +640,26 @@ def test_files_go_on_after_what_the_tables_hold_when_the_checkpoint_is_lost(
     land(5)
     ingester.run(declared)
     assert ingester.rows("orders", "count(*), count(distinct id)", "1") == [[45, 45]]
+
+
+def test_a_producer_is_begun_again_while_its_coordinator_moves() -> None:
+    answers = [
+        KafkaError(KafkaError.NOT_COORDINATOR),
+        KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+        None,
+        KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ]
+
+    class Answering(Producer):
+        def init_transactions(self, *given: object) -> None:
+            if error := answers.pop(0):
+                raise KafkaException(error)
+
+    producer = Answering({"transactional.id": "x"})
+    kafka.begin_transactions(producer, 30)
+    assert len(answers) == 1
+    with pytest.raises(KafkaException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        kafka.begin_transactions(producer, 30)
+    answers.extend([KafkaError(KafkaError.NOT_COORDINATOR)] * 100)
+    with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
+        kafka.begin_transactions(producer, 0.3)

@@ -168,6 +168,48 @@ def test_tables_of_spark_with_deletion_vectors_arrive(
     assert (done.version, equal) == (8, True)
 
 
+@pytest.mark.slow
+def test_a_table_with_column_mapping_arrives_with_a_renamed_and_without_a_dropped_column(
+    spark: Any, tmp_path: Path, postgres: str, broker: str
+) -> None:
+    path, name, topic = tmp_path / "value", f"delta.`{tmp_path}/value`", f"p_{time.time_ns()}"
+    targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
+    spark.sql(
+        f"create table {name} (id bigint, name string, city string) using delta "
+        "tblproperties (delta.columnMapping.mode = name, delta.enableDeletionVectors = true)"
+    )
+    spark.sql(f"insert into {name} values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")
+
+    def published() -> list[Done]:
+        """What is done, and that both targets have the rows of the table then."""
+        done = [target.publish(Source("gold.value", path, ["id"])) for target in targets]
+        rows = [row.asDict() for row in spark.sql(f"select * from {name} order by id").collect()]
+        listed = ", ".join(rows[0])
+        assert ask(postgres, f"select {listed} from value order by id") == [
+            tuple(row.values()) for row in rows
+        ]
+        found = compacted(broker, topic).values()
+        assert sorted(found, key=lambda row: int(row["id"])) == rows
+        return done
+
+    assert published() == [Done(1, 3, 0, FIRST)] * 2
+    spark.sql(f"update {name} set name = 'u' where id = 1")
+    spark.sql(f"delete from {name} where id = 2")
+    assert published() == [Done(3, 1, 1)] * 2
+    spark.sql(f"alter table {name} rename column name to title")
+    with pytest.raises(UserError, match="name is text and must be dropped, title is missing"):
+        targets[0].publish(Source("gold.value", path, ["id"]))
+    tell(postgres, "alter table value rename name to title")
+    changed = "its columns or its key changed"
+    assert [one.whole for one in published()] == [changed] * 2
+    spark.sql(f"alter table {name} drop column city")
+    tell(postgres, "alter table value drop city")
+    assert [one.whole for one in published()] == [changed] * 2
+    spark.sql(f"insert into {name} values (4, 'd')")
+    spark.sql(f"update {name} set title = 'v' where id = 3")
+    assert published() == [Done(7, 2, 0)] * 2
+
+
 def test_the_whole_table_is_sent_where_the_log_does_not_tell_the_change(
     gold: Make, postgres: str, tmp_path: Path
 ) -> None:
@@ -472,19 +514,47 @@ def test_a_unique_index_may_have_other_columns_with_it(gold: Make, postgres: str
     assert target.publish(table.source) == Done(0, 1, 0, FIRST)
 
 
-def test_an_after_trigger_that_writes_the_table_is_found(gold: Make, postgres: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("delete from value where id = 1", "has 1 rows after 2 of"),
+        ("insert into value values (new.id + 10, 'x', null)", "has 3 rows after 2 of"),
+        ("update value set name = 'x' where id = new.id", "has other rows than were written"),
+    ],
+)
+def test_an_after_trigger_that_changes_what_is_written_is_found(
+    change: str, said: str, gold: Make, postgres: str
+) -> None:
     table, target = gold(ONE), to_postgres(postgres)
     target.publish(table.source)
     tell(
         postgres,
         "create function f() returns trigger language plpgsql as "
-        "$$ begin delete from value where id = 1; return null; end $$;"
+        f"$$ begin if pg_trigger_depth() = 1 then {change}; end if; return null; end $$;"
+        "create trigger t after insert or update on value for each row execute function f()",
+    )
+    table.put(TWO)
+    with pytest.raises(WorkError, match=rf"HW_PUBLISH_TABLE\] public.value {said}"):
+        target.publish(table.source)
+    assert ask(postgres, ALL) == [ONE]
+
+
+def test_a_trigger_that_leaves_the_table_alone_is_let_be(gold: Make, postgres: str) -> None:
+    table, target = gold(ONE), to_postgres(postgres)
+    target.publish(table.source)
+    tell(
+        postgres,
+        "create table noted (id bigint);"
+        "create function f() returns trigger language plpgsql as "
+        "$$ begin insert into noted values (new.id); return null; end $$;"
         "create trigger t after insert on value for each row execute function f()",
     )
     table.put(TWO)
-    with pytest.raises(WorkError, match=r"HW_PUBLISH_TABLE\] public.value has 1 rows after 2 of"):
-        target.publish(table.source)
-    assert ask(postgres, ALL) == [ONE]
+    assert target.publish(table.source) == Done(1, 1, 0)
+    tell(postgres, "truncate value")
+    whole = target.publish(table.source)  # as a whole, into an empty table with a trigger
+    assert (whole.upserts, ask(postgres, ALL)) == (2, [ONE, TWO])
+    assert ask(postgres, "select id from noted order by id") == [(1,), (2,), (2,)]
 
 
 def test_an_empty_text_in_a_partition_is_null_as_in_delta(

@@ -31,6 +31,7 @@ from headwaters.errors import UserError, WorkError
 from headwaters.project import Project
 from headwaters.serve import delta, kafka
 from headwaters.serve.door import Endpoint, Limits
+from headwaters.serve.http import MOST_OUTSIDE
 from headwaters.serve.records import Reader
 from headwaters.serve.run import Options, serve, with_target
 from headwaters.serve.targets import Request, Unwritten
@@ -461,7 +462,7 @@ def test_change_events_are_described_and_keyed_by_their_rows(
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:
-    for name in ("fastapi", "uvicorn", "deltalake"):
+    for name in ("fastapi", "uvicorn", "deltalake", "msgspec", "httptools", "uvloop"):
         shown = str(_coded(ModuleNotFoundError(name=name)))
         assert shown == f"[HW_NO_EXTRA] {name} is missing: pip install 'headwaters[serve]'"
 
@@ -532,3 +533,62 @@ def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(
     files = [file for file in tmp_path.rglob("*") if file.is_file() and file != key]
     assert [file for file in files if KEY.encode() in file.read_bytes()] == []
     assert not (lake / "inbox" / "orders").stat().st_mode & 0o077
+
+
+def test_into_a_compacted_topic_only_changes_of_rows_are_sent_by_their_key(
+    broker: str, topic: str, lake: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": broker})
+    topic = f"{topic}_compacted"
+    compacted = NewTopic(topic, 3, 1, config={"cleanup.policy": "compact"})
+    admin.create_topics([compacted])[topic].result(30)
+    for changes in (None, {"key": ["id", "amount"], "envelope": "flat"}):
+        declared = orders(broker, topic, **({"changes": changes} if changes else {}))
+        with pytest.raises(UserError, match=rf"HW_SERVE_TARGET.*topic {topic} is compacted"):
+            endpoints(declared)
+    declared = orders(broker, topic, changes={"key": ["id"], "envelope": "flat"})
+    declared["columns"]["id"]["constraints"] = []
+    with door(endpoints(declared)) as client:
+        refused = [
+            client.post(f"/streams/orders{query}", json=[{"id": "a"}, {"amount": 1}])
+            for query in ("", "?key=amount", "?key=", "?key=id")
+        ]
+        taken = client.post("/streams/orders?key=id", json=[{"id": "a"}, {"id": "b"}])
+    assert [(one.status_code, one.json()["type"]) for one in refused] == [(400, "key")] * 4
+    assert refused[0].json()["message"] == "the topic of orders is compacted: send ?key=id"
+    assert refused[3].json()["message"] == "record 1 has no id, which is its key in the topic"
+    assert taken.status_code == 201
+    assert {key for _, _, key, _ in in_topic(broker, topic)} == {"a", "b"}
+
+
+def test_what_is_no_body_is_limited_and_a_body_may_have_any_chunks(lake: Path) -> None:
+    """Heads and trailers, whole and in pieces; the memory of a connection is bounded by this."""
+
+    def answer(port: int, *pieces: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.settimeout(30)
+            try:
+                for piece in pieces:
+                    connection.sendall(piece)
+                return connection.recv(1 << 16).split(b"\r\n")[0]
+            except ConnectionError:  # it was closed while something was on its way
+                return b""
+
+    post = b"POST /streams/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
+    record = json.dumps([{"id": "x" * 20_000}]).encode()
+    with door(endpoints(inbox(), linger=0)) as client:
+        port = client.base_url.port
+        assert port is not None
+        large = b"X: " + b"y" * (MOST_OUTSIDE // 2) + b"\r\n"
+        bad = (b"HTTP/1.1 400 Bad Request", b"")
+        assert answer(port, post, large, large, b"Content-Length: 2\r\n\r\n[]") in bad
+        assert answer(port, post, *[b"X: " + b"y" * 8000] * 20) in bad
+        assert answer(port, b"GET /" + b"y" * MOST_OUTSIDE * 2) in bad
+        assert answer(port, chunked, b"2\r\n[]\r\n0\r\n", *[large] * 3) in bad
+        pieces = [b"1\r\n%c\r\n" % byte for byte in record]  # five bytes around each
+        assert answer(port, chunked, b"".join(pieces), b"0\r\n\r\n") == b"HTTP/1.1 201 Created"
+        length = b"Content-Length: %d\r\n\r\n" % len(record)
+        twice = (post + length + record) * 2
+        assert answer(port, twice) == b"HTTP/1.1 201 Created"
+        assert client.post("/streams/orders", json=[{"id": "a"}]).status_code == 201

@@ -24,6 +24,7 @@ from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import records, to_json
 from headwaters.sources.kafka_client import (
     TOO_LARGE,
+    begin_transactions,
     compacted,
     connect,
     identities,
@@ -194,7 +195,7 @@ class KafkaTarget(Target):
         }
         settings = transactional(f"{IDENTITY}{self.topic}", _LONGEST, given)
         producer = connect(Producer, self.servers, settings)
-        producer.init_transactions(max(1.0, until - time.monotonic()))
+        begin_transactions(producer, max(1.0, until - time.monotonic()))
         return producer
 
     # -- what is there ---------------------------------------------------------------------------

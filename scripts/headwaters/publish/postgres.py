@@ -111,7 +111,8 @@ class PostgresTarget(Target):
     def _write(self, cursor: Cursor, source: Source, change: Change, made: bool) -> Done:
         names, key, version = [f.name for f in source.fields], source.key, source.position.version
         held = SQL("select exists (select from {})").format(self.table)
-        if change.whole and (made or not _one(cursor, held)):
+        triggers = not made and self._has_triggers(cursor)
+        if change.whole and not triggers and (made or not _one(cursor, held)):
             count = _copy(cursor, self.table, names, change.upserts, source)
             if made:  # of rows that are there it is made faster than row by row
                 self._index(cursor, key)
@@ -122,7 +123,27 @@ class PostgresTarget(Target):
         else:
             self._stage(cursor, DELETED, key, change.deletes, source)
             deletes = self._delete(cursor, DELETED, key, SQL("exists"))
-        return Done(version, self._upsert(cursor, names, key), deletes, change.whole)
+        upserts = self._upsert(cursor, names, key)
+        if triggers:
+            self._check_written(cursor, names)
+        return Done(version, upserts, deletes, change.whole)
+
+    def _has_triggers(self, cursor: Cursor) -> bool:
+        test = (
+            "select exists (select from pg_trigger where tgrelid = {}::regclass and not "
+            "tgisinternal and tgenabled <> 'D')"
+        )
+        return bool(_one(cursor, SQL(test), self._quoted))
+
+    def _check_written(self, cursor: Cursor, names: Sequence[str]) -> None:
+        """See that no trigger changed what was written. Raises WorkError."""
+        test = SQL("select exists (select {0} from {1} except select {0} from {2})")
+        if _one(cursor, test.format(_listed(names), STAGING, self.table)):
+            raise WorkError(
+                "HW_PUBLISH_TABLE",
+                f"{self.place} has other rows than were written: a trigger of the table changes "
+                "them. Nothing was published",
+            )
 
     def _compare(self, cursor: Cursor, source: Source) -> Compared | None:
         cursor.execute("set transaction isolation level repeatable read")

@@ -37,12 +37,16 @@ _VALID = 1.0  # seconds for which an answer about health is valid
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One stream: what it takes, and where that goes: to one of its topics, or to its table."""
+    """One stream: what it takes, and where that goes: to one of its topics, or to its table.
+
+    `required_key` is the only field that may be the key of a message, and has to be.
+    """
 
     contract: Contract
     reader: Reader
     writer: Writer
     topics: tuple[str, ...] = ()
+    required_key: str | None = None
 
     @property
     def name(self) -> str:
@@ -261,6 +265,10 @@ class FrontDoor:
             )
         if not reading.texts:
             return answered(201, {"accepted": 0})
+        if endpoint.required_key is not None and None in (keys := reading.keys or []):
+            index = keys.index(None)
+            text = f"record {index} has no {endpoint.required_key}, which is its key in the topic"
+            raise Refusal(400, "key", text, index=index)
         largest = endpoint.writer.largest
         if size > largest:
             for index, record in enumerate(reading.texts):
@@ -419,6 +427,9 @@ def _place(endpoint: Endpoint, asked: Sequence[str]) -> str:
 
 def _key(endpoint: Endpoint, asked: str | None) -> str | None:
     """The field whose value is the key of a message."""
+    if endpoint.required_key not in (None, asked):
+        text = f"the topic of {endpoint.name} is compacted: send ?key={endpoint.required_key}"
+        raise Refusal(400, "key", text)
     if asked is None:
         return None
     names = [column.name for column in endpoint.reader.columns]

@@ -18,7 +18,13 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from headwaters.errors import CodedError, WorkError
 from headwaters.serve.targets import Request, TooLarge, Unwritten, Writer
-from headwaters.sources.kafka_client import TOO_LARGE, connect, transactional
+from headwaters.sources.kafka_client import (
+    TOO_LARGE,
+    begin_transactions,
+    compacted,
+    connect,
+    transactional,
+)
 
 PATIENCE = 15.0  # seconds for the broker to take a transaction, and to commit it
 CONNECTING = 5.0  # seconds for the broker to know the producer
@@ -74,6 +80,10 @@ class KafkaWriter(Writer):
                 "or let --create-topics do so",
             )
         self.partitions = {topic: len(found[topic].partitions) for topic in topics}
+
+    def compacted(self, topics: Sequence[str]) -> list[str]:
+        """Those of the topics of which the broker keeps only the last record of each key."""
+        return compacted(self.servers, topics, self._settings())
 
     def idle(self) -> None:
         """Connect again where the broker was away: health has to know when it is back."""
@@ -183,7 +193,7 @@ class KafkaWriter(Writer):
         settings = transactional(self.identity, int(PATIENCE * 3000), given)
         producer = connect(Producer, self.servers, settings)
         try:
-            producer.init_transactions(CONNECTING)
+            begin_transactions(producer, CONNECTING)
         except KafkaException as error:
             raise Unwritten("none", error.args[0].str()) from None
         finally:

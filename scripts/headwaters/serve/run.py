@@ -190,8 +190,32 @@ def _to_topics(
         writer = KafkaWriter(servers[broker], identity, settings, linger, MOST)
         topics = sorted({topic for contract in streams for topic in contract.stream.topics})
         writer.open(topics, options.create_topics)
-        found += [Endpoint(one, reader_of(one), writer, one.stream.topics) for one in streams]
+        compacted = writer.compacted(topics)
+        found += [
+            Endpoint(one, reader_of(one), writer, one.stream.topics, _required_key(one, compacted))
+            for one in streams
+        ]
     return found
+
+
+def _required_key(contract: Contract, compacted: Sequence[str]) -> str | None:
+    """The field that has to be the key of each message, if the broker keeps the last one of a key.
+
+    Only of changes of rows, the last one is enough. Raises UserError for another stream: what was
+    accepted could be gone before it is ingested.
+    """
+    stream = contract.stream
+    found = [topic for topic in stream.topics if topic in compacted]
+    if not found:
+        return None
+    if stream.changes is None or len(stream.changes.key) != 1:
+        raise UserError(
+            "HW_SERVE_TARGET",
+            f"{contract.file}: {contract.name}: topic {found[0]} is compacted (cleanup.policy), so "
+            "that accepted records may be gone before they are ingested: set the policy to delete, "
+            "or declare `changes` with a key of one column",
+        )
+    return stream.changes.key[0]
 
 
 def _to_tables(project: Project, contracts: Sequence[Contract], options: Options) -> list[Endpoint]:

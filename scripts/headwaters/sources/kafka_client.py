@@ -15,7 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # not in __all__
 
 from headwaters.errors import UserError, WorkError
@@ -23,6 +30,7 @@ from headwaters.servers import Server
 from headwaters.sources.kafka_settings import Reference, is_secret
 
 Client = TypeVar("Client")
+_PAUSE = 0.1  # seconds until a broker is asked again
 
 
 class Broker(Server):
@@ -236,6 +244,32 @@ def transactional(identity: str, longest: int, client: Mapping[str, str]) -> dic
         "enable.idempotence": "true",
         "acks": "all",
     }
+
+
+_MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+def begin_transactions(producer: Producer, seconds: float) -> None:
+    """Have the broker know a producer, and end what its last one left unfinished.
+
+    After a restart, or an election, a broker answers for a moment that another one coordinates:
+    it is asked again. Raises KafkaException.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            producer.init_transactions(max(0.1, until - time.monotonic()))
+            return
+        except KafkaException as error:
+            reason = error.args[0]
+            again = reason.code() in _MOVING or reason.retriable()
+            if not again or reason.fatal() or time.monotonic() > until - _PAUSE:
+                raise
+        time.sleep(_PAUSE)
 
 
 def connect(kind: Callable[..., Client], servers: str, client: Mapping[str, str]) -> Client:
