@@ -35,6 +35,7 @@ from headwaters.demo.send import make_topic
 from headwaters.dev import broker as brokers
 from headwaters.project import Project
 from headwaters.serve.door import Endpoint, FrontDoor, Limits
+from headwaters.serve.http import configured
 from headwaters.serve.kafka import KafkaWriter
 from headwaters.serve.keys import Keys
 from headwaters.serve.records import Reader
@@ -100,7 +101,9 @@ def _called(contract: Contract, bodies: Sequence[bytes], number: int, checked: b
             reading = reader.read(bodies[index % len(bodies)], "array")
             assert not reading.refused
             texts = reading.texts
-        return writer.send(Request(topic, texts))
+        answer: Future[dict[str, Any]] = Future()
+        writer.send(Request(topic, texts, answer=answer))
+        return answer
 
     def work() -> None:
         with ThreadPoolExecutor(CLIENTS) as pool:
@@ -116,8 +119,7 @@ def _serve(contract: Contract, listener: socket.socket) -> None:
     writer = _writer(contract, "http")
     endpoint = Endpoint(contract, Reader(contract), writer, contract.stream.topics)
     app = FrontDoor([endpoint], Keys(()), Limits()).application()
-    config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="on")
-    uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(configured(app)).run(sockets=[listener])
 
 
 def _send(

@@ -21,6 +21,7 @@ from processes import environment
 from headwaters.contract import Contract, parse_contract
 from headwaters.project import Project
 from headwaters.serve.door import Endpoint, FrontDoor, Limits
+from headwaters.serve.http import configured
 from headwaters.serve.keys import Keys
 from headwaters.serve.run import Options, endpoints_of, listening
 from headwaters.sources.kafka_client import ranges
@@ -35,7 +36,7 @@ def door(
     """A client of a door that listens on a port of its own."""
     app = FrontDoor(endpoints, Keys(keys), limits or Limits()).application()
     listener = listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    server = uvicorn.Server(configured(app))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     wait_for(lambda: server.started or not thread.is_alive())

@@ -417,7 +417,9 @@ def test_a_commit_of_which_nobody_knows_is_not_taken_for_the_next_one(
         raise lost
 
     def send() -> Future[dict[str, Any]]:
-        return writer.send(Request("", ["{}"], rows=[{"id": "a", "amount": None}]))
+        answer: Future[dict[str, Any]] = Future()
+        writer.send(Request("", [b"{}"], rows=[{"id": "a", "amount": None}], answer=answer))
+        return answer
 
     writer.start()
     for work, outcome in ((written, "unknown"), (failing, "none")):

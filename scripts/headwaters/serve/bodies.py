@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from headwaters.serve.records import Form
 
@@ -26,6 +27,7 @@ class Refusal(Exception):
         self.code, self.type, self.message, self.more = code, type_, message, more
 
 
+@lru_cache(maxsize=64)
 def form_of(content_type: str | None) -> Form:
     """What a body is. Raises Refusal (415) for a type that no stream takes."""
     name, *parameters = (part.strip().lower() for part in (content_type or "").split(";"))

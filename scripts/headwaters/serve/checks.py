@@ -48,11 +48,12 @@ class _Unknown(Exception):
 
 
 class Check:
-    """One expression, compiled: `columns` are those that it reads."""
+    """One expression, compiled: `columns` are those that it reads, `numbers` its literals."""
 
     def __init__(self, contract: Contract, expression: str) -> None:
         """Compile an expression. Raises ValueError where it is left to ingestion."""
         self.columns: set[str] = set()
+        self.numbers: set[float] = set()
         self._kinds: dict[str, tuple[str, Sort]] = {}
         for column in contract.read_columns:
             base = column.data_type.strip().lower().split("(")[0].strip()
@@ -73,7 +74,10 @@ class Check:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null):
-            return _literal(node)
+            sort, literal = _literal(node)
+            if sort in ("exact", "double"):
+                self.numbers.add(float(literal({})))
+            return sort, literal
         if isinstance(node, exp.Length) and set(_given(node)) == {"this"}:
             text = self._of_sort(node.this, "text")
             return "exact", lambda row: None if (t := text(row)) is None else len(t)

@@ -11,12 +11,15 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, cast
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from headwaters.contract import Contract
 from headwaters.declared.names import or_nearest
@@ -113,12 +116,35 @@ class FrontDoor:
         self.endpoints: Mapping[str, Endpoint] = {one.name: one for one in endpoints}
         self.keys, self.limits = keys, limits
         self.metrics = Metrics()
+        # by name and code; to look a label up costs more than to count
+        self._answers: dict[tuple[str, int], Counter] = {}
+        self._seconds = {name: self.metrics.seconds.labels(name) for name in self.endpoints}
+        self._records = {name: self.metrics.records.labels(name) for name in self.endpoints}
         self._budget = Budget(limits.bytes)
         self._in_flight = 0
         self._health: tuple[float, dict[str, str]] = (0.0, {})
 
-    def application(self) -> FastAPI:
-        """What uvicorn serves."""
+    def application(self) -> ASGIApp:
+        """What uvicorn serves.
+
+        FastAPI describes all of it. Records do not go through its layers, which cost as much as the
+        work itself.
+        """
+        # behind a proxy, pages have its address
+        others: Any = ProxyHeadersMiddleware(cast(Any, self._described()))
+        posts = {f"/streams/{name}": endpoint for name, endpoint in self.endpoints.items()}
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            known = scope["type"] == "http" and scope["method"] == "POST"
+            if known and (endpoint := posts.get(scope["path"])):
+                answer = await self._post(endpoint, scope, receive)
+                await answer(scope, receive, send)
+            else:
+                await others(scope, receive, send)
+
+        return application
+
+    def _described(self) -> FastAPI:
         app = FastAPI(
             title="headwaters",
             description="Streams of a lakehouse: each takes records by POST.",
@@ -166,31 +192,33 @@ class FrontDoor:
 
     def _post_to(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def post(request: Request) -> Response:
-            begun = time.monotonic()
-            self._in_flight += 1
-            self.metrics.in_flight.set(self._in_flight)
-            try:
-                answer = await self._taken(endpoint, request)
-            except Refusal as refusal:
-                answer = refused(refusal)
-            finally:
-                self._in_flight -= 1
-                self.metrics.in_flight.set(self._in_flight)
-                self.metrics.bytes.set(self._budget.taken)
-            self.metrics.requests.labels(endpoint.name, answer.status_code).inc()
-            self.metrics.seconds.labels(endpoint.name).observe(time.monotonic() - begun)
-            return answer
+            return await self._post(endpoint, request.scope, request.receive)
 
         return post
 
-    async def _taken(self, endpoint: Endpoint, request: Request) -> Response:
-        headers = request.headers
-        self._admit(headers.get("authorization"))
-        form = form_of(headers.get("content-type"))
-        gzip = packed(headers.get("content-encoding"))
-        place = _place(endpoint, request.query_params.getlist("topic"))
-        key = _key(endpoint, request.query_params.get("key"))
-        declared = headers.get("content-length", "0")
+    async def _post(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
+        begun = time.monotonic()
+        self._in_flight += 1
+        try:
+            answer = await self._taken(endpoint, scope, receive)
+        except Refusal as refusal:
+            answer = refused(refusal)
+        finally:
+            self._in_flight -= 1
+        self._seconds[endpoint.name].observe(time.monotonic() - begun)
+        return self._counted(answer, endpoint.name)
+
+    async def _taken(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
+        # of a header that is sent twice, the first one
+        headers = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        query = scope["query_string"].decode("latin-1")
+        asked = parse_qsl(query, keep_blank_values=True) if query else []
+        self._admit(headers.get(b"authorization"))
+        form = form_of(headers.get(b"content-type"))
+        gzip = packed(headers.get(b"content-encoding"))
+        place = _place(endpoint, [value for name, value in asked if name == "topic"])
+        key = _key(endpoint, dict(asked).get("key"))
+        declared = headers.get(b"content-length", "0")
         if declared.isdecimal() and int(declared) > self.limits.body:
             raise too_large(self.limits.body)
         if self._in_flight > self.limits.requests:
@@ -198,20 +226,15 @@ class FrontDoor:
         body = Body(self._budget, self.limits.body)
         try:
             async with asyncio.timeout(self.limits.body_seconds):
-                data = await body.read(request.stream(), gzip)
-            keep_values = key is not None or not endpoint.topics
-            if len(data) > _LARGE:
-                reading = await asyncio.to_thread(endpoint.reader.read, data, form, keep_values)
-            else:
-                reading = endpoint.reader.read(data, form, keep_values)
-            del data
-            return await self._written(endpoint, reading, place, key, body.size)
+                data = await body.read(_chunks(receive), gzip)
+            read = partial(endpoint.reader.read, data, form, key, keep_values=not endpoint.topics)
+            reading = await asyncio.to_thread(read) if len(data) > _LARGE else read()
+            del data, read
+            return await self._written(endpoint, reading, place, body.size)
         except TimeoutError:
             raise Refusal(
                 408, "timeout", f"the body took longer than {self.limits.body_seconds:g} s"
             ) from None
-        except ClientDisconnect:
-            raise Refusal(400, "disconnected", "the client ended before its request") from None
         except TooMany:
             raise Refusal(
                 413, "too_large", f"a request may have {MOST_RECORDS:,} records: send several"
@@ -220,10 +243,10 @@ class FrontDoor:
             body.give_back()
 
     async def _written(
-        self, endpoint: Endpoint, reading: Reading, place: str, key: str | None, size: int
+        self, endpoint: Endpoint, reading: Reading, place: str, size: int
     ) -> Response:
-        request = None if reading.refused else _request(endpoint, reading, place, key, size)
-        if request is None or reading.refused:
+        rows = [] if reading.refused else _rows(endpoint, reading)
+        if reading.refused:
             for problem in reading.problems:
                 self.metrics.refused.labels(endpoint.name, problem.type).inc()
             return answered(
@@ -239,12 +262,16 @@ class FrontDoor:
         if not reading.texts:
             return answered(201, {"accepted": 0})
         largest = endpoint.writer.largest
-        for index, text in enumerate(reading.texts):
-            if len(text) > largest // 4 and len(text.encode()) > largest:
-                text = f"a record may have {largest:,} bytes"
-                raise Refusal(413, "too_large", text, index=index)
+        if size > largest:
+            for index, record in enumerate(reading.texts):
+                if len(record) > largest:
+                    text = f"a record may have {largest:,} bytes"
+                    raise Refusal(413, "too_large", text, index=index)
+        answer = asyncio.get_running_loop().create_future()
+        request = targets.Request(place, reading.texts, reading.keys, rows, size, answer)
         try:
-            written = await asyncio.shield(asyncio.wrap_future(endpoint.writer.send(request)))
+            endpoint.writer.send(request)
+            written = await answer
         except TooLarge as error:
             raise Refusal(
                 413, "too_large", f"the target does not take a record: {error.reason}"
@@ -253,7 +280,7 @@ class FrontDoor:
             raise _away(error) from None
         except CodedError as error:
             raise _away(Unwritten("none", error.text)) from None
-        self.metrics.records.labels(endpoint.name).inc(len(request))
+        self._records[endpoint.name].inc(len(request))
         return answered(201, {"accepted": len(request), **written})
 
     def _admit(self, authorization: str | None) -> None:
@@ -284,8 +311,11 @@ class FrontDoor:
         refusal = Refusal(error.status_code, type_, text, headers=dict(error.headers or {}))
         return self._counted(refused(refusal))
 
-    def _counted(self, answer: Response) -> Response:
-        self.metrics.requests.labels("", answer.status_code).inc()
+    def _counted(self, answer: Response, name: str = "") -> Response:
+        by = name, answer.status_code
+        if (counter := self._answers.get(by)) is None:
+            counter = self._answers[by] = self.metrics.requests.labels(*by)
+        counter.inc()
         return answer
 
     # -- pages -------------------------------------------------------------------------------------
@@ -315,6 +345,8 @@ class FrontDoor:
             self._admit(request.headers.get("authorization"))
         except Refusal as refusal:
             return refused(refusal)
+        self.metrics.in_flight.set(self._in_flight)
+        self.metrics.bytes.set(self._budget.taken)
         text = generate_latest(self.metrics.registry)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -327,11 +359,25 @@ class FrontDoor:
         return Response(text, media_type="text/html", headers=page.HEADERS)
 
 
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    """The body of a request, as it comes. Raises Refusal (400) where the client is gone."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "disconnected", "the client ended before its request")
+        if chunk := message.get("body", b""):
+            yield chunk
+        more = message.get("more_body", False)
+
+
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def answered(code: int, content: Mapping[str, Any], headers: Any = None) -> Response:
     """An answer of JSON."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     # a refused text may have half of a surrogate pair
-    body = text.encode("utf-8", "replace")
+    body = _to_json(content).encode("utf-8", "replace")
     return Response(body, code, headers, media_type="application/json")
 
 
@@ -384,14 +430,8 @@ def _key(endpoint: Endpoint, asked: str | None) -> str | None:
     return asked
 
 
-def _request(
-    endpoint: Endpoint, reading: Reading, place: str, key: str | None, size: int
-) -> targets.Request | None:
-    """What is written; None where only Spark can have a value, which `reading` then says."""
-    keys = None
-    if key is not None:
-        given = [endpoint.reader.field(value, key) for value in reading.values]
-        keys = [one if one is None or isinstance(one, str) else json.dumps(one) for one in given]
+def _rows(endpoint: Endpoint, reading: Reading) -> list[dict[str, Any]]:
+    """The rows of a table; where only Spark can have a value, `reading` then says so."""
     rows: list[dict[str, Any]] = []
     if not endpoint.topics:
         for index, value in enumerate(reading.values):
@@ -399,4 +439,4 @@ def _request(
                 rows.append(endpoint.reader.typed(value))
             except ValueError as error:
                 reading.refuse(page.no_row(index, error))
-    return None if reading.refused else targets.Request(place, reading.texts, keys, rows, size)
+    return rows

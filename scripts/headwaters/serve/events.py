@@ -23,6 +23,7 @@ class EventReader(Reader):
     def __init__(self, contract: Contract) -> None:
         """Of a deleted row, or of one before its change, no more than the key may be known."""
         super().__init__(contract)
+        self.quick = None  # whose records are rows, and not events with rows inside
         assert contract.stream.changes is not None
         self._key = contract.stream.changes.key
         columns = tuple(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -122,23 +121,18 @@ class KafkaWriter(Writer):
     def _produce(self, producer: Producer, request: Request) -> _Place:
         topic = request.place
         place = _Place(topic)
-        messages: list[dict[str, Any]]
         if request.keys is None:
-            messages = [{"value": text} for text in request.texts]
             # of those between, the offsets are between; errors of all end the transaction
-            for one in (messages[0], messages[-1]):
-                one["callback"] = place.delivered
+            last = len(request) - 1
             partition = next(self._next) % max(1, self.partitions.get(topic, 1))
-            sent = partial(producer.produce_batch, topic, messages, partition=partition)
+            for index, text in enumerate(request.texts):
+                if 0 < index < last:
+                    producer.produce(topic, text, None, partition)
+                else:
+                    producer.produce(topic, text, None, partition, place.delivered)
         else:
-            messages = [
-                {"value": text, "key": key, "callback": place.delivered}
-                for text, key in zip(request.texts, request.keys, strict=True)
-            ]
-            sent = partial(producer.produce_batch, topic, messages)
-        if sent() != len(messages):
-            errors = [one["_error"] for one in messages if "_error" in one]
-            raise KafkaException(errors[0] if errors else KafkaError(KafkaError._FAIL))
+            for text, key in zip(request.texts, request.keys, strict=True):
+                producer.produce(topic, text, key, on_delivery=place.delivered)
         return place
 
     def _commit(self, producer: Producer, until: float) -> None:
@@ -182,7 +176,6 @@ class KafkaWriter(Writer):
         if time.monotonic() - self._asked < PAUSE:
             raise Unwritten("none", "the broker does not answer")
         given = {
-            "linger.ms": "0",
             "queue.buffering.max.messages": "200000",
             "message.timeout.ms": str(int(PATIENCE * 1000)),
             **self._settings(),

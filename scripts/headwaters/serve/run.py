@@ -23,6 +23,7 @@ from headwaters.project import Project
 from headwaters.serve.delta import DeltaWriter, arrow_schema
 from headwaters.serve.door import Endpoint, FrontDoor, Limits
 from headwaters.serve.events import reader_of
+from headwaters.serve.http import configured
 from headwaters.serve.kafka import KafkaWriter
 from headwaters.serve.keys import keys_from
 from headwaters.serve.records import Reader
@@ -66,12 +67,17 @@ def serve(
     served = with_target(project.lake, contracts, named, say)
     with listening(options.host, options.port) as listener:
         port = int(listener.getsockname()[1])
-        config = _config(options)
+        _check_certificate(options)
         endpoints = endpoints_of(project, served, options, port)
         door = FrontDoor(endpoints, keys, options.limits)
         for writer in {id(one.writer): one.writer for one in endpoints}.values():
             writer.on_failure = partial(_journal, project.lake)
-        config.app = door.application()
+        config = configured(
+            door.application(),
+            ssl_certfile=options.tls_cert,
+            ssl_keyfile=options.tls_key,
+            timeout_graceful_shutdown=60,
+        )
         config.load()
         for endpoint in endpoints:
             for left in endpoint.reader.unchecked:
@@ -223,18 +229,8 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _config(options: Options) -> uvicorn.Config:
-    """The server's settings. Raises UserError for a certificate that cannot be used."""
-    config = uvicorn.Config(
-        "",
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        lifespan="on",
-        ssl_certfile=options.tls_cert,
-        ssl_keyfile=options.tls_key,
-        timeout_graceful_shutdown=60,
-    )
+def _check_certificate(options: Options) -> None:
+    """Raises UserError for a certificate that cannot be used."""
     if options.tls_cert and options.tls_key:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
@@ -245,7 +241,6 @@ def _config(options: Options) -> uvicorn.Config:
                 "HW_SERVE_TLS",
                 f"--tls-cert {options.tls_cert}, --tls-key {options.tls_key}: {error}",
             ) from None
-    return config
 
 
 def _journal(lake: Path, error: Exception) -> None:

@@ -6,6 +6,7 @@ writes while the next batch gathers.
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import sys
 import threading
@@ -13,12 +14,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 _IDLE = 1.0  # seconds
 
 Outcome = Literal["none", "unknown"]
+Answer = Future[dict[str, Any]] | asyncio.Future[dict[str, Any]]
 
 
 class Unwritten(Exception):
@@ -40,18 +43,23 @@ class TooLarge(Unwritten):
 
 @dataclass
 class Request:
-    """The records of one request: `place` says where, as the writer knows it."""
+    """The records of one request: `place` says where, as the writer knows it.
+
+    Who waits in an event loop gives a future of the loop as `answer`, which the writer settles
+    there, for all requests of a batch at once.
+    """
 
     place: str
-    texts: Sequence[str]
+    texts: Sequence[bytes]
     keys: Sequence[str | None] | None = None
     rows: Sequence[dict[str, Any]] = ()
     size: int = 0
-    answer: Future[dict[str, Any]] = field(default_factory=Future)
+    answer: Answer = field(default_factory=Future)
 
     def __post_init__(self) -> None:
         """Nobody may cancel what is being written."""
-        self.answer.set_running_or_notify_cancel()
+        if isinstance(self.answer, Future):
+            self.answer.set_running_or_notify_cancel()
 
     def __len__(self) -> int:
         """The number of its records."""
@@ -74,10 +82,9 @@ class Writer(ABC):
         """Begin to write."""
         self._thread.start()
 
-    def send(self, request: Request) -> Future[dict[str, Any]]:
+    def send(self, request: Request) -> None:
         """Write the records of a request: its answer says where they are, or raises Unwritten."""
         self._queue.put(request)
-        return request.answer
 
     def close(self) -> None:
         """Write what was sent, and end."""
@@ -136,10 +143,31 @@ class Writer(ABC):
         except Exception as error:  # a defect: the thread is to live, and the log has it
             self._failed(batch, error)
         else:
-            for request, answer in zip(batch, answers, strict=True):
-                request.answer.set_result(answer)
+            _settle(batch, answers)
 
     def _failed(self, batch: Sequence[Request], error: Exception) -> None:
         self.on_failure(error)
-        for request in batch:
-            request.answer.set_exception(error)
+        _settle(batch, [error] * len(batch))
+
+
+def _settle(batch: Sequence[Request], found: Sequence[dict[str, Any] | Exception]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[Answer, dict[str, Any] | Exception]]] = {}
+    for request, one in zip(batch, found, strict=True):
+        answer = request.answer
+        if isinstance(answer, Future):
+            _set([(answer, one)])
+        else:
+            loops.setdefault(answer.get_loop(), []).append((answer, one))
+    for loop, settled in loops.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(_set, settled)
+
+
+def _set(settled: Sequence[tuple[Answer, dict[str, Any] | Exception]]) -> None:
+    for answer, found in settled:
+        if answer.cancelled():
+            continue
+        if isinstance(found, Exception):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)

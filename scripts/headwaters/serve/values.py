@@ -28,7 +28,7 @@ Read = Callable[[Any], Any]
 LONGEST_NUMBER = 500  # characters: Spark's parser of JSON stops at 1,000
 _INFINITE = ("Infinity", "+Infinity", "-Infinity", "+INF", "-INF")
 _LARGEST_FLOAT = 3.4028235677973366e38  # from here on, the nearest float is infinity
-_INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _NUMERIC_TEXT = re.compile(PATTERNS["decimal"].replace(r"\s*+", ""), re.ASCII).fullmatch
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+", re.ASCII).fullmatch
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,6 +55,18 @@ class Type:
         """Whether it is text, or has text inside."""
         inner = [self.element] if self.element else [one for _, one in self.fields]
         return self.name == "string" or any(one.has_text for one in inner)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that is read: whether a value of JSON is one of its own, and which one."""
+
+    name: str
+    data_type: str
+    kind: Type
+    fits: Fits
+    read: Read
+    required: bool
 
 
 _NAMES = {
@@ -107,7 +119,7 @@ def fits(kind: Type, formatted: frozenset[str] = frozenset()) -> Fits:
     """
     if kind.name in formatted:
         return lambda value: (type(value) is str and value != "") or _is_second(kind, value)
-    if bits := _INTEGERS.get(kind.name):
+    if bits := INTEGERS.get(kind.name):
         low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         return lambda value: type(value) is int and low <= value <= high
     if kind.name == "decimal":
@@ -165,9 +177,14 @@ def _float(value: int | str) -> float:
         return math.inf
 
 
+def below(kind: Type) -> float:
+    """Below this, a number fits a decimal: far enough from the edge that no rounding reaches it."""
+    digits = kind.precision - kind.scale
+    return 10.0**digits - 1 if digits <= 15 else 1e15
+
+
 def _fits_decimal(precision: int, scale: int) -> Fits:
-    # far enough from the edge that rounding does not reach it
-    plain = 10.0 ** (precision - scale) - 1 if precision - scale <= 15 else 1e15
+    plain = below(Type("decimal", precision, scale))
     to_value = _read_decimal(precision, scale)
 
     def fit(value: Any) -> bool:

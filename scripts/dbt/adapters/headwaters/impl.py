@@ -153,6 +153,12 @@ def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
     return derivation(*arguments)
 
 
+def _are_exact(types: Sequence[str]) -> bool:
+    from headwaters.analysis.exact import is_exact
+
+    return all(map(is_exact, types))
+
+
 def _keeps_meaning(*arguments: Any) -> bool:
     from headwaters.analysis.model import keeps_meaning
 
@@ -192,6 +198,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "milliseconds": commits.milliseconds,
     "applied_versions": recovery.applied_versions,
     "since": recovery.since,
+    "version_of_run": recovery.version_of_run,
     "signature": recovery.signature,
     "is_redacted": layout.is_redacted,
     "layout_note": layout.layout_note,
@@ -214,6 +221,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "columns_read": plan.columns_read,
     "prepared_sql": sql_text.prepared,
     "names_in": sql_text.names,
+    "with_names": sql_text.with_names,
     "weight_column": sql_text.weight_column,
     "noted_proof": noted.noted_proof,
     "columns_digest": noted.columns_digest,
@@ -223,6 +231,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "is_same_query": _is_same_query,
     "refusal": _refusal,
     "derivation": _derivation,
+    "are_exact": _are_exact,
     "view": sql_text.view,
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
