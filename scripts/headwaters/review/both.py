@@ -242,8 +242,7 @@ class Both:
             lost = [
                 parent
                 for parent in sorted(changing.tables_above(key, self.head.keys, self.head.side))
-                if parent not in possible
-                and not (parent in self.head.outcomes and self.head.outcomes[parent].is_built)
+                if parent not in possible and self._is_lost(parent)
             ]
             if lost:
                 why = f"{self.head.side.table(lost[0])}, which it reads, is not built"
@@ -261,11 +260,18 @@ class Both:
             if outcome.status in ("pass", "skipped", "success"):
                 continue
             node: Any = manifest.nodes.get(key) or manifest.unit_tests[key]
+            if any(self._is_lost(parent) for parent in node.depends_on.nodes):
+                continue  # that the table is not built is said already
             text = f"{node.name}: {outcome.message or outcome.status}"
             fails = outcome.status != "warn"
             finding = Finding("test", text, fails, node.original_file_path)
             for parent in node.depends_on.nodes:
                 self.known.tests.setdefault(parent, []).append(finding)
+
+    def _is_lost(self, key: str) -> bool:
+        """Whether a table of the branch's was to be built and is not."""
+        outcome = self.head.outcomes.get(key)
+        return key in self.head.keys and (outcome is None or not outcome.is_built)
 
     # -- the difference -------------------------------------------------------------------------
 

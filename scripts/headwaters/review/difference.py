@@ -166,8 +166,9 @@ def examples_by_key_sql(pair: Pair, staged: str) -> str:
     ]
     order = ", ".join(f"k{i}" for i in range(len(pair.key)))
     return (
-        f"select * from (select *, row_number() over (partition by hw_change order by {order})"
-        f" as hw_place from (select hw_change, {', '.join(shown)} from {staged}))"
+        # ordered by the keys themselves: as texts, 12 comes after 116
+        f"select * from (select hw_change, {', '.join(shown)},"
+        f" row_number() over (partition by hw_change order by {order}) as hw_place from {staged})"
         f" where hw_place <= {OF_A_KIND} order by hw_change desc, hw_place limit {EXAMPLES}"
     )
 

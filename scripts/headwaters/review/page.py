@@ -133,7 +133,7 @@ def _cost(model: ModelReview) -> str:
         parts.append(duration(model.cost.seconds))
     if model.cost.bytes_written is not None:
         parts.append(size(model.cost.bytes_written))
-    return ", ".join(parts)
+    return ", ".join(part.replace(" ", "\u00a0") for part in parts)  # no unit on a line of its own
 
 
 def _summary(model: ModelReview) -> str:

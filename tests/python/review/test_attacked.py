@@ -87,9 +87,9 @@ def test_no_message_shows_values_of_rows(shop: Shop, reviewed: Reviewed, tmp_pat
     shop.branch(
         "messages",
         {
-            # keys that are personal come twice, and personal values are no numbers
+            # keys that are personal come twice, and a message has a personal value
             TOTALS: ("group by customer", "group by customer, id"),
-            PLAIN: ("select customer,", "select cast(customer as int) as customer,"),
+            PLAIN: ("select customer,", "select raise_error(customer) as customer,"),
         },
     )
     code, found = reviewed(clean=True)
@@ -97,7 +97,7 @@ def test_no_message_shows_values_of_rows(shop: Shop, reviewed: Reviewed, tmp_pat
     assert code == 1
     assert "[HW_REPEATED_KEYS]" in said["totals"][1]
     assert "one row for some keys" in said["totals"][1]
-    assert "[CAST_INVALID_INPUT] in a row" in said["plain"][1]
+    assert "[USER_RAISED_EXCEPTION] in a row" in said["plain"][1]
     for page in ("review.md", "review.html", "review.json"):
         text = (tmp_path / "out" / page).read_text()
         assert not [name for name in ("ann", "bob") if f"'{name}'" in text or f" {name}" in text]
@@ -125,7 +125,7 @@ def test_production_that_is_old_or_was_never_built(shop: Shop, reviewed: Reviewe
     assert (
         proofs
         == [
-            f"not tried: {raw} does not retain version 2, before its last change",
+            f"not tried: {raw} does not retain version 3, before its last change",
         ]
         * 2
     )
