@@ -256,8 +256,8 @@ _MOVING = (
 def begin_transactions(producer: Producer, seconds: float) -> None:
     """Have the broker know a producer, and end what its last one left unfinished.
 
-    After a restart, or an election, a broker answers for a moment that another one coordinates:
-    it is asked again. Raises KafkaException.
+    For a moment after a restart or an election, brokers send clients to each other: they are asked
+    again. Raises KafkaException.
     """
     until = time.monotonic() + seconds
     while True:
