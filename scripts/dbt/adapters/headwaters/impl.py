@@ -170,6 +170,12 @@ def _is_same_query(*arguments: Any) -> bool:
     return is_same_query(*arguments)
 
 
+def _patch_of(*arguments: Any) -> Any:
+    from headwaters.analysis.model import patch_of
+
+    return patch_of(*arguments)
+
+
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
@@ -212,6 +218,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "keeps_meaning": _keeps_meaning,
     "same_inputs": _same_inputs,
     "is_same_query": _is_same_query,
+    "patch_of": _patch_of,
     "refusal": _refusal,
     "derivation": _derivation,
     "view": sql_text.view,
