@@ -17,38 +17,18 @@
         'deleted_rows': (checksum.get('numDeletedRecordsOpt') or 0) | int,
         'added': log['added'] | int, 'removals': fromjson(log['removals'] or '[]', []),
         'optimized_at': log['optimized_at'] | int if log['optimized_at'] is not none else none,
-        'vacuumed_before': log['vacuumed_before'] | int if log['vacuumed_before'] is not none else none,
+        'vacuumed_before': adapter.vacuumed_before(log['vacuums']),
         'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0, 'fields': schema.get('fields') or [],
-        'clone_of': hw_clone_of(log, properties),
+        'clone_of': adapter.origins_of(log['cloned_from'], log['cloned_version'], properties),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')) or {},
     }) }}
 {% endmacro %}
 
 
-{#- What a table was cloned from: a list of source, a table's name or its path, and version. Its log does not retain it after a
-    time, its properties do not. -#}
-{% macro hw_clone_of(log, properties) %}
-    {%- set sources = [] -%}
-    {%- if log['cloned_from'] -%}
-        {%- set path = modules.re.fullmatch('delta[.]`(.*)`', log['cloned_from']) -%}
-        {%- do sources.append({'source': path.group(1) if path else log['cloned_from'].split('.')[-2:] | join('.'),
-            'version': log['cloned_version'] | int}) -%}
-    {%- endif -%}
-    {%- for note in (properties.get('headwaters.clone') or '').split(';') if note -%}
-        {%- set source, version = note.rsplit(',', 1) -%}
-        {%- if {'source': source, 'version': version | int} not in sources -%}
-            {%- do sources.append({'source': source, 'version': version | int}) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(sources) }}
-{% endmacro %}
-
-
 {#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum;
     files added since the last OPTIMIZE; the moments at which commits took files out of the table, which a VACUUM could
-    remove one retention later; up to when they were vacuumed; and what the table was cloned from last. A VACUUM that was
-    killed has no end. RETAIN is ignored unless it is 0
-    (spark.databricks.delta.vacuum.retentionWindowIgnore.enabled, Delta 4.4). -#}
+    remove one retention later; the commits of each VACUUM, oldest first; and what the table was
+    cloned from last. -#}
 {% macro hw_log_sql(relation, detail) -%}
     {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
     {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
@@ -65,8 +45,7 @@
         select *,
             coalesce({{ metric % 'numTargetFilesAdded' }}, {{ metric % 'numAddedFiles' }}, {{ metric % 'numFiles' }}, 0) as added,
             coalesce({{ metric % 'numTargetFilesRemoved' }}, {{ metric % 'numRemovedFiles' }}, 0)
-                + coalesce({{ metric % 'numDeletionVectorsRemoved' }}, 0) as removed,
-            lead({{ parameter % 'status' }}) over (partition by operation like 'VACUUM%' order by version) as outcome
+                + coalesce({{ metric % 'numDeletionVectorsRemoved' }}, 0) as removed
         from log where not is_checksum
     ),
     optimized as (select coalesce(max(version), -1) as version, max(at) as at from commits where operation = 'OPTIMIZE')
@@ -77,8 +56,8 @@
         coalesce(sum(case when commits.version > (select version from optimized) then added end), 0) as added,
         to_json(array_sort(collect_set(
             case when removed > 0 or operation like '%TABLE AS SELECT' or operation = 'RESTORE' then at end))) as removals,
-        max(case when operation = 'VACUUM START' and outcome = 'COMPLETED' then at - if({{ parameter % 'specifiedRetentionMillis' }}
-            = '0', 0, cast({{ parameter % 'defaultRetentionMillis' }} as bigint)) end) as vacuumed_before,
+        to_json(array_sort(collect_list(case when operation like 'VACUUM%' then
+            struct(commits.version, at, get_json_object(value, '$.commitInfo') as info) end))) as vacuums,
         max_by({{ parameter % 'source' }}, version) filter (where operation = 'CLONE') as cloned_from,
         max_by(cast({{ parameter % 'sourceVersion' }} as bigint), version) filter (where operation = 'CLONE') as cloned_version
     from commits

@@ -33,7 +33,7 @@
     {{ return({
         'sql': hw_with_inputs(neutral, marked),
         'settings': dict(node.config, incremental_strategy=derivation.strategy, unique_key=derivation.unique_key, derivation=derivation,
-            leads=derivation.leads)
+            leads=derivation.leads, stages=derivation.stages)
     }) }}
 {% endmacro %}
 
@@ -98,8 +98,22 @@
     {%- endif -%}
     {%- for spec in inputs -%}{%- do spec.update({'has_feed': hw_has_feed(spec.source)}) -%}{%- endfor -%}
     {%- set derivation = adapter.derivation(sql, hw_with_columns(inputs), settings, graph, functions) -%}
+    {%- if derivation is mapping and derivation.stages and not hw_may_be_kept(derivation.stages) -%}
+        {%- set derivation = adapter.derivation(sql, inputs, dict(settings, is_whole=true), graph, functions) -%}
+    {%- endif -%}
     {%- if derivation is not mapping -%}
         {%- do hw_raise_problems([derivation.at(where)]) -%}
     {%- endif -%}
     {{ return(dict(derivation, of=of)) }}
+{% endmacro %}
+
+
+{#- Whether values of all columns of the hidden tables stay what they are in a table, and are equal only if they are the same. Runs a
+    statement for each. -#}
+{% macro hw_may_be_kept(stages) %}
+    {%- for stage in stages.tables -%}
+        {%- set columns = adapter.get_column_schema_from_query(adapter.with_names(stage.sql, stages.names)) -%}
+        {%- if not adapter.are_exact(columns | map(attribute='dtype') | list) -%}{{ return(false) }}{%- endif -%}
+    {%- endfor -%}
+    {{ return(true) }}
 {% endmacro %}

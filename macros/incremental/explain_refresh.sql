@@ -20,6 +20,10 @@
     {%- set lines = [node.schema ~ '.' ~ node.alias ~ ' (' ~ ('auto: ' if strategy == 'auto') ~ settings.incremental_strategy
         ~ (', unique_key ' ~ hw_as_list(settings.unique_key) | join(', ') if settings.unique_key) ~ ')'] -%}
     {%- for spec in plan.inputs -%}{%- do lines.append(hw_explained_input(spec, plan)) -%}{%- endfor -%}
+    {%- for stage in (settings.stages or {}).get('tables', []) -%}
+        {%- do lines.append('  hidden table ' ~ node.schema ~ '.' ~ node.alias ~ '__hw_stage_' ~ loop.index ~ ' by '
+            ~ stage.unique_key | join(', ') ~ ', of ' ~ stage.inputs | join(', ')) -%}
+    {%- endfor -%}
     {%- if settings.derivation -%}
         {%- do lines.append('  derived: ' ~ ('not everything is followed: ' ~ settings.derivation.reason if settings.derivation.reason
             else 'its SQL proves that ' ~ settings.incremental_strategy ~ ' maintains it')

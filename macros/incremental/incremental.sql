@@ -18,7 +18,7 @@
     {%- if plan.choice != 'replace' and plan.detail -%}
         {%- do hw_reconcile_table(target, plan.detail) -%}
     {%- endif -%}
-    {%- set result = hw_run_patched(target, existing, sql, plan) if plan.patch else hw_run_plan(target, existing, sql, plan) -%}
+    {%- set result = hw_run_plan(target, existing, sql, plan) -%}
     {%- do store_result('main', response=adapter.run_response(result.message, result.choice, **result.counts)) -%}
 
     {%- if result.choice == 'replace' or result.replaced -%}
@@ -35,7 +35,7 @@
 
 
 {#- Makes the table that of the model's SQL, and then carries out what is left to be done: planned from the table as it is, as a run
-    would that finds it so. Returns the same as `hw_run_plan`, and whether the table was `replaced`. -#}
+    would that finds it so. Returns what `hw_run_plan` does. -#}
 {% macro hw_run_patched(target, existing, sql, plan) %}
     {%- set patched = hw_patch_table(target, sql, plan) -%}
     {%- if patched.refused -%}
@@ -51,9 +51,11 @@
 {% endmacro %}
 
 
-{#- Carries a plan out. Returns choice, message and counts. -#}
+{#- Carries a plan out. Returns choice, message and counts, and whether a patch has `replaced` the table. -#}
 {% macro hw_run_plan(target, existing, sql, plan) %}
-    {%- if plan.choice == 'skip' -%}
+    {%- if plan.patch -%}
+        {{ return(hw_run_patched(target, existing, sql, plan)) }}
+    {%- elif plan.choice == 'skip' -%}
         {{ return(hw_skip(target, plan)) }}
     {%- elif plan.choice == 'replace' -%}
         {{ return(hw_replace_table(target, existing, sql, plan)) }}

@@ -67,9 +67,9 @@
         {%- set rows = hw_with_inserted_sql(rows, hw_inserted_by_patch_sql(sql, plan, columns)) -%}
     {%- endif -%}
     {%- set properties = dict(adapter.created_properties(settings), **hw_state_properties(sql, plan.inputs, settings)) -%}
-    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns)}) -%}
-    {%- if config.get('contract').enforced -%}{%- do get_assert_columns_equivalent(rows) -%}{%- endif -%}
-    {%- set failure = hw_failure_at_versions(hw_create_or_replace_sql(target, rows, properties, columns)) -%}
+    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
+    {%- if (settings.get('contract') or {}).enforced -%}{%- do get_assert_columns_equivalent(rows) -%}{%- endif -%}
+    {%- set failure = hw_failure_at_versions(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
     {%- if failure -%}{{ return({'refused': failure}) }}{%- endif -%}
     {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
     {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}

@@ -11,7 +11,7 @@
         {%- do spec.update({'stored': hw_partitions_among(spec.key, settings), 'read': adapter.columns_read(spec.source, inputs)}) -%}
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
-        'interrupted': none, 'seen': none,
+        'interrupted': none, 'seen': none, 'proof': state.properties.get('headwaters.proof') if state else none,
         'same_sql': false} -%}
     {%- set decision = adapter.plan_of_request(
         exists=exists, is_empty=flags.EMPTY, is_sample=inputs | selectattr('version', 'none') | list | length > 0, full_refresh=full_refresh
@@ -22,7 +22,7 @@
     {%- set state = state or hw_applied_state(relation) -%}
     {%- set applied = hw_applied_versions(relation, state) -%}
     {%- set detail = adapter.noted_detail(state.properties, applied.commits) or run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- do plan.update({'holds': state.inputs, 'detail': detail}) -%}
+    {%- do plan.update({'holds': state.inputs, 'detail': detail, 'proof': state.properties.get('headwaters.proof')}) -%}
     {%- set built_by = hw_built_by(sql, settings) -%}
     {%- set change = hw_change_since(relation, state, applied, sql, settings) -%}
     {%- set decision = adapter.plan_of_state(

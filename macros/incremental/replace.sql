@@ -7,6 +7,7 @@
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
     {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
+    {%- if not plan.same_sql -%}{%- do hw_drop_hidden_tables(target, plan.proof) -%}{%- endif -%}
     {%- do hw_check_input_columns(target, plan.inputs) -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
     {%- do hw_check_columns(target, sql, columns, plan.inputs, settings) -%}
@@ -16,15 +17,15 @@
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
     {%- set properties = dict(adapter.created_properties(settings)) -%}
     {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
-    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns)}) -%}
+    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
     {%- set stage = hw_staging_relation(target) if adapter.expectations_of(settings) else none -%}
     {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
     {%- set rows = 'select * except (_operation) from ' ~ stage if stage else rows -%}
-    {%- if config.get('contract').enforced -%}
+    {%- if (settings.get('contract') or {}).enforced -%}
         {%- do get_assert_columns_equivalent(rows) -%}
     {%- endif -%}
-    {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns)) -%}
+    {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
     {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
     {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
     {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
@@ -36,11 +37,11 @@
 
 
 {#- What DESCRIBE DETAIL will say of the table that replaces it, as its property notes it. -#}
-{% macro hw_layout_of_replacement(columns) %}
-    {%- set described = config.persist_relation_docs() and model.description -%}
+{% macro hw_layout_of_replacement(columns, settings) %}
+    {%- set described = config.persist_relation_docs() and model.description and not hw_is_hidden(settings) -%}
     {{ return(adapter.layout_note({
-        'partitionColumns': hw_spelled(config.get('partition_by'), columns),
-        'clusteringColumns': hw_spelled(config.get('cluster_by'), columns), 'description': model.description if described else none,
+        'partitionColumns': hw_spelled(settings.get('partition_by'), columns),
+        'clusteringColumns': hw_spelled(settings.get('cluster_by'), columns), 'description': model.description if described else none,
     })) }}
 {% endmacro %}
 
@@ -69,12 +70,18 @@
 {% endmacro %}
 
 
-{% macro hw_create_or_replace_sql(target, sql, properties, columns) -%}
+{#- A hidden table has no place, comment or partitions of its own: those that dbt's macros tell are the model's. -#}
+{% macro hw_is_hidden(settings) %}
+    {{ return('stage_of' in (settings.get('derivation') or {})) }}
+{% endmacro %}
+
+
+{% macro hw_create_or_replace_sql(target, sql, properties, columns, settings) -%}
 create or replace table {{ target }} using delta
-{{ partition_cols(label='partitioned by') }}
-{%- if config.get('cluster_by') %}
-cluster by ({{ hw_quoted(hw_spelled(config.get('cluster_by'), columns)) | join(', ') }})
-{%- endif %}{{ location_clause() ~ comment_clause() }}
+{{ partition_cols(label='partitioned by') if not hw_is_hidden(settings) }}
+{%- if settings.get('cluster_by') %}
+cluster by ({{ hw_quoted(hw_spelled(settings.get('cluster_by'), columns)) | join(', ') }})
+{%- endif %}{{ location_clause() ~ comment_clause() if not hw_is_hidden(settings) }}
 tblproperties ({{ hw_assignments(properties) }})
 as
 {{ sql }}

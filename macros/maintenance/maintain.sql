@@ -10,7 +10,8 @@
         {%- set failed = [] -%}
         {%- for plan in due -%}
             {{ print('maintain: ' ~ loop.index ~ ' of ' ~ due | length ~ ', ' ~ plan.state.name) }}
-            {%- if not hw_maintain_table(plan, reason) -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
+            {%- set is_done = hw_drop_unused_table(plan, reason) if plan.is_unused else hw_maintain_table(plan, reason) -%}
+            {%- if not is_done -%}{%- do failed.append(plan.state.name) -%}{%- endif -%}
         {%- endfor -%}
         {%- set vacuumed = due | selectattr('vacuums') | map(attribute='state.name') | list -%}
         {%- set lost = ' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' -%}
@@ -47,19 +48,18 @@
 {#- For each table: state, policy, and the steps that the policy requires: what, why, sql, settings. -#}
 {% macro hw_maintenance_plans(select, now) %}
     {%- set states = {} -%}
-    {%- set nodes = {} -%}
+    {%- set policies = {} -%}
     {%- for name, node in hw_table_nodes(select).items() -%}
         {%- set relation = adapter.get_relation(none, node.schema, node.identifier or node.alias) -%}
         {%- if relation is not none and relation.is_delta -%}
             {%- do states.update({name: hw_table_state(name, hw_named(relation))}) -%}
-            {%- do nodes.update({name: node}) -%}
+            {%- do policies.update({name: adapter.policy_of(node.config)}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set plans = [] -%}
+    {%- set plans = hw_plans_of_unused_tables(states, policies, select) -%}
     {%- set others = namespace(states=none) -%}
-    {%- for name, node in nodes.items() -%}
+    {%- for name, policy in policies.items() -%}
         {%- set state = states[name] -%}
-        {%- set policy = adapter.policy_of(node.config) -%}
         {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none, 'vacuums': false} -%}
         {%- if policy.enabled -%}
             {%- do plan.steps.extend(hw_rewrite_steps(state, policy)) -%}
@@ -78,6 +78,50 @@
         {%- do plans.append(plan) -%}
     {%- endfor -%}
     {{ return(plans) }}
+{% endmacro %}
+
+
+{#- Adds the hidden tables of the tables to their states, and to the policies. Returns plans that drop those which no table uses: their
+    model is gone, or does without them. -#}
+{% macro hw_plans_of_unused_tables(states, policies, select) %}
+    {%- set plans = [] -%}
+    {%- set schemas = [] -%}
+    {%- for name in states -%}{%- do schemas.append(name.split('.')[0]) -%}{%- endfor -%}
+    {%- for schema in schemas | unique -%}
+        {%- for hidden in hw_hidden_tables_in(schema) -%}
+            {%- set owner, name = schema ~ '.' ~ hidden.of, schema ~ '.' ~ hidden.identifier -%}
+            {%- set is_used = hidden.number <= hw_count_of_hidden_tables(hw_proof_of(states.get(owner), schema, hidden.of)) -%}
+            {%- if is_used and owner in states -%}
+                {%- do states.update({name: hw_table_state(name, hidden.relation)}) -%}
+                {%- do policies.update({name: policies[owner].model_copy(update={'where': none, 'zorder_by': []})}) -%}
+            {%- elif not is_used and (owner in states or not select) -%}
+                {%- set step = {'what': 'drop', 'why': 'no table uses this hidden table', 'sql': 'drop table ' ~ hidden.relation,
+                    'settings': {}} -%}
+                {%- do plans.append({'state': hw_table_state(name, hidden.relation), 'policy': adapter.policy_of({}), 'steps': [step],
+                    'kept': none, 'vacuums': false, 'is_unused': true}) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(plans) }}
+{% endmacro %}
+
+
+{#- What a table notes of its proof; none where there is no such table. `state`: the table's, if it was read. -#}
+{% macro hw_proof_of(state, schema, identifier) %}
+    {%- set relation = adapter.get_relation(none, schema, identifier) if not state else none -%}
+    {%- set properties = state.properties if state else hw_properties_of(relation) if relation is not none and relation.is_delta else {} -%}
+    {{ return(properties.get('headwaters.proof')) }}
+{% endmacro %}
+
+
+{#- Returns whether it was done. -#}
+{% macro hw_drop_unused_table(plan, reason) %}
+    {%- set state = plan.state -%}
+    {%- set operation = hw_begin_operation('maintain', state.name, reason, ['drop'], state.version, state.detail, none) -%}
+    {%- set failure = adapter.failure_of(plan.steps[0].sql) -%}
+    {%- do hw_finish_operation(operation, none, 'failed' if failure else 'done') -%}
+    {{ print(state.name ~ ': ' ~ ('drop FAILED: ' ~ failure if failure else 'dropped')) }}
+    {{ return(not failure) }}
 {% endmacro %}
 
 

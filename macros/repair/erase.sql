@@ -20,6 +20,7 @@
     {%- set direct = places | selectattr('rows') | rejectattr('follows') | list -%}
     {%- set waiting = places | selectattr('rows') | selectattr('follows') | list -%}
     {%- set beside = hw_files_beside_tables(places, wanted, wanted.columns) -%}
+    {%- do hw_drop_hidden_tables_with(wanted, keep, beside, reason, dry_run) -%}
     {{ print((hw_rows_report(places, wanted) + beside.lines) | join('\n')) }}
     {%- if direct and dry_run -%}
         {{ print('erase: a dry run, nothing was changed; dry_run: false and a reason delete the rows of '

@@ -233,3 +233,39 @@
     {%- endfor -%}
     {{ return(found) }}
 {% endmacro %}
+
+
+{#- Drops the hidden tables that have the person, in a row, a file or their log: their columns declare nothing, and the next run builds
+    them again. Adds lines to `beside`, and what is still there to `found`. -#}
+{% macro hw_drop_hidden_tables_with(wanted, keep, beside, reason, dry_run) %}
+    {%- set known = run_query('show schemas').columns[0].values() -%}
+    {%- for schema in hw_nodes_of_tables() | map(attribute='schema') | unique | sort if schema in known -%}
+        {%- for hidden in hw_hidden_tables_in(schema) -%}
+            {%- set name = schema ~ '.' ~ hidden.identifier -%}
+            {%- set detail = run_query('describe detail ' ~ hidden.relation).rows[0] -%}
+            {%- set columns = hw_columns_of_table(hidden.relation) | list -%}
+            {%- set files = wanted.erasure.data_files(detail['location'], columns, [], keep).found -%}
+            {%- set logs = wanted.erasure.log_files(detail['location'], columns, [], 32).found -%}
+            {%- if files or logs -%}
+                {%- set is_gone = not dry_run and hw_drop_erased_table(name, hidden, detail, wanted, reason) -%}
+                {%- do beside.lines.append('  ' ~ ('-' if is_gone else '!') ~ ' ' ~ name ~ ': a hidden table, the value is in ' ~ files
+                    ~ ' of its files and ' ~ logs ~ ' of its log; ' ~ ('dropped with its files' if is_gone
+                    else 'dry_run: false drops it' if dry_run else 'dropped, and its files are still there: ' ~ detail['location'])
+                    ~ ', a `dbt run` builds it again') -%}
+                {%- if not is_gone -%}{%- do beside.found.append(name) -%}{%- endif -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#- Returns whether nothing is left in its folder. -#}
+{% macro hw_drop_erased_table(name, hidden, detail, wanted, reason) %}
+    {%- set record = hw_begin_operation('erase', name, reason,
+        {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'step': 'hidden table'},
+        hw_newest_commit(hidden.relation).version, detail, none) -%}
+    {%- do run_query('drop table ' ~ hidden.relation) -%}
+    {%- do hw_finish_operation(record, none) -%}
+    {%- set failure = adapter.failure_of('select path from binaryFile.' ~ hw_quote(detail['location']) ~ ' limit 1') -%}
+    {{ return('PATH_NOT_FOUND' in (failure or '')) }}
+{% endmacro %}

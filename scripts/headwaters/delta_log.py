@@ -16,7 +16,7 @@ from typing import Any
 from pyarrow import ArrowException, parquet
 
 from headwaters.errors import WorkError
-from headwaters.incremental.commits import Commit, as_mapping
+from headwaters.incremental.commits import Commit, commit_of_log
 from headwaters.json_lines import lines
 
 MOST_COMMITS = 200
@@ -187,21 +187,8 @@ def _logged(version: int, path: Path) -> Logged:
             file = _file(add)
             added, size, rows = added + 1, size + file.size, rows + (file.rows or 0)
     moment = info.get("inCommitTimestamp") or info.get("timestamp")
-    commit = Commit(
-        version=version,
-        at=int(moment if moment is not None else path.stat().st_mtime * 1000),
-        operation=str(info.get("operation") or ""),
-        parameters={k: _text(v) for k, v in as_mapping(info.get("operationParameters")).items()},
-        metrics={k: _text(v) for k, v in as_mapping(info.get("operationMetrics")).items()},
-        engine=str(info.get("engineInfo") or info.get("clusterId") or ""),
-        user_metadata=info.get("userMetadata"),
-        is_blind_append=info.get("isBlindAppend"),
-    )
-    return Logged(commit, added, size, rows, removed)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    at = int(moment if moment is not None else path.stat().st_mtime * 1000)
+    return Logged(commit_of_log(version, at, info), added, size, rows, removed)
 
 
 def _type(given: Any) -> str:

@@ -478,6 +478,7 @@ def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -
     ]
 
 
+@pytest.mark.slow
 def test_where_a_parquet_row_ends_does_not_depend_on_its_batch(ingester: Ingester) -> None:
     """Columns are told without regard to case, fields of a struct by their names."""
     rules = {"id": [{"type": "not_null"}], "v": [{"type": "check", "expression": "v > 0"}]}

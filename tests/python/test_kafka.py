@@ -308,6 +308,7 @@ def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothi
     assert audit(ingester, declared) == ["orders: 35 read = 35 bronze + 0 quarantined: right"]
 
 
+@pytest.mark.slow
 def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
     ingester: Ingester, broker: str, topic: str
 ) -> None:

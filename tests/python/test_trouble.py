@@ -277,8 +277,20 @@ WRITERS = ["land", "simulate finance", "ingest --once", "engine start", "kafka s
 WRITERS += ["postgres start"]
 
 
-@pytest.mark.parametrize("command", WRITERS)
-@pytest.mark.parametrize("trouble", ["a file", "below a file", "read-only"])
+# each command and each trouble once in `make test`, all pairs in `make test-slow`
+TROUBLES = ["a file", "below a file", "read-only"]
+PAIRS = [
+    pytest.param(
+        trouble,
+        command,
+        marks=[] if place % len(TROUBLES) == TROUBLES.index(trouble) else pytest.mark.slow,
+    )
+    for place, command in enumerate(WRITERS)
+    for trouble in TROUBLES
+]
+
+
+@pytest.mark.parametrize(("trouble", "command"), PAIRS)
 def test_a_lake_that_cannot_be_written_is_one_line(
     trouble: str, command: str, tmp_path: Path
 ) -> None:

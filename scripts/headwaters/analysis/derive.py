@@ -12,12 +12,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
+from headwaters.analysis.cut import Stage, cut
 from headwaters.analysis.exact import is_exact
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
@@ -52,7 +54,8 @@ class Derivation:
     `inputs` have their roles; `unique_key` is empty where nothing tells the rows apart. `refused`
     is why nothing better was proven, where the table is replaced or a lookup that is no seed makes
     it so when it changes. `leads` have, for each followed input, the query of the affected keys,
-    whose columns are `key`: see traced.py.
+    whose columns are `key`: see traced.py. `stages` are kept in hidden tables, which `rest` reads:
+    see cut.py.
     """
 
     strategy: str
@@ -61,6 +64,8 @@ class Derivation:
     refused: Refused | None = None
     leads: Mapping[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    rest: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Question:
     """What is asked: the query over inputs of no role yet, and what the project says of it.
 
     `constant` are names of inputs that seldom change: seeds; `without_feed` of those whose changes
-    nothing tells.
+    nothing tells. `is_whole`: nothing may be kept in hidden tables.
     """
 
     sql: str
@@ -78,6 +83,7 @@ class Question:
     allowed: Sequence[str] = ()
     functions: Mapping[str, str] = field(default_factory=dict)
     without_feed: frozenset[str] = frozenset()
+    is_whole: bool = False
 
 
 def derive(question: Question) -> Derivation:
@@ -89,7 +95,8 @@ def derive(question: Question) -> Derivation:
     refuse_changing(tree, question.inputs, question.allowed, question.functions)
     unproven: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
-    for derived in _derived(question, tree, unproven):
+    whole = _Whole(question, tree)
+    for derived in _derived(question, tree, whole, unproven):
         if not derived.unique_key and _is_collated(question, tree):
             unproven.append(_NO_KEY)
             continue
@@ -99,14 +106,23 @@ def derive(question: Question) -> Derivation:
             best = rank, derived
         if best[0] == (0, False):
             break
-    if best is None or best[0][0]:
+    left = len(question.inputs) if best is None else best[0][0]
+    # an order in which rows may tie is refused by every rule book, whatever the roles
+    if left and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
         try:
-            traced = _traced(question, tree, len(question.inputs) if best is None else best[0][0])
+            traced = _traced(question, tree, left)
             if traced and not traced.unique_key and _is_collated(question, tree):
                 raise _NO_KEY
             best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
         except Refused as refused:
             unproven.append(refused)
+    left = len(question.inputs) if best is None else best[0][0]
+    if left:
+        try:
+            staged = _staged(question, whole, left)
+            best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
+        except Exception as error:
+            unproven.append(unforeseen(error))
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
         reason = _reason(unproven) or _without_feed(question)
@@ -142,9 +158,11 @@ def _is_collated(question: Question, tree: exp.Query) -> bool:
     )
 
 
-def _derived(question: Question, tree: exp.Query, unproven: list[Refused]) -> Iterator[Derivation]:
+def _derived(
+    question: Question, tree: exp.Query, whole: _Whole, unproven: list[Refused]
+) -> Iterator[Derivation]:
     """What is proven of the candidates, the cheapest first."""
-    for strategy, candidate in _candidates(question, tree, unproven):
+    for strategy, candidate in _candidates(question, whole, unproven):
         try:
             relation = proven(
                 tree,
@@ -175,8 +193,9 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
     )
     refused: Refused | None = None
     rules = TracedRules()
+    across: set[str] = set()
     for followed, nulls in itertools.islice(itertools.product(chosen, (False, True)), MOST_ROLES):
-        if nulls and not rules.depends_on_nulls:
+        if (nulls and not rules.depends_on_nulls) or not across.isdisjoint(followed):
             continue
         inputs = tuple(
             replace(source, kind="affected" if source.name in followed else "lookup")
@@ -192,6 +211,7 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
             leads = rules.leads_of(relation, key, tree)
         except Refused as error:
             refused = refused or error
+            across |= rules.across
         except Exception as error:
             refused = refused or unforeseen(error)
         else:
@@ -200,6 +220,61 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
                 return Derivation("affected_keys", unique_key, inputs, None, leads, key)
     if refused is not None:
         raise refused
+    return None
+
+
+def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
+    """The way with hidden tables, if fewer than `below` inputs are left that replace the table."""
+    if question.is_whole or question.allowed or _is_collated(question, whole.tree):
+        return None
+    if whole.refused:
+        return None
+    inputs = tuple(
+        replace(source, kind="lookup" if _is_unfollowed(source.name, question) else "affected")
+        for source in question.inputs
+    )
+    if not 0 <= _unfollowed(inputs, question) < below:
+        return None
+
+    def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation:
+        followed = [replace(source, kind="affected") for source in inputs]
+        return Reader(followed, _Tracing(), (), question.functions).read(tree)
+
+    def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> Stage | None:
+        return _stage(replace(question, sql=sql, inputs=inputs, unique_key=()), tree)
+
+    relation = whole.traced.relation
+    found = cut(question.sql, whole.tree, relation, question.inputs, prove, read)
+    if found is None:
+        return None
+    below_cuts = {source.name for stage in found.stages for source in stage.inputs}
+    if not below_cuts - found.read - question.constant:
+        return None  # what is grouped is read in full all the same
+    unique_key = tuple(question.unique_key) or _unique_key(relation)
+    return Derivation("staged", unique_key, inputs, None, stages=found.stages, rest=found.rest)
+
+
+def _is_unfollowed(name: str, question: Question) -> bool:
+    return name in question.constant or name in question.without_feed
+
+
+def _stage(question: Question, tree: exp.Query) -> Stage | None:
+    """The query as a hidden query, if keys are proven that all of its inputs can be followed by."""
+    try:
+        refuse_changing(tree, question.inputs, (), question.functions)
+        traced = _Traced(question, tree)
+    except Refused:
+        return None
+    for key in itertools.islice(traced.keys(), MOST_KEYS):
+        for inputs in itertools.islice(traced.roles(key), MOST_ROLES):
+            if _unfollowed(inputs, question):
+                break
+            try:
+                relation = proven(tree, inputs, "keyed", (), (), question.functions)
+            except Refused:
+                continue
+            if unique_key := _unique_key(relation):
+                return Stage(question.sql, unique_key, tuple(inputs))
     return None
 
 
@@ -254,7 +329,7 @@ def _unique_key(relation: Relation) -> tuple[str, ...]:
 
 
 def _candidates(
-    question: Question, tree: exp.Query, unproven: list[Refused]
+    question: Question, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
     """Strategies and inputs with roles, the cheapest first."""
     followable = [source for source in question.inputs if source.name not in question.without_feed]
@@ -267,14 +342,37 @@ def _candidates(
                 for source in question.inputs
             ],
         )
-    try:
-        traced = _Traced(question, tree)
-    except Refused as refused:
-        unproven.append(refused)
+    if whole.refused:
+        unproven.append(whole.refused)
         return
-    for key in itertools.islice(traced.keys(), MOST_KEYS):
-        for inputs in itertools.islice(traced.roles(key), MOST_ROLES):
+    for key in itertools.islice(whole.traced.keys(), MOST_KEYS):
+        for inputs in itertools.islice(whole.traced.roles(key), MOST_ROLES):
             yield "affected_keys", inputs
+
+
+class _Whole:
+    """The query as the rule book that allows everything reads it, once, when somebody asks."""
+
+    def __init__(self, question: Question, tree: exp.Query) -> None:
+        self.question, self.tree = question, tree
+
+    @cached_property
+    def _read(self) -> _Traced | Refused:
+        try:
+            return _Traced(self.question, self.tree)
+        except Refused as refused:
+            return refused
+
+    @property
+    def refused(self) -> Refused | None:
+        """Why it cannot be read."""
+        return self._read if isinstance(self._read, Refused) else None
+
+    @property
+    def traced(self) -> _Traced:
+        """What was read."""
+        assert isinstance(self._read, _Traced)
+        return self._read
 
 
 class _Traced:
@@ -286,7 +384,7 @@ class _Traced:
         self._rules = _Tracing()
         inputs = [replace(source, kind="affected") for source in question.inputs]
         reader = Reader(inputs, self._rules, question.allowed, question.functions)
-        relation = reader.read(tree)
+        relation = self.relation = reader.read(tree)
         self._same: dict[Place, frozenset[Place]] = {}
         for one, other in self._rules.equal:
             both = self._class(one) | self._class(other)

@@ -10,6 +10,7 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis.refusal import Refused
 
@@ -50,6 +51,11 @@ def parsed(sql: str) -> exp.Query:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
     return trees[0]
+
+
+def tokens(sql: str) -> list[Token]:
+    """The words and signs of SQL that can be parsed, with their places."""
+    return _Written().tokenize(sql)
 
 
 def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused:

@@ -13,7 +13,8 @@ from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
-from headwaters.declared.nodes import Config, Node, as_tuple, setting, table_name
+from headwaters.declared.expectations import expectations_of
+from headwaters.declared.nodes import Config, Node, as_tuple, table_name
 from headwaters.declared.problems import Problem
 from headwaters.incremental.strategies import strategy_of
 
@@ -64,8 +65,9 @@ def derivation(
     `has_feed` of an input: its changes can be followed. `inputs` of the result are what input
     macros write, by their source: `kind`, with `key`, `via` and `on`. `leads`, or None: the `key`
     to which changed rows are traced, and for each input the name that stands for it and the `sql`
-    of the affected keys. `reason` says why the table is replaced when some of its inputs changed,
-    or None.
+    of the affected keys. `stages`, or None: `names` that stand for sources in SQL, `rest`, and
+    `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the
+    table is replaced when some of its inputs changed, or None.
     """
     sql, found = _named(sql, inputs, graph)
     seeds = {
@@ -81,6 +83,10 @@ def derivation(
         as_tuple(config.get("allow_nondeterministic")),
         bodies(functions),
         frozenset(name for name, spec in _names_of(inputs).items() if not spec["has_feed"]),
+        # rows that expectations drop, or lookups that change nothing, are not told of the rest
+        bool(config.get("is_whole"))
+        or bool(expectations_of(config))
+        or config.get("on_lookup_change") == "ignore",
     )
     try:
         derived = derive(question)
@@ -88,18 +94,10 @@ def derivation(
         return _problem(refused, inputs)
     except Exception as error:
         return _problem(unforeseen(error), inputs)
-    roles: dict[str, Any] = {}
-    for source in derived.inputs:
-        role: dict[str, Any] = {"kind": source.kind}
-        if source.key is not None:
-            role["key"] = dict(source.key)
-        if source.via is not None:
-            role |= {"via": source.via, "on": dict(source.on)}
-        roles[source.source] = role
     return {
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
-        "inputs": roles,
+        "inputs": _roles(derived.inputs),
         "leads": {
             "key": list(derived.key),
             "inputs": {
@@ -109,8 +107,35 @@ def derivation(
         }
         if derived.leads
         else None,
+        "stages": {
+            "names": {source.name: source.source for source in derived.inputs},
+            "rest": derived.rest,
+            "tables": [
+                {
+                    "sql": stage.sql,
+                    "unique_key": list(stage.unique_key),
+                    "inputs": _roles(stage.inputs),
+                }
+                for stage in derived.stages
+            ],
+        }
+        if derived.stages
+        else None,
         "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
+
+
+def _roles(inputs: Sequence[Input]) -> dict[str, dict[str, Any]]:
+    """What input macros write of inputs, by their source."""
+    roles: dict[str, dict[str, Any]] = {}
+    for source in inputs:
+        role: dict[str, Any] = {"kind": source.kind}
+        if source.key is not None:
+            role["key"] = dict(source.key)
+        if source.via is not None:
+            role |= {"via": source.via, "on": dict(source.on)}
+        roles[source.source] = role
+    return roles
 
 
 def same_inputs(
@@ -179,7 +204,7 @@ def patch_of(
         )
     except changed.Rebuild as why:
         return _spoken(str(why), inputs)
-    if (change.columns or change.dropped) and setting(config, "expectations", []):
+    if (change.columns or change.dropped) and expectations_of(config):
         return "it has expectations, which new values would have to meet"
     return Patch(
         [*change.columns],

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -97,12 +97,14 @@ class TracedRules:
 
     `nulls`: outer joins are traced by columns of the side that rows may lack, too: leads are then
     twice as long. `depends_on_nulls`: the other answer to it would have given something else.
+    `across`: inputs of which all rows make one, so that none of them can be followed.
     """
 
     nulls: bool = False
     depends_on_nulls: bool = False
     required: set[int] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
+    across: set[str] = field(default_factory=set)
 
     def base(self, source: Input, relation: Relation) -> Traced:
         """Every column of an input, followed or not."""
@@ -374,13 +376,15 @@ class TracedRules:
         self.required.add(token)
         return frozenset([token])
 
-    def _kept(self, relation: Relation, ids: Iterable[int], node: exp.Expr, lacks: str) -> _Fact:
+    def _kept(self, relation: Relation, ids: Collection[int], node: exp.Expr, lacks: str) -> _Fact:
         """The fact with these columns alone."""
         fact: _Fact = relation.fact
         if isinstance(fact, OfRow):
             return fact
         kept = _only(fact, ids)
         if fact.leads and not kept.names:
+            if not ids:
+                self.across |= {lead.input for lead in fact.leads}
             _refuse(node, lacks)
         return kept
 

@@ -5,11 +5,14 @@ The macro `maintain` carries it out; `headwaters report` shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from headwaters.declared.policy import Policy
+
+_CLONE = "headwaters.clone"  # a property: "source,version", and those of its source after `;`
 
 
 @dataclass(frozen=True)
@@ -50,3 +53,29 @@ def has_removed(removals: Iterable[int], vacuumed_before: int | None, moment: in
     """
     since = vacuumed_before or 0
     return any(since <= at < moment for at in removals)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a table was cloned from: a table's name or its path, and the version."""
+
+    source: str
+    version: int
+
+
+def origins_of(
+    cloned_from: str | None, version: int | str | None, properties: Mapping[str, str]
+) -> list[Origin]:
+    """What a table was cloned from, by its newest CLONE (`source`, `sourceVersion`) and its note.
+
+    Its log does not retain the commit, its properties retain the note.
+    """
+    found: list[Origin] = []
+    if cloned_from:
+        path = re.fullmatch(r"delta\.`(.*)`", cloned_from)
+        source = path[1] if path else ".".join(cloned_from.split(".")[-2:])
+        found.append(Origin(source, int(version or 0)))
+    for note in filter(None, properties.get(_CLONE, "").split(";")):
+        source, _, at = note.rpartition(",")
+        found.append(Origin(source, int(at)))
+    return list(dict.fromkeys(found))

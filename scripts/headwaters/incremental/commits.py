@@ -28,6 +28,8 @@ _WITHOUT_EFFECT = frozenset(
         "SET TABLE COMMENT",
     }
 )
+# They write the same rows into other files.
+_REWRITES = frozenset({"OPTIMIZE", "REORG"})
 # They change no row.
 _WITHOUT_ROWS = _WITHOUT_EFFECT | frozenset(
     {
@@ -163,6 +165,11 @@ class Commit:
         return self.at - retention
 
     @property
+    def removes_files(self) -> bool:
+        """Whether files may have left the table, which a later VACUUM then deletes."""
+        return self.operation in _REWRITES or not self.effect.inserts_only
+
+    @property
     def drops_deletion_vectors(self) -> bool:
         """Whether what the feed says of earlier deletions and updates is wrong from now on.
 
@@ -174,7 +181,7 @@ class Commit:
     @property
     def doubtful_images(self) -> str | None:
         """Why the rows that the feed says were there need not be those that were, or None."""
-        rewrites = self.operation in ("OPTIMIZE", "REORG")
+        rewrites = self.operation in _REWRITES
         if self.engine.startswith(_WITH_WHOLE_IMAGES):
             return None
         if not rewrites and (self.effect.rows == 0 or self.effect.inserts_only):
@@ -322,6 +329,50 @@ def commit_of(row: Any) -> Commit:
         user_metadata=row["userMetadata"],
         is_blind_append=None if blind is None else str(blind).lower() == "true",
     )
+
+
+def vacuumed_before(commits: Iterable[Commit]) -> int | None:
+    """Up to when files were vacuumed, by commits newest first; None where none were.
+
+    What failed, or was killed and has no end, does not count.
+    """
+    found: list[int] = []
+    is_complete = False
+    for commit in commits:
+        if commit.operation == "VACUUM END":
+            is_complete = commit.parameters.get("status") == "COMPLETED"
+        elif commit.operation == "VACUUM START":
+            found += [commit.vacuumed_before] if is_complete else []
+            is_complete = False
+    return max(found, default=None)
+
+
+def retains(commits: Iterable[Commit], version: int) -> bool:
+    """Whether all files of a version are there still, as far as later commits tell.
+
+    A VACUUM that was interrupted may have deleted some of what it would.
+    """
+    later = [commit for commit in commits if commit.version > version]
+    horizon = max((c.vacuumed_before for c in later if c.operation == "VACUUM START"), default=0)
+    return not any(commit.removes_files and commit.at < horizon for commit in later)
+
+
+def commit_of_log(version: int, at: int, info: Mapping[str, Any]) -> Commit:
+    """A line `commitInfo` of Delta's log as a commit, made at a moment in milliseconds."""
+    return Commit(
+        version=version,
+        at=at,
+        operation=str(info.get("operation") or ""),
+        parameters={k: _text(v) for k, v in as_mapping(info.get("operationParameters")).items()},
+        metrics={k: _text(v) for k, v in as_mapping(info.get("operationMetrics")).items()},
+        engine=str(info.get("engineInfo") or info.get("clusterId") or ""),
+        user_metadata=info.get("userMetadata"),
+        is_blind_append=info.get("isBlindAppend"),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:

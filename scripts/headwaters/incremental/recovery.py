@@ -147,6 +147,18 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
     return Meanwhile(superseded, others, foreign, engine)
 
 
+def version_of_run(
+    commits: Iterable[Commit], run: str, seen: Mapping[str, int] | None
+) -> int | None:
+    """The version of a table that has the rows of this run, by its commits, newest first.
+
+    A run that wrote none left those of `seen`, the commit that it planned from. None where the
+    commits, which begin after the run, have neither.
+    """
+    written = next((commit.version for commit in commits if _is_of(commit, run)), None)
+    return written if written is not None or seen is None else seen["version"]
+
+
 def described(commit: Commit) -> str:
     """A commit in words: `MERGE of version 17 by Trino`."""
     engine = commit.engine.split("/")[0]

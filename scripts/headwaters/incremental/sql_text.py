@@ -370,3 +370,8 @@ def weight_column(sql: str) -> str | None:
         return None
     name = found[1]
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def with_names(sql: str, texts: Mapping[str, str]) -> str:
+    """The SQL with texts in place of names that no other word is, such as `hw_input_0`."""
+    return re.sub(r"\bhw_(?:input|stage)_\d+\b", lambda found: texts.get(found[0], found[0]), sql)

@@ -61,6 +61,8 @@ class Strategy:
     # Rows that were only inserted are looked for in the table within the bounds of prune_by.
     prunes_inserts: bool = False
     patch: Patch = "never"
+    # No configuration names it: it is derived.
+    is_derived: bool = False
 
 
 STRATEGIES = {
@@ -148,6 +150,20 @@ STRATEGIES = {
             needs_key=False,
             patch="rows",
         ),
+        # The way of what is replaced that computes a part of it from hidden tables.
+        Strategy(
+            "staged",
+            "staged",
+            "affected",
+            chosen_by="stages",
+            rules="whole",
+            many_inputs=True,
+            needs_key=False,
+            may_lack_key=True,
+            may_ignore_lookups=False,
+            repeated_keys="counted",
+            is_derived=True,
+        ),
         # Stands for the one that is derived: headwaters.analysis.derive.
         Strategy("auto", "auto", "ref", rules="whole", many_inputs=True, needs_key=False),
     )
@@ -167,4 +183,5 @@ def strategy_of(config: Mapping[str, Any]) -> Strategy | None:
 
 def strategy_names() -> list[str]:
     """What `incremental_strategy` may be for a model that follows change data feeds."""
-    return list(dict.fromkeys(strategy.configured_as for strategy in STRATEGIES.values()))
+    named = (strategy for strategy in STRATEGIES.values() if not strategy.is_derived)
+    return list(dict.fromkeys(strategy.configured_as for strategy in named))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from headwaters.pages.layers import Drawing, Sizes, draw
 
-SIZES = Sizes(width=196, height=42, between_layers=44, between_nodes=14)
-SUB = 29  # characters that the second line has room for
-_LABEL = 25
+SIZES = Sizes(width=228, height=42, between_layers=36, between_nodes=14)
+SUB = 34  # characters that the second line has room for
+_LABEL = 30
 
 
 @dataclass(frozen=True)

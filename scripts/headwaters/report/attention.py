@@ -45,8 +45,9 @@ def _streams(lake: Lake) -> Iterator[Attention]:
             yield Attention("warn", f"a batch of {stream.name} is not finished", "streams")
         if stream.batches and (last := stream.batches[-1]).quarantined:
             records = number(last.rows + last.quarantined, "record")
-            text = f"{last.quarantined:,} of {records} of {stream.name}'s last batch"
-            yield Attention("warn", f"{text} are in quarantine", "streams")
+            text = f"{last.quarantined:,} of {records} in the last batch of {stream.name}"
+            are = "is" if last.quarantined == 1 else "are"
+            yield Attention("warn", f"{text} {are} in quarantine", "streams")
 
 
 def _models(lake: Lake) -> Iterator[Attention]:
@@ -70,7 +71,9 @@ def _freshness(lake: Lake) -> Iterator[Attention]:
     for one in lake.freshness:
         state = one.state(lake.at)
         if state in ("warn", "error"):
-            text = f"{one.table} is stale: its rows last changed {ago(one.last_change, lake.at)}"
+            since = ago(one.last_change, lake.at)
+            rows = f"its rows last changed {since}" if one.last_change else "it has no rows yet"
+            text = f"{one.table} is stale: {rows}"
             yield Attention("bad" if state == "error" else "warn", text, "freshness")
 
 

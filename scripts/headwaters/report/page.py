@@ -31,7 +31,7 @@ STATES: dict[State, str] = {
     "quiet": "nothing to say",
 }
 _SHOWN = 8  # things that need attention, before the rest is folded
-_WIDTH = 120  # of a bar in a cell
+_WIDTH = 80  # of a bar in a cell
 # The axis of ages: from a minute to ninety days.
 _YOUNG, _OLD = 60.0, 90 * 86_400.0
 _AXIS = ((60.0, "1 min"), (3600.0, "1 h"), (86_400.0, "1 d"), (7 * 86_400.0, "1 w"))

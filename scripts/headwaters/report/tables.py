@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from headwaters.declared.maintenance import has_removed, rewrites_due
+from headwaters.declared.maintenance import has_removed, origins_of, rewrites_due
 from headwaters.declared.nodes import Node, setting
 from headwaters.declared.policy import Policy, policy_of
 from headwaters.declared.retention import DEFAULTS, FILES
 from headwaters.declared.units import milliseconds_of
 from headwaters.delta_log import Logged, State
-from headwaters.incremental.commits import Commit
+from headwaters.incremental.commits import Commit, vacuumed_before
 from headwaters.report.declared import owner_of
 from headwaters.report.facts import (
     Behind,
@@ -34,7 +33,6 @@ from headwaters.report.facts import (
 MOST_RUNS = 30
 # Change files are older than their commit, and time passes between a question and a VACUUM.
 _MARGIN = 3600.0
-_CLONE = "headwaters.clone"
 
 
 @dataclass(frozen=True)
@@ -111,18 +109,7 @@ def _policy(node: Node | None) -> Policy:
 def _can_be_vacuumed(state: State, now: datetime, retention: float) -> bool:
     removals = [one.commit.at for one in state.commits if one.files_removed]
     moment = round((now.timestamp() - retention) * 1000)
-    return has_removed(removals, _vacuumed_before([one.commit for one in state.commits]), moment)
-
-
-def _vacuumed_before(commits: Sequence[Commit]) -> int | None:
-    """Up to when files were vacuumed, by commits newest first; what failed does not count."""
-    ended = False
-    for commit in commits:
-        if commit.operation == "VACUUM END":
-            ended = commit.parameters.get("status") == "COMPLETED"
-        elif commit.operation == "VACUUM START" and ended:
-            return commit.vacuumed_before
-    return None
+    return has_removed(removals, vacuumed_before(one.commit for one in state.commits), moment)
 
 
 def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Position]:
@@ -134,24 +121,13 @@ def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Positio
     found = []
     if "headwaters.backup.of" not in state.properties:  # one that was set aside reads no more
         found = [Position(name, table, one) for table, one in applied_versions(state).items()]
-    for source, version in _clones(state):
-        table = paths.get(source.removeprefix("file:").rstrip("/"), source.lower())
-        found.append(Position(f"the clone {name}", table, version))
+    commits = (one.commit for one in state.commits if one.commit.operation == "CLONE")
+    cloned = next((commit.parameters for commit in commits), {})
+    source, version = cloned.get("source"), cloned.get("sourceVersion")
+    for origin in origins_of(source, version, state.properties):
+        table = paths.get(origin.source.removeprefix("file:").rstrip("/"), origin.source.lower())
+        found.append(Position(f"the clone {name}", table, origin.version))
     return found
-
-
-def _clones(state: State) -> Iterator[tuple[str, int]]:
-    for commit in (one.commit for one in state.commits if one.commit.operation == "CLONE"):
-        source = commit.parameters.get("source", "")
-        path = re.fullmatch(r"delta\.`(.*)`", source)
-        yield path[1] if path else ".".join(source.split(".")[-2:]), _version_of(commit)
-    for note in filter(None, state.properties.get(_CLONE, "").split(";")):
-        source, _, version = note.rpartition(",")
-        yield source, int(version)
-
-
-def _version_of(commit: Commit) -> int:
-    return int(commit.parameters.get("sourceVersion") or 0)
 
 
 def applied_versions(state: State) -> dict[str, int]:

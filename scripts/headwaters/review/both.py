@@ -125,6 +125,7 @@ class Both:
     def build(self) -> None:
         """Build both sides, the branch's in two steps, and test the branch's."""
         self._pin()
+        self.schemas.make(self.spark, self.schemas.records)
         for half in (self.base, self.head):
             self._clone_inputs(half)
         for table, why in self.known.uncloned.items():
@@ -171,8 +172,8 @@ class Both:
         for name, problem in pinned.problems.items():
             self.known.note(
                 "HW_REVIEW_INPUT",
-                f"{name} has no versions, and is read as it is: {problem}. Build production first, "
-                "or make it a Delta table",
+                f"{name} has no versions, and is read as it is: {problem.rstrip('.')}. "
+                "Build production first, or make it a Delta table",
             )
         self.known.pinned = pinned
 
@@ -224,7 +225,7 @@ class Both:
                 begun = continued.begin(self.spark, table, half.table(key), state)
                 if begun:
                     half.begun[table.name.lower()] = begun
-        manifest = redirected(half.side.manifest, half.redirections)
+        manifest = redirected(half.side.manifest, half.redirections, self.schemas.records)
         pins = self.known.pinned.versions
         half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)
 
@@ -247,7 +248,8 @@ class Both:
 
     def _test(self) -> None:
         head = self.head
-        manifest = redirected(head.side.manifest, {**head.inputs, **head.places})
+        places = {**head.inputs, **head.places}
+        manifest = redirected(head.side.manifest, places, self.schemas.records)
         outcomes = run(head.side.project, manifest, ["test"], head.keys, self.known.pinned.versions)
         for key, outcome in outcomes.items():
             if outcome.status in ("pass", "skipped", "success"):
@@ -276,7 +278,7 @@ class Both:
             outcome = half.outcomes.get(key)
             if outcome is None or not outcome.is_built:
                 side = "base" if half is self.base else "branch"
-                what = outcome.message if outcome else "dbt did not run it"
+                what = (outcome and outcome.message) or "something that it reads is not built"
                 return Rows(why_not=f"the {side} does not build it: {what}")
         if len(halves) == 1:
             return self._one_sided(halves[0], key)

@@ -20,7 +20,7 @@ from dbt.adapters.headwaters.session import rows_of
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import UserError, WorkError, first_line
-from headwaters.incremental.commits import Commit, commits_of
+from headwaters.incremental.commits import Commit, commits_of, retains
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
 from headwaters.sql import identifier, literal
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
 _MARK = "headwaters.review"
+# By this tag dbt finds what it is to build. Other methods of selection also take what is in a
+# folder of a node's name, and would build it in production.
+_CHOSEN = "headwaters.review"
+COMMITS = 1000  # of a table's history that are looked at
+_RECORDS = "source.dbt_headwaters.ops."
 # Review schemas are dropped by the first review after this time, in seconds.
 KEPT = 7 * 86_400
 
@@ -51,7 +56,10 @@ class Spark:
     def rows(self, sql: str) -> list[Any]:
         """The rows of a statement. Raises DbtRuntimeError, one line."""
         with contextlib.chdir(self._root):  # an embedded Spark takes the folder that it starts in
-            return rows_of(self._settings, self._lake, sql)
+            try:
+                return rows_of(self._settings, self._lake, sql)
+            except DbtRuntimeError as error:
+                raise DbtRuntimeError(without_values(first_line(error))) from None
 
     def tried(self, sql: str) -> str | None:
         """Run a statement; the line with which it failed, or None."""
@@ -73,11 +81,24 @@ class Spark:
         except (DbtRuntimeError, IndexError):
             return None
 
+    def reads(self, table: str, noted: Mapping[str, int]) -> bool:
+        """Whether a noted commit is one of a table's newest, and its rows can still be read.
+
+        Files that something else deleted are seen only where it is the first that is missing.
+        """
+        commits = self.history(table, COMMITS)
+        if not any(commit.is_same(noted) for commit in commits):
+            return False
+        version = noted["version"]
+        if not retains(commits, version):
+            return False
+        return self.tried(f"select 1 from {table} version as of {version} limit 1") is None
+
     def columns(self, table: str) -> dict[str, str]:
         """Columns and their types, in order. Raises DbtRuntimeError."""
         found: dict[str, str] = {}
         for row in self.rows(f"describe table {table}"):
-            if not row[0] or row[0].startswith("#"):
+            if not row[1]:  # the columns end, and what follows has a head
                 break
             found.setdefault(row[0], row[1])
         return found
@@ -105,6 +126,11 @@ class Schemas:
     def name(self, side: str, schema: str) -> str:
         """The schema of a side that stands for one of production's."""
         return f"{self.prefix}{side}_{schema}"[:120]
+
+    @property
+    def records(self) -> str:
+        """The schema in which the review's runs note what they did."""
+        return f"{self.prefix}records"
 
     @property
     def prefix(self) -> str:
@@ -182,18 +208,11 @@ def pin(
             newest = spark.history(table, 1)[0]
             versions[table.lower()] = {"version": newest.version, "at": newest.at}
             noted = applied.get(table.lower(), ())
-            if noted and all(one == noted[0] for one in noted) and _has(spark, table, noted[0]):
+            if noted and all(one == noted[0] for one in noted) and spark.reads(table, noted[0]):
                 versions[table.lower()] = noted[0]
         except (DbtRuntimeError, IndexError) as error:
             problems[table] = first_line(error)
     return Pinned(versions, problems)
-
-
-def _has(spark: Spark, table: str, noted: Mapping[str, int]) -> bool:
-    """Whether a noted commit is one of a table's, and its rows can still be read."""
-    is_there = any(commit.is_same(noted) for commit in spark.history(table, 1000))
-    version = f"{table} version as of {noted['version']}"
-    return is_there and spark.tried(f"select 1 from {version} limit 1") is None
 
 
 def clone_inputs(
@@ -226,12 +245,18 @@ def clone_inputs(
     return places
 
 
-def redirected(manifest: Manifest, places: Mapping[str, str]) -> Manifest:
+def redirected(
+    manifest: Manifest, places: Mapping[str, str], records: str | None = None
+) -> Manifest:
     """A copy of a manifest with nodes in other schemas, by their ids; without hooks.
 
-    A hook or a `location_root` would write to production.
+    A hook or a `location_root` would write to production. `records`: the schema in which runs note
+    what they did, such as the rows that do not meet an expectation.
     """
     made = copied(manifest)
+    if records is not None:
+        noted = (key for key in made.sources if key.startswith(_RECORDS))
+        places = {**dict.fromkeys(noted, records), **places}
     for key in [key for key, node in made.nodes.items() if str(node.resource_type) == "operation"]:
         del made.nodes[key]
     for test in made.nodes.values():
@@ -283,6 +308,34 @@ class Outcome:
         return str(self.response.get("code") or "")
 
 
+def told(message: str) -> str:
+    """What dbt says of a node, in one line, without what a reader of a comment has already."""
+    text = " ".join(line.strip() for line in message.splitlines() if not _MORE.search(line))
+    return without_values(_WHERE.sub("", " ".join(text.split())))
+
+
+_MORE = re.compile(r"^\s*(?:\(more in .*\)|> in macro .*|> called by .*|compiled code at .*)$")
+_WHERE = re.compile(r"^\w+ Error in \w+ \S+ \([^)]*\) ")
+
+
+def without_values(message: str) -> str:
+    """What Spark or a strategy says, without values of rows: a comment would show them to all.
+
+    Conditions of SQL's classes 22 (data exception) and 23 (violated constraint), and what SQL
+    raises itself, tell of rows; all others tell of statements.
+    """
+    said = _REPEATED.sub(r"\1 some keys\2", message)
+    if said != message:
+        return said
+    return _OF_ROWS.sub(
+        r"[\1] in a row (SQLSTATE \2; the rest of the message may have values)", message
+    )
+
+
+_REPEATED = re.compile(r"(gives more than one row for) .*(\. The table was left as it is)")
+_OF_ROWS = re.compile(r"\[([A-Z][\w.]+)\].*SQLSTATE: ((?:22|23|P0)\w{3})", re.DOTALL)
+
+
 @contextlib.contextmanager
 def _aside(project: Project) -> Iterator[list[str]]:
     """The options of a dbt that writes its files where nobody looks for them."""
@@ -301,12 +354,17 @@ def run(
 
     Raises UserError where dbt did not get as far as its nodes.
     """
-    chosen = [f"fqn:{'.'.join(manifest.nodes[key].fqn)}" for key in keys]
+    chosen = set(keys)
     if not chosen:
         return {}
+    for key, node in manifest.nodes.items():
+        others = [tag for tag in node.tags if tag != _CHOSEN]
+        node.tags = [*others, _CHOSEN] if key in chosen else others
     pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []
     with _aside(project) as options:
-        arguments = [*command, "--select", *chosen, *options, *pinned]
+        # of the schemas of all other nodes dbt would list every table, each time
+        options += ["--cache-selected-only"]
+        arguments = [*command, "--select", f"tag:{_CHOSEN}", *options, *pinned]
         result = run_dbt(project, arguments, manifest)
     if result.exception is not None and result.result is None:
         said = " ".join(str(result.exception).split())
@@ -314,7 +372,7 @@ def run(
     return {
         one.node.unique_id: Outcome(
             str(one.status),
-            " ".join(str(one.message or "").split()),
+            told(str(one.message or "")),
             float(one.execution_time),
             dict(one.adapter_response or {}),
         )

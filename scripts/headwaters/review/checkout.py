@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +19,7 @@ from headwaters.project import Project
 from headwaters.review.facts import Revision
 
 _FOLDER = "headwaters-review-"
+_GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
 _PACKAGES = "dbt_packages"  # which dbt installs, and git ignores
 
 
@@ -59,8 +62,10 @@ def _with_lake(project: Project, root: Path) -> Project:
     return base
 
 
-def revisions(project: Project, base: str) -> tuple[Revision, Revision]:
+def revisions(project: Project, base: str, out: Path) -> tuple[Revision, Revision]:
     """The merge base of `base` and HEAD, and HEAD with what is on disk.
+
+    What is in `out`, where the review is written, is no change of the project.
 
     Raises UserError where the project is in no git repository, or there is no such base.
     """
@@ -68,7 +73,7 @@ def revisions(project: Project, base: str) -> tuple[Revision, Revision]:
         raise UserError(
             "HW_REVIEW_BASE", f"{project.root} is in no git repository, so there is no base"
         )
-    found = _tried(project.root, "merge-base", base, "HEAD")
+    found = _tried(project.root, "merge-base", "--end-of-options", base, "HEAD")
     if found is None:
         raise UserError(
             "HW_REVIEW_BASE",
@@ -76,7 +81,7 @@ def revisions(project: Project, base: str) -> tuple[Revision, Revision]:
             "(`git fetch --unshallow`), or name another one",
         )
     branch = _git(project.root, "rev-parse", "--abbrev-ref", "HEAD")
-    changed = _git(project.root, "status", "--porcelain", "--", ".")
+    changed = _git(project.root, "status", "--porcelain", "--", ".", *_without(project.root, out))
     return (
         Revision(found, base, _title(project.root, found)),
         Revision(
@@ -88,10 +93,22 @@ def revisions(project: Project, base: str) -> tuple[Revision, Revision]:
     )
 
 
+def _without(root: Path, out: Path) -> list[str]:
+    """What leaves a folder out of git's paths; nothing for one elsewhere, or with the project."""
+    top, folder = root.resolve(), (root / out).resolve()
+    if folder == top or not folder.is_relative_to(top):
+        return []
+    return [f":(exclude,literal){folder.relative_to(top)}"]
+
+
 def slug(branch: str, commit: str) -> str:
-    """A branch as part of a schema's name, of at most 40 characters."""
+    """A branch as part of a schema's name, of at most 40 characters: ASCII, no two blanks."""
     name = commit[:10] if branch == "HEAD" else branch
-    return re.sub(r"\W+", "_", name.lower()).strip("_")[:40].rstrip("_") or commit[:10]
+    words = re.sub(r"[\W_]+", "_", name.lower(), flags=re.ASCII).strip("_")
+    if len(words) <= 40:
+        return words or commit[:10]
+    # long names of branches begin alike
+    return f"{words[:31]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _title(root: Path, commit: str) -> str:
@@ -130,5 +147,8 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _ran(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    # a hook of git that runs a review says in variables which repository it means
+    variables = {name: text for name, text in os.environ.items() if name not in _GIT}
+    # hooks of the repository would run in the base's worktree
+    command = ["git", "-C", str(root), "-c", "core.hooksPath=/dev/null", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)

@@ -20,10 +20,8 @@ from headwaters.declared.nodes import Node, setting
 from headwaters.incremental.commits import Commit
 from headwaters.incremental.recovery import Inputs, applied_versions
 from headwaters.incremental.strategies import strategy_of
-from headwaters.review.build import Spark
+from headwaters.review.build import COMMITS, Spark
 from headwaters.sql import literal
-
-_COMMITS = 1000  # of a table's history that are looked at
 
 
 @dataclass(frozen=True)
@@ -61,13 +59,13 @@ def can_continue(node: Node) -> bool:
 def table_of(spark: Spark, name: str) -> Table | None:
     """A table of production; None where something else than its model's runs has changed it."""
     try:
-        commits = spark.history(name, _COMMITS)
+        commits = spark.history(name, COMMITS)
         properties = spark.properties(name)
         if spark.history(name, 1)[0].version != commits[0].version:
             return None  # it moves: what it says may be of another version
     except (DbtRuntimeError, IndexError):
         return None
-    applied = applied_versions(properties, commits, len(commits) < _COMMITS)
+    applied = applied_versions(properties, commits, len(commits) < COMMITS)
     if applied is None or applied.inputs is None or applied.foreign or applied.interrupted:
         return None
     standing = takewhile(lambda commit: not commit.replaces_all, commits)
@@ -121,7 +119,7 @@ def state_of(
         if place is None:
             return None
         if noted["version"] != place.source_version:
-            commits = spark.history(place.source, _COMMITS)
+            commits = spark.history(place.source, COMMITS)
             if not are_same(commits, noted, place.source_version):
                 return None
         inputs[place.name] = {"version": place.version, "at": place.at}

@@ -77,11 +77,13 @@ class Difference:
 @dataclass(frozen=True)
 class Stays:
     """Whether the branch's incremental runs leave what a full refresh leaves: one was made over
-    production's last changes, and compared. `differing` is None where it could not be tried."""
+    production's last changes, and compared. `differing` is None where it could not be tried;
+    `extent`: whether a sample of the rows was compared."""
 
     how: str
     differing: int | None
     changed_input_rows: int = 0
+    extent: Extent = "all"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwaters.pages.texts import clean, duration, number, size
-from headwaters.review.facts import Difference, Example, ModelReview, Review, Revision
+from headwaters.review.facts import Column, Difference, Example, ModelReview, Review, Revision
 from headwaters.review.verdict import Verdict, verdict
 
 MARK = "<!-- headwaters review -->"  # by which the comment is found again
@@ -49,17 +49,18 @@ def render(review: Review, page: str = PAGE) -> str:
     models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
     shown, head = _head(review, said, models, page)
     room = LIMIT - len(head) - 600  # of what says what was cut
-    facts = [list(_facts(model)) for model in models]
+    told = [model for model in models if _is_told(model)]
+    facts = [list(_facts(model)) for model in told]
     for depth in _DEPTHS:
-        details = [_details(*pair, depth) for pair in zip(models, facts, strict=True)]
+        details = [_details(*pair, depth) for pair in zip(told, facts, strict=True)]
         if sum(map(len, details)) <= room:
             break
     kept = _first(details, room)
     cuts = [
         (len(models) - shown, "{} of the table"),
-        (len(models) - len(kept), "the details of {}"),
-        (sum(_examples(one) > depth.examples for one in models[: len(kept)]), "examples of {}"),
-        (sum(_lines(one) > depth.lines for one in models[: len(kept)]), "the SQL of {}"),
+        (len(told) - len(kept), "the details of {}"),
+        (sum(_examples(one) > depth.examples for one in told[: len(kept)]), "examples of {}"),
+        (sum(_lines(one) > depth.lines for one in told[: len(kept)]), "the SQL of {}"),
     ]
     cut = [text.format(number(count, "model")) for count, text in cuts if count]
     tail = f"Cut here, and whole in {code(page)}: {', '.join(cut)}.\n" if cut else ""
@@ -155,12 +156,24 @@ def _row(model: ModelReview) -> str:
         rows = [f"{count:,}" if count else "0" for count in counts]
         if found.extent == "sample":
             rows[0] += " (sample)"
-    touched = [one for one in model.columns if one.differs]
+    touched = _touched(model)
     columns = ", ".join(_cell(one.name, 40) for one in touched[:4])
     columns += f" and {len(touched) - 4:,} more" if touched[4:] else ""
     one_off = model.cost.one_off if model.cost else "—"
     causes = ", ".join(model.causes)
     return f"| {' | '.join([_cell(model.table), causes, *rows, columns or '—', one_off])} |"
+
+
+def _touched(model: ModelReview) -> list[Column]:
+    """The columns that differ; of a table that is on one side only, none is worth a word."""
+    return [one for one in model.columns if one.differs and not model.is_one_sided]
+
+
+def _is_told(model: ModelReview) -> bool:
+    """Whether the table of models does not say it all."""
+    found = model.difference
+    differs = found is None or found.rows or _touched(model)
+    return bool(differs or model.findings or model.why_not or {"upstream"} != set(model.causes))
 
 
 def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
@@ -176,15 +189,21 @@ def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
 
 def _summary(model: ModelReview) -> str:
     found = model.difference
+    if model.is_one_sided:
+        cause = "added" if "added" in model.causes else "removed"
+        return f"{cause}, {number(found.rows, 'row')}" if found else cause
     if found is None or found.extent == "none":
-        return "not compared"
+        return "not compared" if model.why_not else "no row was computed"
+    if found.extent == "sample":
+        return f"{number(found.rows, 'row')} differ in a sample of {found.rows_after:,}"
     return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
 
 
 def _facts(model: ModelReview) -> Iterator[str]:
     for text in model.what_changed[:20]:
-        yield f"- {code(text, 300)}"
-    found = model.difference
+        if text not in model.causes:  # which the table of models has
+            yield f"- {code(text, 300)}"
+    found = None if model.is_one_sided else model.difference
     if found and not found.by_key:
         yield "- no key: compared as multisets, a changed row is one removed and one added"
     if found and found.extent == "sample":
@@ -193,7 +212,7 @@ def _facts(model: ModelReview) -> Iterator[str]:
         yield f"- no examples: {code(found.why_no_examples, 300)}"
     if model.why_not:
         yield f"- not compared: {code(model.why_not, 400)}"
-    for column in [one for one in model.columns if one.differs][:60]:
+    for column in _touched(model)[:60]:
         if column.before is None:
             yield f"- column {code(column.name)} is added, {code(column.after or '?')}"
         elif column.after is None:
@@ -205,11 +224,14 @@ def _facts(model: ModelReview) -> Iterator[str]:
             masked = ", masked" if column.is_masked else ""
             yield f"- {code(column.name)} differs in {number(column.changed, 'row')}{masked}"
     if stays := model.stays:
-        result = {None: "not tried", 0: "equal"}.get(
-            stays.differing, f"{stays.differing} rows differ"
-        )
         rows = number(stays.changed_input_rows, "changed input row")
-        yield f"- incremental run and full refresh: {result} ({code(stays.how, 300)}, {rows})"
+        sample = " in a sample" if stays.extent == "sample" else ""
+        differ = f"{number(stays.differing or 0, 'row')} differ{sample} from"
+        result = differ if stays.differing else f"equal{sample} to"
+        if stays.differing is None:
+            yield f"- incremental run: {code(stays.how, 300)}"
+        else:
+            yield f"- incremental run over {rows}: {result} a full refresh ({code(stays.how, 300)})"
     if cost := model.cost:
         measured = f", {duration(cost.seconds)}" if cost.seconds is not None else ""
         measured += f", {size(cost.bytes_written)}" if cost.bytes_written is not None else ""

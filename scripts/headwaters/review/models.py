@@ -42,7 +42,7 @@ def model_of(
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
     )
     if key not in {*found.built, *found.built_before}:
-        return replace(made, why_not="what changed says nothing about rows")
+        return made
     rows = known.rows.get(key)
     if rows is None:
         return replace(made, why_not=f"not compared: {known.problem}")
@@ -68,7 +68,7 @@ def _findings(key: str, known: Known) -> list[Finding]:
     outcome = known.after.get(key)
     if outcome is not None and outcome.status in ("error", "fail", "runtime error"):
         before = known.before.get(key)
-        is_contract = "contract" in outcome.message.lower()
+        is_contract = "enforced contract that failed" in outcome.message
         was_so = before is not None and not before.is_built and before.message == outcome.message
         text = (
             f"{'the base does not build either' if was_so else 'does not build'}: {outcome.message}"

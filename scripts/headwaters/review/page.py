@@ -107,7 +107,9 @@ def _row(model: ModelReview, index: int) -> Row:
         summary=_summary(model),
         rows=found.rows_after if found else -1,
         differing=found.rows if found else -1,
-        columns=tuple(clean(one.name, 60) for one in model.columns if one.differs),
+        columns=tuple(
+            clean(one.name, 60) for one in model.columns if one.differs and not model.is_one_sided
+        ),
         diff=tuple((_kind(line), line) for line in lines[:_LINES]) if model.diff_of_sql else (),
         more_lines=max(0, len(lines) - _LINES),
         cost=_cost(model),

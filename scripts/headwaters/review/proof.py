@@ -29,8 +29,11 @@ def prove(both: Both) -> None:
     chosen: list[str] = []
     for key in head.keys:
         own = both.found.changed.get(key)
-        if own is None or not own.rows or head.side.nodes[key]["resource_type"] != "model":
+        node = head.side.nodes[key]
+        if own is None or not own.rows or node["resource_type"] != "model":
             continue
+        if not strategy_of(node["config"]):
+            continue  # each of its runs is a full one
         why = _earlier(key, both, earlier)
         if why:
             known.stays[key] = Stays(f"not tried: {why}", None)
@@ -41,7 +44,8 @@ def prove(both: Both) -> None:
     places = {key: both.schemas.name("past", head.side.nodes[key]["schema"]) for key in chosen}
     for schema in sorted(set(places.values())):
         both.schemas.make(both.spark, schema)
-    project, made = head.side.project, redirected(head.side.manifest, places)
+    project = head.side.project
+    made = redirected(head.side.manifest, places, both.schemas.records)
     pins = known.pinned.versions
     past = run(project, made, BUILD, chosen, {**pins, **earlier})
     last = run(project, made, BUILD, chosen, pins)
@@ -53,9 +57,6 @@ def prove(both: Both) -> None:
 def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
     """Fills in the version of each input before its last change; or says why there is none."""
     head, known = both.head, both.known
-    node = head.side.nodes[key]
-    if not strategy_of(node["config"]):
-        return f"a {node['config'].get('materialized')} model has no incremental runs of ours"
     if key not in known.after or not known.after[key].is_built:
         return "the model was not built"
     parents = changing.inputs([key], head.side)
@@ -68,10 +69,11 @@ def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str
         if version is None:
             return f"{table} has no versions"
         if table.lower() not in earlier and (before := _before_last_change(both, table, version)):
-            if both.spark.tried(f"select 1 from {table} version as of {before.version} limit 1"):
-                why = f"{table} does not retain version {before.version}, before its last change"
+            noted = {"version": before.version, "at": before.at}
+            if both.spark.reads(table, noted):
+                earlier[table.lower()] = noted
             else:
-                earlier[table.lower()] = {"version": before.version, "at": before.at}
+                why = f"{table} does not retain version {before.version}, before its last change"
     is_earlier = any(head.side.table(parent).lower() in earlier for parent in parents)
     return None if is_earlier else why
 
@@ -90,12 +92,21 @@ def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcom
     changed = int(last.response.get("input_rows") or 0)
     try:
         columns = both.spark.columns(table), both.spark.columns(run_up)
-        pair = differing.Pair(table, run_up, *columns, (), one_of=both.sample(table, run_up))
-        rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
-        differ = int(both.spark.rows(rows)[0][0])
+        one_of = both.sample(table, run_up)
+        pair = differing.Pair(table, run_up, *columns, (), one_of=one_of)
+        differ = _differing(both, pair)
     except DbtRuntimeError as error:
         return Stays(f"not compared: {first_line(error)}", None, changed)
-    return Stays(last.message, differ, changed)
+    return Stays(last.message, differ, changed, "all" if one_of == 1 else "sample")
+
+
+def _differing(both: Both, pair: differing.Pair) -> int:
+    """How many rows of two tables differ, as multisets: mostly none."""
+    one, other = both.spark.rows(differing.digests_sql(pair))
+    if one == other:
+        return 0
+    rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
+    return int(both.spark.rows(rows)[0][0])
 
 
 def next_runs(both: Both) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
     one of the two does not parse.
     """
     began = time.monotonic()
-    before, after = revisions(project, options.base)
+    before, after = revisions(project, options.base, out)
     schemas = Schemas(slug(after.branch, after.commit))
     known = Known()
     with checked_out(project, before.commit) as base_project:
@@ -73,16 +74,19 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
                 "the worktree has changes that are not committed, and they are reviewed as well. "
                 "Commit or stash them to review what a pull request has",
             )
-        linted = new_findings(base_project.root, project.root, _files(found, base, head))
+        files = _files(found, base, head)
+        with ThreadPoolExecutor(1) as beside:  # the linter is a process of its own
+            linting = beside.submit(new_findings, base_project.root, project.root, files)
+            if found.built or found.built_before:
+                say(f"reviewing {len(found.order)} of {_count(head)} tables")
+                try:
+                    _compare(base, head, found, schemas, known, options)
+                except (DbtRuntimeError, CodedError, OSError) as error:
+                    known.problem = first_line(error)
+                    known.notes.append(f"rows were not compared: {known.problem}")
+            linted = linting.result()
         if linted.problem:
             known.notes.append(linted.problem)
-        if found.built or found.built_before:
-            say(f"reviewing {len(found.order)} of {_count(head)} tables")
-            try:
-                _compare(base, head, found, schemas, known, options)
-            except (DbtRuntimeError, CodedError, OSError) as error:
-                known.problem = first_line(error)
-                known.notes.append(f"rows were not compared: {known.problem}")
         models = [model_of(key, base, head, found, known, linted) for key in found.order]
     made = Review(
         before,
@@ -97,7 +101,8 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
-    return 1 if known.problem or verdict(made).fails else 0
+    is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
+    return 1 if known.problem or verdict(made).fails or is_unknown else 0
 
 
 def write(made: Review, out: Path) -> None:

@@ -71,6 +71,7 @@ def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
             yield (
                 f"{model.table} does not stay right: an incremental run and a full refresh differ "
                 f"in {number(model.stays.differing, 'row')}"
+                f"{' of a sample' if model.stays.extent == 'sample' else ''}"
             )
     for kind, unit in (("test", "test"), ("lint", "finding of the linter")):
         count = sum(len(failing(model, kind)) for model in models)

@@ -20,7 +20,15 @@ import duckdb
 import sqlglot
 
 from headwaters.analysis import dialect
-from headwaters.analysis.derive import Derivation, Question, _traced, _Tracing, derive
+from headwaters.analysis.derive import (
+    Derivation,
+    Question,
+    _staged,
+    _traced,
+    _Tracing,
+    _Whole,
+    derive,
+)
 from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
@@ -507,6 +515,8 @@ def maintained(
 ) -> Counter[Row]:
     """What an incremental run leaves."""
     followed = {source.name: source for source in derived.inputs if source.is_followed}
+    if derived.stages:
+        return maintained_by_stages(oracle, derived, before, after)
     if derived.leads:
         return maintained_by_leads(oracle, sql, derived, before, after)
     gone = {name: Counter(before[name]) - Counter(after[name]) for name in followed}
@@ -593,6 +603,21 @@ def maintained_by_leads(
     return within(oracle.answer(sql, before), False) + within(oracle.answer(sql, after), True)
 
 
+def maintained_by_stages(
+    oracle: Oracle, derived: Derivation, before: Tables, after: Tables
+) -> Counter[Row]:
+    """What a run leaves whose hidden tables are maintained by keys."""
+    for number, stage in enumerate(derived.stages, 1):
+        sql = in_duckdb(stage.sql)
+        of_stage = Derivation("affected_keys", stage.unique_key, stage.inputs)
+        kept = list(maintained(oracle, sql, of_stage, before, after).elements())
+        oracle.db.execute(f"create or replace temp table hw_stage_{number} as {sql} limit 0")
+        if kept:
+            marks = ", ".join("?" * len(kept[0]))
+            oracle.db.executemany(f"insert into hw_stage_{number} values ({marks})", kept)
+    return oracle.answer(in_duckdb(derived.rest), after)
+
+
 def one_each(found: list[Row]) -> list[Row]:
     """The rows with one for each value of their first column."""
     return list({row[0]: row for row in found}.values())
@@ -633,12 +658,80 @@ def traced_only(question: Question) -> Derivation | None:
         return None
 
 
+def drawn_staged(chance: random.Random) -> str:
+    """A query that aggregates what others give, by other columns than theirs or by none."""
+    draw = Draw(chance, ["t", "u", "u", "p", "p", "l", "m"])
+    sql, columns = draw.query(chance.randint(0, 2))
+    more, others = draw.query(chance.randint(0, 2))
+    key = draw.pick(columns) or "c1"
+    value, other = draw.pick(columns, "int"), draw.pick(others, "int")
+    of_numbers = ["sum(q.{0})", "max(q.{0})", "min(q.{0})"] if value and other else []
+    total = chance.choice(["count(q.{0})", "count(*)", *of_numbers])
+    more_total = "sum" if other else "count"
+    value, other = value or "c1", other or "c1"
+    of_value, of_other = total.format(value), total.format(other)
+    where = f" where {draw.condition(columns, 'q')}" if chance.random() < 0.4 else ""
+    every = f"select {of_other} from ({more}) as q"
+    groups = f"select q.{key}, {of_value} as n from ({sql}) as q{where} group by q.{key}"
+    joined = chance.choice([", ", " cross join "])
+    forms = [
+        f"select {of_value} + 1 as d0, count(*) as d1 from ({sql}) as q{where}",
+        f"select {of_value} as d0, count(*) as d1 from ({sql}) as q having {of_value} > 1",
+        f"select q.{key} as d0, {of_value} as d1 from ({sql}) as q{where}"
+        f" group by q.{key} having {of_value} > ({every})",
+        f"select q.n as d0, count(*) as d1 from ({groups}) as q group by q.n",
+        f"with g as ({groups}) select g.{key} as d0, g.n as d1 from g"
+        " where n = (select max(n) from g)",
+        f"select q.{key} as d0, x.n as d1 from ({sql}) as q{joined}"
+        f"(select {of_other} as n from ({more}) as q) as x",
+        f"select {of_value} as d0, {more_total}(y.{other}) as d1 from ({sql}) as q, ({more}) as y"
+        f" where q.{value} = y.{other}",
+        f"select q.{key} as d0, {of_value} as d1, rank() over (order by {of_value}) as d2,"
+        f" sum({of_value}) over (partition by q.{key}) as d3, count(q.{key}) over () as d4"
+        f" from ({sql}) as q{where} group by q.{key}",
+        f"select q.{value} as d0, count(q.{value}) over (order by q.{value}) as d1"
+        f" from (select distinct q.{value} from ({sql}) as q) as q",
+    ]
+    return chance.choice(forms)
+
+
+def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, str | None]:
+    """Whether the query of this number has hidden queries, and what it then gets wrong."""
+    chance = random.Random(f"staged {number}")
+    sql = drawn_staged(chance)
+    used = [source for source in UNIQUE if f"from {source.name} as" in sql]
+    try:
+        question = Question(sql, used)
+        derived = _staged(question, _Whole(question, dialect.parsed(sql)), len(used) + 1)
+    except Refused:
+        return False, None
+    for _ in range(rounds if derived else 0):
+        assert derived is not None
+        before, after = {}, {}
+        for name in COLUMNS:
+            before[name] = of_keys(name, rows(chance, name, 6))
+            stay = [row for row in before[name] if chance.random() < 0.7]
+            after[name] = of_keys(name, stay + rows(chance, name, 2))
+        whole = oracle.answer(in_duckdb(sql), after)
+        found = maintained_by_stages(oracle, derived, before, after)
+        if whole != found:
+            told = f"{derived}\n{before}\n{after}\nwhole {dict(whole)}\nfound {dict(found)}"
+            return True, f"staged {number}: {sql}\n{told}"
+    return derived is not None, None
+
+
 # What tells the rows of tables apart.
 KEYS = {"u": ["id"], "m": ["id"], "p": ["grp", "val"]}
 UNIQUE = [
     Input(name, name, "", columns, [frozenset(KEYS[name])] if name in KEYS else [])
     for name, columns in COLUMNS.items()
 ]
+
+
+def of_keys(name: str, found: list[Row]) -> list[Row]:
+    """The rows of a table with one for each value of its key."""
+    many = len(KEYS.get(name, ()))
+    return list({row[:many]: row for row in found}.values()) if many else found
 
 
 def tried_keys(number: int, oracle: Oracle, rounds: int = 6) -> tuple[int, str | None]:
@@ -651,9 +744,7 @@ def tried_keys(number: int, oracle: Oracle, rounds: int = 6) -> tuple[int, str |
         return 0, None
     places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}
     for _ in range(rounds if relation.unique else 0):
-        tables = {name: rows(chance, name, 6) for name in COLUMNS}
-        for name, columns in KEYS.items():
-            tables[name] = list({row[: len(columns)]: row for row in tables[name]}.values())
+        tables = {name: of_keys(name, rows(chance, name, 6)) for name in COLUMNS}
         answer = oracle.answer(in_duckdb(sql), tables)
         for key in relation.unique:
             of_key = Counter(tuple(row[places[part]] for part in key) for row in answer.elements())
@@ -674,6 +765,14 @@ def main(count: int, first: int = 0) -> int:
             failed += 1
             print(problem, flush=True)
     print(f"plain: {dict(strategies)} of {count}", flush=True)
+    staged = 0
+    for number in range(first, first + count):
+        has_stages, problem = tried_staged(number, oracle)
+        staged += has_stages
+        if problem:
+            failed += 1
+            print(problem, flush=True)
+    print(f"staged: {staged} of {count}", flush=True)
     for kind in KINDS:
         accepted = 0
         for number in range(first, first + count):

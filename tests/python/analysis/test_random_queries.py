@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.queries import KINDS, Oracle, tried, tried_keys, tried_plain
-from headwaters.analysis import keyed, linear, traced
+from analysis.queries import KINDS, Oracle, tried, tried_keys, tried_plain, tried_staged
+from headwaters.analysis import cut, keyed, linear, traced
 from headwaters.analysis.relations import Weight
 from headwaters.incremental.strategies import RuleBook
 
@@ -49,6 +49,20 @@ def test_a_wrong_trace_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     oracle = Oracle()
     assert any(tried_plain(number, oracle)[1] for number in range(COUNT * 4))
+
+
+def test_what_is_cut_is_right() -> None:
+    oracle = Oracle()
+    found = [tried_staged(number, oracle) for number in range(COUNT // 2)]
+    assert [problem for _, problem in found if problem] == []
+    assert sum(has_stages for has_stages, _ in found) >= COUNT // 8
+
+
+@pytest.mark.parametrize(("name", "again"), [("count", "count({part})"), ("max", "min({part})")])
+def test_a_wrong_cut_is_found(name: str, again: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cut._AGAIN, name, again)
+    oracle = Oracle()
+    assert any(tried_staged(number, oracle)[1] for number in range(COUNT))
 
 
 def test_what_is_said_to_tell_rows_apart_does() -> None:

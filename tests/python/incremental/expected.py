@@ -106,6 +106,15 @@ EXPECTED = {
         group by 1
     """,
     "auto_copies": "select grp, val from items",
+    "auto_sizes": """
+        select n, count(*) from (select count(*) as n from items group by grp) group by n
+    """,
+    "auto_sums": "select sum(val), count(*), max(name) from items join people using (grp)",
+    "auto_places": """
+        with q as (select id, sum(val) as total from events group by id)
+        select total, val, rank() over (order by total desc nulls last)
+        from q left join items using (id) where total >= (select min(total) from q)
+    """,
     "high_or_low": "select grp, val from items where val is not null",
     # what was true when is in the feed, not in the rows: the same model, fully refreshed each time
     "tracked": "select * from model.tracked_anew",

@@ -396,3 +396,23 @@ def test_a_mapping_is_one_or_json_of_one() -> None:
     assert rules.as_mapping('{"a": 1}') == {"a": 1}
     for nothing in (None, "", "[1]", "no json", 7):
         assert rules.as_mapping(nothing) == {}
+
+
+@pytest.mark.parametrize(
+    ("newer", "is_there"),
+    [
+        ([delete(1)], True),
+        ([delete(1), commit(2, "VACUUM START")], True),  # retained for a week
+        ([delete(1), vacuum(2, "0")], False),
+        ([commit(1, "OPTIMIZE"), vacuum(2, "0")], False),
+        ([append(1), vacuum(2, "0")], True),
+        ([properties(1), vacuum(2, "0")], True),
+        ([delete(1, at=9 * DAY), vacuum(2, "0")], True),  # afterwards
+    ],
+)
+def test_a_version_is_there_unless_a_vacuum_deleted_what_left_the_table_after_it(
+    newer: list[Commit], is_there: bool
+) -> None:
+    commits = [*reversed(newer), append(0)]
+    assert rules.retains(commits, 0) is is_there
+    assert rules.retains(commits, len(newer))

@@ -132,6 +132,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 def test_right_sql_is_maintained(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:
@@ -232,13 +233,12 @@ def _drawn(seed: int, rounds: int) -> list[list[Event]]:
     return [[event() for _ in range(chance.randint(1, 4))] for _ in range(rounds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "history",
     [
         pytest.param(LOOKUP_FIRST, id="lookup first"),
-        pytest.param(
-            _drawn(int(os.environ.get("HISTORY_SEED", "7")), 6), id="drawn", marks=pytest.mark.slow
-        ),
+        pytest.param(_drawn(int(os.environ.get("HISTORY_SEED", "7")), 6), id="drawn"),
     ],
 )
 def test_a_row_goes_with_its_input_row_whatever_became_of_its_lookup(

@@ -53,7 +53,11 @@ def while_running(
 
 @pytest.mark.parametrize(
     ("point", "first_wins"),
-    [(before_note, False), (before_commit, False), (before_watermark, True)],
+    [
+        (before_commit, False),
+        pytest.param(before_note, False, marks=pytest.mark.slow),
+        pytest.param(before_watermark, True, marks=pytest.mark.slow),
+    ],
 )
 def test_of_two_runs_at_once_one_applies_the_changes(
     world: World, point: Callable[[str, int, str], bool], first_wins: bool
@@ -76,11 +80,11 @@ AGAIN, OF_OTHER_KEYS = "*", "100000 + id as id, * except (id)"
 @pytest.mark.parametrize(
     ("point", "rows"),
     [
-        (before_note, AGAIN),
         (before_commit, AGAIN),  # the run finds more rows of its keys than there should be
+        pytest.param(before_note, AGAIN, marks=pytest.mark.slow),
         # the next run finds a commit that is not the run's
         pytest.param(before_commit, OF_OTHER_KEYS, marks=pytest.mark.slow, id="of other keys"),
-        (before_watermark, AGAIN),
+        pytest.param(before_watermark, AGAIN, marks=pytest.mark.slow),
     ],
 )
 def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
@@ -102,6 +106,7 @@ def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
         assert all("which is no run of its model" in said for said in told.values()), told
 
 
+@pytest.mark.slow
 def test_an_append_after_a_killed_run_is_not_taken_for_its_commit(world: World) -> None:
     for statement in CHANGE:
         world.change(statement)

@@ -148,6 +148,15 @@ CASES: list[tuple[str, list[ModelReview], Verdict]] = [
         Verdict("differs", "gold.new is added with 9 rows", ("gold.old is removed",)),
     ),
     (
+        "the proof in a sample",
+        [model(stays=Stays("merge", 2, 9, "sample"))],
+        Verdict(
+            "broken",
+            "gold.sessions does not stay right: an incremental run and a full refresh differ in "
+            "2 rows of a sample",
+        ),
+    ),
+    (
         "not compared",
         [model(difference=None, why_not="production has no such table")],
         Verdict("unknown", "the rows of gold.sessions could not be compared"),

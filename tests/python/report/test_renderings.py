@@ -83,14 +83,16 @@ def test_what_needs_attention_the_gravest_first() -> None:
     assert attention(usual()) == [
         Attention("bad", "the stream clicks failed: [HW_BROKER_AWAY] no broker answers", "streams"),
         Attention("bad", "gold.spend failed: [HW_REPEATED_KEYS] two rows of a key", "models"),
-        Attention("bad", "bronze.clicks is stale: its rows last changed never", "freshness"),
+        Attention("bad", "bronze.clicks is stale: it has no rows yet", "freshness"),
         Attention(
             "bad",
             "gold.spend needs changes of silver.paid made 9.0 d ago, longer ago than it retains "
             "files",
             "tables",
         ),
-        Attention("warn", "5 of 20 records of orders's last batch are in quarantine", "streams"),
+        Attention(
+            "warn", "5 of 20 records in the last batch of orders are in quarantine", "streams"
+        ),
         Attention(
             "warn",
             "silver.paid has not applied changes of bronze.orders, made 2.0 d ago",

@@ -28,9 +28,15 @@ where amount > 0
     "models/silver/orders.yml": """
 models:
   - name: orders
+    config: {meta: {expectations: [{name: small, expression: amount < 50, on_failure: warn}]}}
     columns:
       - {name: id, data_tests: [not_null]}
       - {name: customer, config: {meta: {pii: customer}}}
+""",
+    # in a folder of the name of a model
+    "models/silver/orders/late.sql": """
+{{ config(materialized='table') }}
+select 1 as one
 """,
     "models/silver/kinds.sql": """
 {{ config(incremental_strategy='auto') }}
@@ -147,8 +153,9 @@ class Shop:
         self.commit(files, name)
 
     def state(self) -> dict[str, Any]:
-        """Production: each table's version and properties, and each file of its folders."""
-        found: dict[str, Any] = {}
+        """Production: schemas; each table's version, properties, and files of its folders."""
+        names = [row[0] for row in self.spark.sql("show schemas").collect()]
+        found: dict[str, Any] = {"schemas": [one for one in names if "review_" not in one]}
         for (name,) in self.spark.sql(f"show schemas like '{self.schema}*'").collect():
             for table in self.spark.sql(f"show tables in {name}").collect():
                 full = f"{name}.{table['tableName']}"

@@ -9,7 +9,6 @@ import pytest
 
 from headwaters.review import changes as changing
 from headwaters.review.changes import Side
-from headwaters.review.checkout import slug
 from headwaters.review.facts import Edge, Finding
 from headwaters.review.lint import subtracted
 
@@ -175,20 +174,6 @@ def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:
     other = {"columns": {"phone": {"meta": {"pii": "user"}}}}
     sides = [Side({"a": node}, {}, {}) for node in (one, other)]
     assert changing.masked(*sides) == {"mail", "phone"}
-
-
-@pytest.mark.parametrize(
-    ("branch", "name"),
-    [
-        ("Feature/Twice!", "feature_twice"),
-        ("x" * 60, "x" * 40),
-        ("HEAD", "0123456789"),
-        ("'; drop table x", "drop_table_x"),
-        ("!!!", "0123456789"),
-    ],
-)
-def test_a_branch_names_its_schemas(branch: str, name: str) -> None:
-    assert slug(branch, "0123456789abcdef") == name
 
 
 def test_only_findings_of_the_linter_that_the_base_has_not_are_new() -> None:

@@ -15,9 +15,10 @@ import pytest
 from headwaters.errors import UserError
 from headwaters.project import Project
 from headwaters.review import run
-from headwaters.review.checkout import checked_out, revisions
+from headwaters.review.checkout import checked_out, revisions, slug
 from review.shop import ROOT, Shop
 
+LONG = "dependabot/pip/of-a-name-longer-than-that"
 HELD = """
 import sys
 from pathlib import Path
@@ -46,9 +47,13 @@ def test_the_base_is_the_merge_base_and_reads_the_same_lake(
     repository: Shop, tmp_path: Path
 ) -> None:
     repository.branch("work", {"seeds/regions.csv": "customer,region\n"})
-    (repository.folder / "seeds" / "more.csv").write_text("a\n1\n")
     project = Project(repository.folder, ROOT / "profiles")
-    base, head = revisions(project, "main")
+    out = repository.folder / "written"
+    out.mkdir()
+    (out / "review.md").write_text("what the last review wrote")
+    assert not revisions(project, "main", out)[1].is_dirty
+    (repository.folder / "seeds" / "more.csv").write_text("a\n1\n")
+    base, head = revisions(project, "main", out)
     assert (base.branch, base.title, base.is_dirty) == ("main", "the shop", False)
     assert (head.branch, head.title, head.is_dirty) == ("work", "work", True)
     with checked_out(project, base.commit) as found:
@@ -57,6 +62,43 @@ def test_the_base_is_the_merge_base_and_reads_the_same_lake(
         assert (found.root / found.place).resolve() == project.lake.resolve()
     assert list((tmp_path / "tmp").iterdir()) == []
     assert len(repository.git("worktree", "list").splitlines()) == 1
+
+
+def test_the_repository_runs_no_hook_and_git_means_no_other_one(
+    repository: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = repository.folder / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    commit = repository.git("rev-parse", "HEAD")
+    index = repository.git("ls-files", "--stage")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(repository.folder / ".git" / "index"))
+    with checked_out(Project(repository.folder, ROOT / "profiles"), commit) as found:
+        assert (found.root / "seeds" / "regions.csv").is_file()
+    monkeypatch.undo()
+    assert repository.git("ls-files", "--stage") == index
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("branch", "name"),
+    [
+        ("Feature/Twice!", "feature_twice"),
+        ("größe", "gr_e"),
+        ("修正", "0123456789"),
+        ("HEAD", "0123456789"),
+        ("'; drop table x", "drop_table_x"),
+        ("!!!", "0123456789"),
+        ("a__base", "a_base"),  # no beginning of another branch's schemas
+        ("x" * 40, "x" * 40),
+        ("dependabot/pip/of-a-long-name-1", "dependabot_pip_of_a_long_name_1"),
+        (f"{LONG}-1", "dependabot_pip_of_a_name_longer_9509f857"),
+        (f"{LONG}-2", "dependabot_pip_of_a_name_longer_3badf748"),
+    ],
+)
+def test_a_branch_as_part_of_a_schema(branch: str, name: str) -> None:
+    assert slug(branch, "0123456789abcdef") == name
 
 
 def test_what_a_killed_review_left_is_removed_by_the_next(repository: Shop, tmp_path: Path) -> None:
@@ -89,6 +131,7 @@ def test_what_a_killed_review_left_is_removed_by_the_next(repository: Shop, tmp_
     ("base", "error"),
     [
         ("nowhere", "--base nowhere: no commit that HEAD shares with it"),
+        ("--all", "--base --all: no commit that HEAD shares with it"),
         ("broken", "the base does not parse, so there is nothing to compare"),
         ("empty", "has no dbt_project.yml in ."),
     ],
@@ -98,7 +141,7 @@ def test_a_base_that_cannot_be_compared_is_one_line(
 ) -> None:
     repository.branch("broken", {"models/silver/orders.yml": "models: [{"})
     repository.branch("empty", {"dbt_project.yml": None})
-    if base != "nowhere":
+    if base in ("broken", "empty"):
         repository.git("checkout", "-q", "-b", "work", base)
         repository.git("checkout", "main", "--", "models", "dbt_project.yml")
     project = Project(repository.folder, ROOT / "profiles", "engine")

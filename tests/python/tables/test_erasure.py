@@ -149,6 +149,47 @@ def test_a_person_is_erased_from_rows_and_files(
     assert not any("'ann'" in str(commit["operationParameters"]) for commit in history)
 
 
+REGULARS = """
+{{ config(incremental_strategy='auto') }}
+select n, count(*) as customers
+from (select customer, count(*) as n from {{ ref('silver_orders') }} group by customer) as q
+group by n
+"""
+
+
+@pytest.mark.slow
+def test_hidden_tables_that_have_the_person_are_dropped(orders: Orders) -> None:
+    for path, text in {**PERSONAL, "models/gold/regulars.sql": REGULARS}.items():
+        orders.write(path, text)
+    orders.dbt("run")
+    orders.sql("update {bronze} set amount = 11 where id = 1")
+    orders.dbt("run")
+    hidden = "{schema}_gold.regulars__hw_stage_1"
+    rows = f"select hw_1, hw_2 from {hidden} order by 1"
+    assert orders.sql(rows) == [("ann", 2), ("bob", 2), ("cyd", 1)]
+    place = folder(orders, hidden)
+
+    def told(printed: str) -> list[str]:
+        return [line for line in printed.splitlines() if "hidden table" in line]
+
+    said = "gold.regulars__hw_stage_1: a hidden table,"
+    said += " the value is in 1 of its files and 1 of its log;"
+    assert told(orders.operation("erase", **ANN)) == [
+        f"  ! {said} dry_run: false drops it, a `dbt run` builds it again"
+    ]
+    assert place.exists()
+    done = {**ANN, "reason": "asked on 2026-03-01", "dry_run": False}
+    assert told(orders.operation("erase", **done)) == [
+        f"  - {said} dropped with its files, a `dbt run` builds it again"
+    ]
+    assert not place.exists()
+    orders.dbt("run")
+    assert orders.sql(rows) == [("bob", 2), ("cyd", 1)]
+    regulars = orders.sql("select n, customers from {schema}_gold.regulars order by n")
+    assert regulars == [(1, 1), (2, 1)]
+    assert told(orders.operation("erase", **done)) == []
+
+
 @contextmanager
 def keeping_nothing(orders: Orders, *copies: str) -> Iterator[None]:
     """Every table for a moment as if the time that it keeps its files for were over."""

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
@@ -152,6 +153,12 @@ def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
     return derivation(*arguments)
 
 
+def _are_exact(types: Sequence[str]) -> bool:
+    from headwaters.analysis.exact import is_exact
+
+    return all(map(is_exact, types))
+
+
 def _keeps_meaning(*arguments: Any) -> bool:
     from headwaters.analysis.model import keeps_meaning
 
@@ -176,6 +183,14 @@ def _patch_of(*arguments: Any) -> Any:
     return patch_of(*arguments)
 
 
+def _vacuumed_before(vacuums: str) -> int | None:
+    """Of commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as text."""
+    return commits.vacuumed_before(
+        commits.commit_of_log(one["version"], one["at"], json.loads(one["info"]))
+        for one in reversed(json.loads(vacuums))
+    )
+
+
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
@@ -189,6 +204,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "milliseconds": commits.milliseconds,
     "applied_versions": recovery.applied_versions,
     "since": recovery.since,
+    "version_of_run": recovery.version_of_run,
     "signature": recovery.signature,
     "is_redacted": layout.is_redacted,
     "layout_note": layout.layout_note,
@@ -211,6 +227,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "columns_read": plan.columns_read,
     "prepared_sql": sql_text.prepared,
     "names_in": sql_text.names,
+    "with_names": sql_text.with_names,
     "weight_column": sql_text.weight_column,
     "noted_proof": noted.noted_proof,
     "columns_digest": noted.columns_digest,
@@ -221,6 +238,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "patch_of": _patch_of,
     "refusal": _refusal,
     "derivation": _derivation,
+    "are_exact": _are_exact,
     "view": sql_text.view,
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
@@ -242,6 +260,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "policy_of": policy.policy_of,
     "rewrites_due": maintenance.rewrites_due,
     "has_removed": maintenance.has_removed,
+    "origins_of": maintenance.origins_of,
+    "vacuumed_before": _vacuumed_before,
     "expectations_of": expectations.expectations_of,
     "graph_problems": checks.graph_problems,
 }

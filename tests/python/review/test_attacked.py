@@ -1,0 +1,198 @@
+"""Reviews of hostile data, and of a production that is old or was never built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from review.shop import Shop
+from review.test_pull_requests import KINDS, ORDERS, PLAIN, SAME, TOTALS
+from review.test_review import Reviewed, counted, reviewed, shop
+
+__all__ = ["reviewed", "shop"]
+
+pytestmark = pytest.mark.slow
+
+ODD = """
+{{ config(incremental_strategy='change_feed', unique_key='k|"') }}
+select `k|"`, `#no`, `<b>`, `a`, long from {{ changes(source('raw_odd', 'odd')) }}
+"""
+VALUES = {
+    1: "`|</td><script>alert(1)</script>",
+    2: "[a](https://example.com) @octocat #1 \u202e\u2066",
+    3: "'\";--\\n\\",
+}
+
+
+@pytest.fixture
+def odd(shop: Shop, dbt: Any) -> Iterator[Shop]:
+    """A table of hostile names and values, among them one of 10 MB."""
+    name = f"{shop.schema}_raw.odd"
+    shop.spark.sql(
+        f'create table {name} (`k|"` int, `#no` int, `<b>` string, `a` int, long string)'
+        " using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    for key, value in VALUES.items():
+        text = value.replace("\\", "\\\\").replace("'", "\\'")
+        shop.spark.sql(f"insert into {name} values ({key}, 0, '{text}', 1, repeat('é|', 5000000))")
+    shop.commit(
+        {
+            "models/odd.yml": 'sources: [{name: raw_odd, schema: "{{ target.schema }}_raw", '
+            "tables: [{name: odd}]}]",
+            "models/silver/odd.sql": ODD,
+        },
+        "odd",
+    )
+    dbt("run", "--select", "odd", project_dir=shop.folder, schema=shop.schema)
+    yield shop
+
+
+def test_hostile_names_and_values_are_compared_and_shown(
+    odd: Shop, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    odd.branch(
+        "odd-rows",
+        {
+            "models/silver/odd.sql": (
+                "`#no`, `<b>`, `a`",
+                "`#no` + 1 as `#no`, upper(`<b>`) as `<b>`, `a` + 1 as `a`",
+            ),
+        },
+    )
+    code, found = reviewed(clean=True)
+    assert (code, found["notes"]) == (0, [])
+    assert counted(found) == {"odd": (("text",), (0, 0, 3))}
+    model = found["models"]["odd"]
+    assert {one["name"]: one["changed"] for one in model["columns"]} == {
+        'k|"': 0,
+        "#no": 3,
+        "<b>": 3,
+        "a": 3,
+        "long": 0,
+    }
+    told = {one["key"]['k|"']: one["before"].get("<b>") for one in model["difference"]["examples"]}
+    assert told == {"1": VALUES[1], "2": VALUES[2], "3": VALUES[3]}
+    assert all("long" not in one["before"] for one in model["difference"]["examples"])
+    for page in ("review.md", "review.html"):
+        text = (tmp_path / "out" / page).read_text()
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+        assert len(text) < 100_000
+
+
+def test_no_message_shows_values_of_rows(shop: Shop, reviewed: Reviewed, tmp_path: Path) -> None:
+    shop.branch(
+        "messages",
+        {
+            # keys that are personal come twice, and personal values are no numbers
+            TOTALS: ("group by customer", "group by customer, id"),
+            PLAIN: ("select customer,", "select cast(customer as int) as customer,"),
+        },
+    )
+    code, found = reviewed(clean=True)
+    said = counted(found)
+    assert code == 1
+    assert "[HW_REPEATED_KEYS]" in said["totals"][1]
+    assert "one row for some keys" in said["totals"][1]
+    assert "[CAST_INVALID_INPUT] in a row" in said["plain"][1]
+    for page in ("review.md", "review.html", "review.json"):
+        text = (tmp_path / "out" / page).read_text()
+        assert not [name for name in ("ann", "bob") if f"'{name}'" in text or f" {name}" in text]
+
+
+def test_production_that_is_old_or_was_never_built(shop: Shop, reviewed: Reviewed) -> None:
+    raw, silver = f"{shop.schema}_raw.orders", f"{shop.schema}_silver"
+    # what production has applied is no longer there
+    shop.spark.sql(f"update {raw} set amount = amount + 1")
+    shop.spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
+    shop.spark.sql(f"vacuum {raw} retain 0 hours")
+    shop.spark.sql(f"drop table {silver}.plain")
+    shop.spark.sql(f"drop schema {shop.schema}_gold cascade")
+    before = shop.state()
+    shop.branch("old", {ORDERS: ("amount * 2", "amount + amount"), KINDS: ("left join", "join")})
+    code, found = reviewed(clean=True)
+    assert (code, found["notes"]) == (0, [])
+    assert counted(found) == {
+        "orders": (("text",), SAME),
+        "kinds": (("text",), (0, 2, 0)),
+        "plain": (("upstream",), SAME),
+        "totals": (("upstream",), SAME),
+    }
+    proofs = [one["stays"]["how"] for one in found["models"].values() if one["stays"]]
+    assert (
+        proofs
+        == [
+            f"not tried: {raw} does not retain version 2, before its last change",
+        ]
+        * 2
+    )
+    assert shop.state() == before
+
+
+def test_a_lake_without_production_is_one_note_a_table(shop: Shop, reviewed: Reviewed) -> None:
+    for name in ("raw", "silver", "gold"):
+        shop.spark.sql(f"drop schema {shop.schema}_{name} cascade")
+    shop.branch("none", {ORDERS: ("amount * 2", "amount + amount")})
+    code, found = reviewed(clean=True)
+    orders = f"{shop.schema}_raw.orders"
+    missing = (
+        f"[TABLE_OR_VIEW_NOT_FOUND] The table or view `{shop.schema}_raw`.`orders` cannot be found."
+        " Verify the spelling and correctness of the schema and catalog."
+    )
+    assert found["notes"] == [
+        f"[HW_REVIEW_INPUT] {orders} has no versions, and is read as it is: {missing} "
+        "Build production first, or make it a Delta table"
+    ]
+    below = "the base does not build it: something that it reads is not built"
+    assert counted(found) == {
+        "orders": (("text",), f"the base does not build it: {missing}"),
+        "plain": (("upstream",), below),
+        "totals": (("upstream",), below),
+    }
+    assert [(one["text"], one["fails"]) for one in found["models"]["orders"]["findings"]] == [
+        (f"the base does not build either: {missing}", False)
+    ]
+    assert code == 1
+
+
+def test_a_sample_is_called_one(shop: Shop, reviewed: Reviewed, dbt: Any, tmp_path: Path) -> None:
+    shop.order(", ".join(f"({100 + n}, 'many', {n + 1})" for n in range(2000)))
+    dbt("run", project_dir=shop.folder, schema=shop.schema)
+    shop.branch("sample", {ORDERS: ("amount * 2", "if(id < 3000, 0, 1)")})
+    code, found = reviewed(clean=True, largest=100)
+    orders = found["models"]["orders"]
+    some = orders["difference"]["changed"]
+    assert code == 0
+    assert orders["difference"]["extent"] == orders["stays"]["extent"] == "sample"
+    assert orders["difference"]["rows_after"] == 2006
+    assert 40 < some < 200  # of one in 21
+    assert orders["stays"]["differing"] == 0
+    comment = (tmp_path / "out" / "review.md").read_text()
+    assert f"## 🔶 in a sample, {some} rows change in 1 column" in comment
+    assert f"| 2,006 (sample) | 0 | 0 | {some} |" in comment
+    assert f"{some} rows differ in a sample of 2,006" in comment
+    assert "- incremental run over 2,000 changed input rows: equal in a sample to" in comment
+
+
+def test_models_that_are_renamed_and_deleted(
+    shop: Shop, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    old = (shop.folder / PLAIN).read_text()
+    shop.branch("renamed", {PLAIN: None, "models/silver/plainer.sql": old, KINDS: None})
+    code, found = reviewed(clean=True)
+    assert code == 0
+    assert counted(found) == {
+        "kinds": (("removed",), (0, 7, 0)),
+        "plain": (("removed",), (0, 6, 0)),
+        "plainer": (("added",), (6, 0, 0)),
+    }
+    assert found["models"]["plainer"]["what_changed"] == [
+        "added",
+        "the SQL of plain, which is removed: renamed?",
+    ]
+    comment = (tmp_path / "out" / "review.md").read_text()
+    assert "plain</code>: removed, 6 rows</summary>" in comment
+    assert "plainer</code>: added, 6 rows</summary>" in comment
