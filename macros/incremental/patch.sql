@@ -1,27 +1,6 @@
 {#- A change of SQL that needs no rebuild: scripts/headwaters/analysis/changed.py proves that the table of the new SQL can be made of the
-    rows that the table has, and of rows that only the new SQL gives. Afterwards the table is what the new SQL gives at its applied versions,
-    and the run continues from there. -#}
-
-{#- What makes the table that some SQL built that of another one over the same inputs, under the same settings: `is_same`, nothing does;
-    `patch`; or `why_not`. Runs a statement for each input and three of the table, which tell columns, where the texts differ. -#}
-{% macro hw_change_of_sql(relation, built_by, sql, settings) %}
-    {%- set would_be_built_by = hw_built_by(sql, settings) -%}
-    {%- set inputs = hw_inputs_of(would_be_built_by) -%}
-    {%- if not built_by or built_by == would_be_built_by
-        or not adapter.same_inputs(built_by, would_be_built_by, hw_inputs_of(built_by), inputs) -%}
-        {{ return({}) }}
-    {%- endif -%}
-    {%- do hw_with_columns(inputs) -%}
-    {%- if adapter.is_same_query(built_by, would_be_built_by, inputs) -%}{{ return({'is_same': true}) }}{%- endif -%}
-    {%- set columns = adapter.get_column_schema_from_query('select * from ' ~ relation) -%}
-    {%- set patch = adapter.patch_of(built_by, would_be_built_by, inputs, settings, columns) -%}
-    {%- if patch is string -%}{{ return({'why_not': patch}) }}{%- endif -%}
-    {%- set given = adapter.columns_digest(hw_columns_of_full_refresh(sql, settings)) -%}
-    {%- set patched = adapter.get_column_schema_from_query(hw_patched_rows_sql(relation, patch)) if patch.columns else columns -%}
-    {%- if adapter.columns_digest(patched) != given -%}{{ return({'why_not': 'its columns have other types'}) }}{%- endif -%}
-    {{ return({'patch': patch}) }}
-{% endmacro %}
-
+    rows that the table has, and of rows that only the new SQL gives. Afterwards the table is what the new SQL gives at its applied
+    versions, and the run continues from there. -#}
 
 {#- Makes the table that of the model's SQL, at its applied versions. Returns `message` and `counts`, whether the table was `replaced`, and
     `refused`, why only a replacement of all would be right. -#}
@@ -78,15 +57,6 @@
         'message': 'patch: ' ~ plan.patch.text ~ ', ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat,
     }) }}
 {% endmacro %}
-
-
-{#- The rows of the table that stay, under the columns that it is to have. -#}
-{% macro hw_patched_rows_sql(table, patch) -%}
-    {%- set columns = [] -%}
-    {%- for name, expression in patch.columns -%}{%- do columns.append(expression ~ ' as ' ~ hw_quote(name)) -%}{%- endfor -%}
-select {{ columns | join(', ') }} from {{ table }}
-{%- if patch.kept %} where {{ patch.kept }}{% endif %}
-{%- endmacro %}
 
 
 {% macro hw_with_inserted_sql(rows, inserted) -%}

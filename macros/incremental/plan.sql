@@ -43,17 +43,6 @@
 {% endmacro %}
 
 
-{#- How the model's SQL differs from what built the table: `built_by`, and what hw_change_of_sql says. A run that was interrupted after it
-    had patched the table has left it as that of other SQL than the table says. -#}
-{% macro hw_change_since(relation, state, applied, sql, settings) %}
-    {%- if applied.built_by -%}
-        {%- set is_applied = applied.built_by == local_md5(hw_built_by(sql, settings)) -%}
-        {{ return({'built_by': none, 'patch': {'text': 'applied by the run before', 'is_applied': true} if is_applied else none}) }}
-    {%- endif -%}
-    {{ return(dict(hw_change_of_sql(relation, state.sql, sql, settings), built_by=state.sql)) }}
-{% endmacro %}
-
-
 {#- The plan of a table that this model built; `applied`: what hw_applied_versions says of it. -#}
 {% macro hw_plan_of_inputs(relation, state, applied, sql, settings, plan) %}
     {%- do plan.update({'holds': applied.inputs}) -%}
@@ -129,12 +118,4 @@
     {%- endfor -%}
     {%- do plan.update({'columns': noted}) -%}
     {{ return(added) }}
-{% endmacro %}
-
-
-{% macro hw_columns_of_full_refresh(sql, settings) %}
-    {%- set strategy = adapter.strategy_of(settings) -%}
-    {%- set given = adapter.get_column_schema_from_query(sql) -%}
-    {{ return(adapter.get_column_schema_from_query(hw_full_refresh_sql(strategy, sql, settings, given)) if strategy.adds_columns
-        else given) }}
 {% endmacro %}
