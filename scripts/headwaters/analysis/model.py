@@ -204,8 +204,6 @@ def patch_of(
         )
     except changed.Rebuild as why:
         return _spoken(str(why), inputs)
-    if (change.columns or change.dropped) and expectations_of(config):
-        return "it has expectations, which new values would have to meet"
     return Patch(
         [*change.columns],
         " and ".join(f"({text})" for text in change.kept),
@@ -227,6 +225,8 @@ def _limits(
     for name, value in _OTHER_ROWS.items():
         if config.get(name) and value in (None, config.get(name)):
             raise changed.Rebuild(f"rows need not be what its SQL gives ({name})")
+    if expectations_of(config):
+        raise changed.Rebuild("its expectations are evaluated on all rows")
     if strategy.patch == "never":
         raise changed.Rebuild(f"{strategy.configured_as} does not follow it")
     keys = as_tuple(config.get("unique_key"))
