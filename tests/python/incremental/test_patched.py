@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,19 +78,19 @@ CASES = {
         f"{FEED}with f as (select id, region, amount from {FOLLOWED}) select * from f",
         f"{FEED}with f as (select id, region, amount from {FOLLOWED}) select * from f\n"
         "where amount > 15",
-        "patch: added condition amount > 15, 0 inserted, 2 deleted",
+        "patch: added condition amount > 15, 0 inserted, 1 deleted",
         DELETED,
     ),
     "widened": Case(
         f"{FEED}select id, region, amount from {FOLLOWED} where amount > 15 and id < 9",
         f"{FEED}select id, region, amount from {FOLLOWED} where id < 9",
-        "patch: removed condition amount > 15, 2 inserted, 0 deleted",
+        "patch: removed condition amount > 15, 1 inserted, 0 deleted",
         INSERTED,
     ),
     "moved": Case(
         f"{BAG}select region, amount from {FOLLOWED} where amount > 15",
         f"{BAG}select region, amount from {FOLLOWED} where amount < 45",
-        "patch: added condition amount < 45; removed condition amount > 15, 2 inserted, 1 deleted",
+        "patch: added condition amount < 45; removed condition amount > 15, 1 inserted, 1 deleted",
         [*DELETED[:1], "MERGE", *DELETED[2:]],
     ),
     "both": Case(
@@ -109,7 +110,7 @@ CASES = {
         "where region <> 'south' group by region",
         f"{SUMS}select region, sum(_weight) as n, sum(amount * _weight) as total {SIGNED}\n"
         "group by region",
-        "patch: removed condition region <> 'south', 1 inserted, 0 deleted",
+        "patch: removed condition region <> 'south', 2 inserted, 0 deleted",
         INSERTED,
     ),
     "latest": Case(
@@ -122,7 +123,7 @@ CASES = {
         f"{DAILY}select id, day, amount, amount > 15 as is_large from {FOLLOWED}\n"
         "where day > date'2026-01-01'",
         "patch: added column is_large from amount; added condition"
-        " day > CAST('2026-01-01' AS DATE), 3 rows",
+        " day > CAST('2026-01-01' AS DATE), 2 rows",
     ),
 }
 # What no rule takes.
@@ -191,7 +192,11 @@ class Project:
             schema=f"{self.schema}_refreshed" if refreshed else self.schema,
             expect=expect,
         )
-        return {found.node.name: str(found.message) for found in done.result.results}
+        # how many bytes a table has is Parquet's business
+        return {
+            found.node.name: re.sub(r" rows, [\d.]+ \w+(?=;)", " rows", str(found.message))
+            for found in done.result.results
+        }
 
     def table(self, name: str, refreshed: bool = False) -> tuple[Any, list[str]]:
         """Names and types of the columns, and the rows."""
@@ -301,7 +306,7 @@ def test_a_run_that_was_stopped_is_continued(
     project.run()
     project.write({name: CASES[name].after for name in names})
     project.stop = BEFORE[point]
-    assert set(project.run(expect=False).values()) == {"stopped by the test"}
+    assert all("stopped by the test" in found for found in project.run(expect=False).values())
     project.stop = None
     said = project.run()
     for name in names:
