@@ -17,7 +17,7 @@ MOST_OUTSIDE = 1 << 16  # bytes of the head of a request, and of what surrounds 
 class BoundedProtocol(HttpToolsProtocol):
     """Refuses a request with a larger head, or with larger trailers."""
 
-    _outside = 0
+    _outside = _headers = 0
 
     def data_received(self, data: bytes) -> None:
         """Count what comes, less what is body."""
@@ -25,6 +25,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._outside > MOST_OUTSIDE and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        """The beginning of a request."""
+        self._headers = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header or a trailer, any number of which may come at once, with body around them."""
+        self._headers += len(name) + len(value)
+        if self._headers > MOST_OUTSIDE:
+            raise ValueError("The head of the request is too large.")  # answered with 400
+        super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
         """Part of a body."""
