@@ -189,6 +189,7 @@ def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
         spark.stop()
     finally:
         engine.stop(Project(ROOT))
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # a session sets it for all that follow
 
 
 def dbt_project(folder: Path, files: dict[str, str]) -> list[str]:
