@@ -45,22 +45,27 @@
 
 
 {#- Records in the target that the plan's inputs are applied at their versions, by this run. `proof`: what was proven, none where
-    nothing had to be. -#}
+    nothing had to be. `built_by` of the plan: what the table is the result of, where this run has changed it. -#}
 {% macro hw_set_applied_versions(target, plan, proof=none) %}
+    {%- set further = {'headwaters.proof': proof} if proof else {} -%}
+    {%- if plan.built_by -%}{%- do further.update({'headwaters.sql': plan.built_by}) -%}{%- endif -%}
     {%- do run_query(hw_set_properties_sql(target, dict({
         'headwaters.inputs': tojson(hw_versions_json(plan.inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen}),
         'headwaters.columns': tojson(plan.columns), 'headwaters.pending': 'null',
         'headwaters.layout': adapter.layout_note(plan.detail, plan.seen),
-    }, **({'headwaters.proof': proof} if proof else {})))) -%}
+    }, **further))) -%}
 {% endmacro %}
 
 
 {#- Notes in the target what this run is about to apply, before it does: see scripts/headwaters/incremental/recovery.py.
     Another run of the model that is still writing fails on this commit, which changes the table's metadata; one that has
-    not begun to write finds its staging table dropped. -#}
+    not begun to write finds its staging table dropped. `built_by` of the plan: what the table is the result of once this run has written,
+    where it changes that. It is noted as a digest: a note with a text in which Spark suspects a secret could not be read. -#}
 {% macro hw_note_run(target, plan, others) %}
     {%- for run in others -%}{%- do hw_drop_staging_table(hw_staging_relation(target, run)) -%}{%- endfor -%}
-    {%- set properties = {'headwaters.pending': tojson({'id': hw_run_id(), 'seen': plan.seen, 'inputs': hw_versions_json(plan.inputs)})} -%}
+    {%- set note = {'id': hw_run_id(), 'seen': plan.seen, 'inputs': hw_versions_json(plan.inputs)} -%}
+    {%- if plan.built_by -%}{%- do note.update({'built_by': local_md5(plan.built_by)}) -%}{%- endif -%}
+    {%- set properties = {'headwaters.pending': tojson(note)} -%}
     {%- if plan.interrupted -%}
         {#- what that run applied is known by its commit, which its own note, now replaced, named -#}
         {%- do properties.update({'headwaters.inputs': tojson(plan.holds),
@@ -118,7 +123,7 @@
         {%- set applied = adapter.applied_versions(state.properties, commits, commits | length < limit) -%}
         {%- if applied -%}
             {{ return({
-                'inputs': applied.inputs, 'foreign': applied.foreign, 'interrupted': applied.interrupted,
+                'inputs': applied.inputs, 'foreign': applied.foreign, 'interrupted': applied.interrupted, 'built_by': applied.built_by,
                 'seen': {'version': commits[0].version, 'at': commits[0].at}, 'commits': commits,
             }) }}
         {%- endif -%}

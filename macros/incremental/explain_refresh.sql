@@ -34,7 +34,7 @@
         {%- do lines.append('  proof: ' ~ (hw_refusal(adapter.prepared_sql(settled.sql), settings)
             or 'its SQL proves that ' ~ strategy ~ ' maintains it')) -%}
     {%- endif -%}
-    {%- do lines.append('  next run: ' ~ plan.choice ~ ', ' ~ plan.reason) -%}
+    {%- do lines.append('  next run: ' ~ (plan.reason if plan.patch else plan.choice ~ ', ' ~ plan.reason)) -%}
     {{ print(lines | join('\n')) }}
 {% endmacro %}
 

@@ -21,7 +21,7 @@
     {%- set result = hw_run_plan(target, existing, sql, plan) -%}
     {%- do store_result('main', response=adapter.run_response(result.message, result.choice, **result.counts)) -%}
 
-    {%- if result.choice == 'replace' -%}
+    {%- if result.choice == 'replace' or result.replaced -%}
         {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) -%}
         {%- do persist_docs(target, model) -%}
         {%- do persist_constraints(target, model) -%}
@@ -34,9 +34,28 @@
 {% endmaterialization %}
 
 
-{#- Carries a plan out. Returns choice, message and counts. -#}
+{#- Makes the table that of the model's SQL, and then carries out what is left to be done: planned from the table as it is, as a run
+    would that finds it so. Returns what `hw_run_plan` does. -#}
+{% macro hw_run_patched(target, existing, sql, plan) %}
+    {%- set patched = hw_patch_table(target, sql, plan) -%}
+    {%- if patched.refused -%}
+        {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=patched.refused))) }}
+    {%- endif -%}
+    {%- set result = hw_run_plan(target, existing, sql, hw_plan_run(target, true, sql, model.config)) -%}
+    {%- set counts = dict(patched.counts) -%}
+    {%- for name, count in result.counts.items() -%}{%- do counts.update({name: counts.get(name, 0) + count}) -%}{%- endfor -%}
+    {{ return({
+        'choice': 'replace' if result.choice == 'replace' else 'patch', 'counts': counts, 'replaced': patched.replaced,
+        'message': patched.message ~ '; then ' ~ result.message,
+    }) }}
+{% endmacro %}
+
+
+{#- Carries a plan out. Returns choice, message and counts, and whether a patch has `replaced` the table. -#}
 {% macro hw_run_plan(target, existing, sql, plan) %}
-    {%- if plan.choice == 'skip' -%}
+    {%- if plan.patch -%}
+        {{ return(hw_run_patched(target, existing, sql, plan)) }}
+    {%- elif plan.choice == 'skip' -%}
         {{ return(hw_skip(target, plan)) }}
     {%- elif plan.choice == 'replace' -%}
         {{ return(hw_replace_table(target, existing, sql, plan)) }}

@@ -3,7 +3,7 @@
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
     holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table, over the same columns),
     columns (digests of those of the inputs), interrupted (the name of a run that did not finish), and seen (the newest commit of the
-    target, which the plan is made from).
+    target, which the plan is made from), and patch (what makes the table that of the model's SQL before, or none).
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -24,25 +24,22 @@
     {%- set detail = adapter.noted_detail(state.properties, applied.commits) or run_query('describe detail ' ~ relation).rows[0] -%}
     {%- do plan.update({'holds': state.inputs, 'detail': detail, 'proof': state.properties.get('headwaters.proof')}) -%}
     {%- set built_by = hw_built_by(sql, settings) -%}
+    {%- set change = hw_change_since(relation, state, applied, sql, settings) -%}
     {%- set decision = adapter.plan_of_state(
-        inputs=state.inputs, built_by=built_by if hw_is_same_query(state.sql, built_by) else state.sql, would_be_built_by=built_by,
+        inputs=state.inputs, built_by=built_by if change.is_same or change.patch else change.built_by, would_be_built_by=built_by,
+        why_not=change.why_not,
         partitions=hw_as_names(detail['partitionColumns']),
         clustering=hw_as_names(detail['clusteringColumns']), partition_by=hw_as_list(settings.get('partition_by'))
     ) -%}
     {%- if decision -%}
         {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
     {%- endif -%}
-    {{ return(hw_plan_of_inputs(relation, state, applied, sql, settings, dict(plan, same_sql=true))) }}
-{% endmacro %}
-
-
-{#- Whether the query that built a table is the model's, under other names or with its conjuncts in another order. Runs a statement for each
-    input, which tells its columns, where texts differ that read the same inputs. -#}
-{% macro hw_is_same_query(built_by, would_be_built_by) %}
-    {%- if not built_by or built_by == would_be_built_by -%}{{ return(false) }}{%- endif -%}
-    {%- set inputs = hw_inputs_of(would_be_built_by) -%}
-    {{ return(adapter.same_inputs(built_by, would_be_built_by, hw_inputs_of(built_by), inputs)
-        and adapter.is_same_query(built_by, would_be_built_by, hw_with_columns(inputs))) }}
+    {%- do plan.update({'same_sql': not change.patch, 'patch': change.patch}) -%}
+    {%- set plan = hw_plan_of_inputs(relation, state, applied, sql, settings, plan) -%}
+    {%- if plan.patch and plan.choice != 'replace' -%}
+        {{ return(dict(plan, reason='patch: ' ~ plan.patch.text ~ '; then ' ~ plan.choice ~ ': ' ~ plan.reason)) }}
+    {%- endif -%}
+    {{ return(dict(plan, patch=none)) }}
 {% endmacro %}
 
 
@@ -62,7 +59,7 @@
     {%- endif -%}
     {%- do plan.update({'rows': plan.ranges.values() | map(attribute='rows') | sum}) -%}
     {%- set added = hw_added_columns(state, plan) -%}
-    {%- if added and (not adapter.keeps_meaning(sql, plan.inputs, added)
+    {%- if added and (plan.patch or not adapter.keeps_meaning(sql, plan.inputs, added)
         or hw_column_names(hw_columns_of_full_refresh(sql, settings)) != hw_column_names(adapter.get_columns_in_relation(relation))) -%}
         {{ return(dict(plan, reason='an input has a new column, ' ~ added[0], same_sql=false)) }}
     {%- endif -%}
@@ -121,12 +118,4 @@
     {%- endfor -%}
     {%- do plan.update({'columns': noted}) -%}
     {{ return(added) }}
-{% endmacro %}
-
-
-{% macro hw_columns_of_full_refresh(sql, settings) %}
-    {%- set strategy = adapter.strategy_of(settings) -%}
-    {%- set given = adapter.get_column_schema_from_query(sql) -%}
-    {{ return(adapter.get_column_schema_from_query(hw_full_refresh_sql(strategy, sql, settings, given)) if strategy.adds_columns
-        else given) }}
 {% endmacro %}

@@ -12,7 +12,8 @@
     {%- elif settings.get('incremental_proof') == 'sample' -%}
         {%- do exceptions.warn(target ~ ': incremental_proof is sample, so nothing proves that an incremental run leaves what a full '
             ~ 'refresh would have left; a thousand rows are tried where its SQL is new.') -%}
-    {%- elif plan.choice != 'skip' and not (plan.same_sql and noted == adapter.noted_proof(settings, plan.inputs, graph)) -%}
+    {%- elif (plan.patch or plan.choice != 'skip')
+        and not (plan.same_sql and noted == adapter.noted_proof(settings, plan.inputs, graph)) -%}
         {%- do hw_prove(target, model, adapter.prepared_sql(compiled_code), settings) -%}
     {%- endif -%}
 {% endmacro %}

@@ -53,7 +53,7 @@ PLAIN_NODES = (
     *(exp.Overlay, exp.StrPosition, exp.Transform, exp.Array, exp.Struct, exp.Collate, exp.Slice),
     *(exp.JSONExtract, exp.AtTimeZone, exp.PropertyEQ, exp.Alias, exp.Aliases),
 )
-_LEAVES = (
+LEAVES = (
     *(exp.Literal, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier),
     *(exp.HexString, exp.RawString, exp.National),
 )
@@ -109,7 +109,7 @@ class Expressions(ABC):
             return joined(self._value(node.this, scope))
         if isinstance(node, exp.Star):
             return joined(*(Value(column.weight) for column in scope.visible))
-        if isinstance(node, _LEAVES):
+        if isinstance(node, LEAVES):
             type = type_of(node, ())
             return Value(type=type, is_filled=is_filled(node, ()), texts=_texts(node))
         if isinstance(node, (*PLAIN_NODES, exp.In)):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from headwaters.analysis import dialect, meaning, same
+from headwaters.analysis import changed, dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove
@@ -157,6 +158,114 @@ def is_same_query(
         _with_names(text.partition("\n")[2], inputs) for text in (built_by, would_be_built_by)
     )
     return same.is_same(one, other, columns)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What makes the table of one query that of another, as SQL over columns of the table.
+
+    `columns`: those of the table, in their order, each with what it is computed from; empty where
+    they stay. `kept`: the condition that rows meet which stay; `dropped`: one over the columns of
+    the new query, which no row met that was not there before. Either is empty. `text` says it.
+    """
+
+    columns: list[tuple[str, str]]
+    kept: str
+    dropped: str
+    text: str
+
+
+def patch_of(
+    built_by: str,
+    would_be_built_by: str,
+    inputs: Sequence[Mapping[str, Any]],
+    config: Config,
+    columns: Sequence[Any],
+) -> Patch | str:
+    """What a change of SQL needs in place of a rebuild, or why it needs one.
+
+    Both texts have the same settings and `inputs`, which have their `columns`; `columns` are those
+    of the table.
+    """
+    try:
+        limits = _limits(inputs, config, columns)
+        before, after = (
+            _without_stored(text.partition("\n")[2], config)
+            for text in (built_by, would_be_built_by)
+        )
+        change = changed.change_of(
+            _with_names(before, inputs),
+            _with_names(after, inputs),
+            {
+                name: [column.name for column in spec["columns"]]
+                for name, spec in _names_of(inputs).items()
+            },
+            limits,
+        )
+    except changed.Rebuild as why:
+        return _spoken(str(why), inputs)
+    return Patch(
+        [*change.columns],
+        " and ".join(f"({text})" for text in change.kept),
+        " and ".join(f"({text})" for text in change.dropped),
+        _spoken(changed.described(change), inputs),
+    )
+
+
+# Types of which a partition's text leads back to every value: no text is empty.
+_STORED_AS_THEY_ARE = re.compile(r"(?:tinyint|smallint|int|bigint|date|boolean|decimal\(.*\))")
+
+
+def _limits(
+    inputs: Sequence[Mapping[str, Any]], config: Config, columns: Sequence[Any]
+) -> changed.Limits:
+    """What the strategy and the settings of a model allow; raises Rebuild."""
+    strategy = strategy_of(config)
+    assert strategy is not None
+    for name, value in _OTHER_ROWS.items():
+        if config.get(name) and value in (None, config.get(name)):
+            raise changed.Rebuild(f"rows need not be what its SQL gives ({name})")
+    if expectations_of(config):
+        raise changed.Rebuild("its expectations are evaluated on all rows")
+    if strategy.patch == "never":
+        raise changed.Rebuild(f"{strategy.configured_as} does not follow it")
+    keys = as_tuple(config.get("unique_key"))
+    partitions = {name.lower() for name in as_tuple(config.get("partition_by"))}
+    named = [name for part in _NAMING for name in as_tuple(config.get(part))]
+    named += [name for spec in inputs for name in spec.get("key") or {}]
+    named += (config.get("leads") or {}).get("key") or []
+    return changed.Limits(
+        fixed=[*dict.fromkeys(name.lower() for name in (*keys, *named))],
+        only=None if strategy.patch == "rows" else keys,
+        may_compute=strategy.patch != "keys",
+        appended_only=strategy.patch == "appended",
+        altered=[
+            column.name
+            for column in columns
+            if column.name.lower() in partitions and not _STORED_AS_THEY_ARE.fullmatch(column.dtype)
+        ],
+    )
+
+
+# Settings by which a table may have other rows than its query; None stands for any value.
+_OTHER_ROWS = {
+    "allow_nondeterministic": None,
+    "incremental_proof": "sample",
+    "on_lookup_change": "ignore",
+}
+# Settings that name columns.
+_NAMING = ("partition_by", "cluster_by", "prune_by", "latest_by")
+
+
+def _without_stored(sql: str, config: Config) -> str:
+    """The SQL within what the macro hw_as_stored puts around it, which changes no other columns."""
+    if not as_tuple(config.get("partition_by")):
+        return sql
+    before, found, _ = sql.rpartition("\n) |> set ")
+    start = "select * from (\n"
+    if not found or not before.startswith(start):
+        raise changed.Rebuild("the query is not understood")
+    return before.removeprefix(start)
 
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ _Aliases = Mapping[str, str]
 _JOIN = {"this", "side", "kind", "on", "using", "method", "hint"}
 
 
-class _NotUnderstood(Exception):
+class NotUnderstood(Exception):
     """A piece of syntax whose names are not known to be aliases."""
 
 
@@ -30,7 +30,7 @@ def is_same(one: str, other: str, columns: Iterable[str]) -> bool:
     """
     try:
         return _normal(one, columns) == _normal(other, columns)
-    except (Refused, _NotUnderstood, RecursionError):
+    except (Refused, NotUnderstood, RecursionError):
         return False
 
 
@@ -43,13 +43,14 @@ def _normal(sql: str, columns: Iterable[str]) -> str:
     for found in tree.find_all(exp.Aliases, exp.Lambda, exp.TableAlias):
         names = found.args.get("expressions") or found.args.get("columns") or []
         taken |= {name.name.lower() for name in names}
-    return dialect.whole_text(_Normal(taken).query(tree, {}, {}, 0))
+    return dialect.whole_text(Normal(taken).query(tree, {}, {}, 0))
 
 
-class _Normal:
+class Normal:
     """Rewrites a query; `taken` are names of columns, which no alias may have."""
 
     def __init__(self, taken: set[str]) -> None:
+        """`taken` in lower case."""
         self._taken = taken
 
     def query(self, node: exp.Expr, outer: _Aliases, queries: _Aliases, depth: int) -> exp.Expr:
@@ -58,10 +59,10 @@ class _Normal:
         clause = made.args.get("with_")
         if clause is not None:
             if clause.args.get("recursive"):
-                raise _NotUnderstood
+                raise NotUnderstood
             for number, query in enumerate(clause.expressions):
                 if set(query.args) - {"this", "alias"} and query.args.get("materialized"):
-                    raise _NotUnderstood
+                    raise NotUnderstood
                 query.set("this", self.query(query.this, {}, queries, depth + 1))
                 name = f"hw_query_{depth}_{number}"
                 queries = {**queries, self._alias(query.alias): name}
@@ -75,11 +76,11 @@ class _Normal:
             return made
         if isinstance(made, exp.Subquery):
             if any(value for name, value in made.args.items() if name not in ("this", "with_")):
-                raise _NotUnderstood
+                raise NotUnderstood
             made.set("this", self.query(made.this, outer, queries, depth))
             return made
         if not isinstance(made, exp.Select):
-            raise _NotUnderstood
+            raise NotUnderstood
         return self._select(made, outer, queries, depth)
 
     def _select(self, made: exp.Select, outer: _Aliases, queries: _Aliases, depth: int) -> exp.Expr:
@@ -95,7 +96,7 @@ class _Normal:
             if isinstance(holder, exp.Join) and any(
                 value for name, value in holder.args.items() if name not in _JOIN
             ):
-                raise _NotUnderstood
+                raise NotUnderstood
             self._source(holder, f"hw_table_{depth}_{number}", own, {**outer}, queries, depth)
         aliases = {**outer, **own}
         for join in joins:
@@ -121,19 +122,19 @@ class _Normal:
         """What a from clause or a join reads; it is called `name`."""
         source = holder.this
         if any(source.args.get(part) for part in ("joins", "pivots", "sample", "laterals")):
-            raise _NotUnderstood
+            raise NotUnderstood
         alias = self._alias(source.alias_or_name)
         if alias in own:
-            raise _NotUnderstood
+            raise NotUnderstood
         if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier):
             if not source.args.get("db") and source.name.lower() in queries:
                 source.set("this", exp.to_identifier(queries[source.name.lower()]))
         elif isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query):
             if source.args.get("with_"):
-                raise _NotUnderstood
+                raise NotUnderstood
             source.set("this", self.query(source.this, outer, queries, depth + 1))
         else:
-            raise _NotUnderstood
+            raise NotUnderstood
         own[alias] = name
         named = source.args.get("alias") or exp.TableAlias()
         named.set("this", exp.to_identifier(name))
@@ -142,7 +143,7 @@ class _Normal:
     def _alias(self, name: str) -> str:
         lower = name.lower()
         if not lower or lower in self._taken:
-            raise _NotUnderstood
+            raise NotUnderstood
         return lower
 
     def _rename(
@@ -154,7 +155,7 @@ class _Normal:
             if not isinstance(node, exp.Expr):
                 continue
             if isinstance(node, exp.Lateral):
-                raise _NotUnderstood
+                raise NotUnderstood
             for column in list(_columns(node)):
                 first = column.parts[0]
                 if len(column.parts) > 1 and first.name.lower() in aliases:

@@ -48,11 +48,13 @@ def of_state(
     partitions: Sequence[str],
     clustering: Sequence[str],
     partition_by: Sequence[str],
+    why_not: str | None = None,
 ) -> Decision | None:
     """Whether the table is one that this model's SQL and settings built.
 
     `inputs` are the applied versions that the table names; `partitions` and `clustering` its
     columns; `partition_by` the model's. A text that is only formatted in another way is the same.
+    `why_not` is why the table cannot follow the change of its SQL, or None.
     """
     if inputs is None:
         return Decision("replace", "the table does not say which versions of its inputs it holds")
@@ -62,7 +64,10 @@ def of_state(
     if not same and not (partition_by and clustering):
         return Decision("replace", "the table is not partitioned as the model says")
     if built_by is None or without_format(built_by) != without_format(would_be_built_by):
-        return Decision("replace", "the SQL and settings of the model are not what built the table")
+        because = f"{why_not}: " if why_not else ""
+        return Decision(
+            "replace", f"{because}the SQL and settings of the model are not what built the table"
+        )
     return None
 
 

@@ -22,11 +22,15 @@ Inputs = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a model: its name, the commit of the table that it planned from, its inputs."""
+    """A run of a model: its name, the commit of the table that it planned from, its inputs.
+
+    `built_by` stands for the SQL of which the table is the result once the run has written.
+    """
 
     id: str
     seen: Mapping[str, int] | None
     inputs: Inputs | None
+    built_by: str | None = None
 
     @classmethod
     def parse(cls, text: str | None) -> Run | None:
@@ -34,7 +38,7 @@ class Run:
         noted = json.loads(text) if text else None
         if not isinstance(noted, dict) or "id" not in noted:
             return None
-        return cls(str(noted["id"]), noted.get("seen"), noted.get("inputs"))
+        return cls(str(noted["id"]), noted.get("seen"), noted.get("inputs"), noted.get("built_by"))
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,13 @@ class Applied:
     `inputs` are the applied versions of its inputs, none where nothing tells them. `foreign` is the
     newest change of rows that no run of the model made, as words, or none. `interrupted` is the
     name of a run that noted its inputs and has not finished: it was killed, or is still running.
+    `built_by` stands for the SQL that such a run made the table's, or none.
     """
 
     inputs: Inputs | None
     foreign: str | None
     interrupted: str | None
+    built_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +111,9 @@ def applied_versions(
             foreign = foreign or described(commit)
     if not reached:
         return None
-    applied = pending.inputs if pending and written else inputs
-    return Applied(applied, foreign, pending.id if pending else None)
+    if pending is None or not written:
+        return Applied(inputs, foreign, pending.id if pending else None)
+    return Applied(pending.inputs, foreign, pending.id, pending.built_by)
 
 
 def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanwhile:

@@ -13,6 +13,10 @@ from typing import Any, Literal
 
 # The rule books of headwaters.analysis, by which a model's SQL is proven.
 RuleBook = Literal["linear", "sums", "keyed", "whole"]
+# What of a change of SQL a table can follow without a rebuild: `rows`, all that is computed from
+# its rows one by one; `appended`, columns after its own, and conditions over its key; `keys`,
+# conditions over its key. See headwaters.analysis.changed.
+Patch = Literal["rows", "appended", "keys", "never"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Strategy:
     computes_old_rows: bool = False
     # Rows that were only inserted are looked for in the table within the bounds of prune_by.
     prunes_inserts: bool = False
+    patch: Patch = "never"
     # No configuration names it: it is derived.
     is_derived: bool = False
 
@@ -72,8 +77,17 @@ STRATEGIES = {
             repeated_keys="queried",
             computes_old_rows=True,
             prunes_inserts=True,
+            patch="rows",
         ),
-        Strategy("latest_by", "change_feed", "changes", chosen_by="latest_by", prunes_inserts=True),
+        # Of rows that are equal in `latest_by` the rest of the row decides, in its order.
+        Strategy(
+            "latest_by",
+            "change_feed",
+            "changes",
+            chosen_by="latest_by",
+            prunes_inserts=True,
+            patch="appended",
+        ),
         Strategy(
             "affected_keys",
             "affected_keys",
@@ -83,6 +97,7 @@ STRATEGIES = {
             needs_key=False,
             may_lack_key=True,
             repeated_keys="counted",
+            patch="rows",
         ),
         # Only what is derived has leads.
         Strategy(
@@ -95,6 +110,7 @@ STRATEGIES = {
             needs_key=False,
             may_lack_key=True,
             repeated_keys="counted",
+            patch="rows",
         ),
         Strategy(
             "signed_sum",
@@ -107,6 +123,7 @@ STRATEGIES = {
             repeated_keys="counted",
             needs_types=True,
             adds_columns=True,
+            patch="keys",
         ),
         Strategy(
             "history",
@@ -131,6 +148,7 @@ STRATEGIES = {
             may_ignore_lookups=False,
             repeated_keys="counted",
             needs_key=False,
+            patch="rows",
         ),
         # The way of what is replaced that computes a part of it from hidden tables.
         Strategy(

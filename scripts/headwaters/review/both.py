@@ -465,7 +465,8 @@ class Both:
         is_few = found.by_key and found.rows <= _PATCHED * found.rows_before
         same_columns = all(column.before == column.after for column in rows.columns)
         base = self.base.begun.get(name)
-        if not is_few or not same_columns or half.outcomes[key].did != "replace" or base is None:
+        did = half.outcomes[key].did
+        if not is_few or not same_columns or did not in ("replace", "patch") or base is None:
             return
         if self.base.outcomes[key].did != "skip":
             return  # production's table has not the rows that were compared
@@ -485,4 +486,4 @@ class Both:
 _KINDS = ("cdc", "add", "remove")
 _ACTION = "get_json_object(value, '$.{0}.{1}')"  # of a line of Delta's log
 # What a run did whose changes are in the feed of its table.
-_FEEDS = ("skip", "append", "merge")
+_FEEDS = ("skip", "append", "merge", "patch")

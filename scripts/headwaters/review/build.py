@@ -308,7 +308,7 @@ class Outcome:
 
     @property
     def did(self) -> str:
-        """What a run of a strategy of ours did: `skip`, `append`, `merge` or `replace`."""
+        """What a run of a strategy of ours did: `skip`, `append`, `merge`, `patch` or `replace`."""
         return str(self.response.get("code") or "")
 
 

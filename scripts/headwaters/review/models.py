@@ -13,7 +13,11 @@ from headwaters.review.changes import Changes, Side
 from headwaters.review.facts import Cost, Finding, ModelReview
 from headwaters.review.lint import Linted
 
-_ONE_OFF: dict[str, Literal["nothing", "patch"]] = {"skip": "nothing", "incremental": "patch"}
+_ONE_OFF: dict[str, Literal["nothing", "patch"]] = {
+    "skip": "nothing",
+    "incremental": "patch",
+    "patch": "patch",
+}
 
 
 def model_of(

@@ -18,6 +18,9 @@ from headwaters.review.both import Both
 from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
 from headwaters.review.facts import Stays
 
+# How a line begins of a run that makes the table that of other SQL, and why it can.
+_PATCH = "patch: "
+
 
 def prove(both: Both) -> None:
     """Run the branch's models from earlier versions of their inputs up to the pinned ones."""
@@ -127,8 +130,15 @@ def next_runs(both: Both) -> None:
         manifest = manifest or redirected(head.side.manifest, {})
         text: Any = explained(head.side.project, manifest, node["name"])
         if text and (line := text.rpartition("next run: ")[2].strip()):
-            choice, _, reason = line.partition(", ")
-            both.known.next_runs[key] = (choice, reason)
+            both.known.next_runs[key] = _announced(line)
+
+
+def _announced(line: str) -> tuple[str, str]:
+    """What `explain_refresh` says that the next run does, and why."""
+    if line.startswith(_PATCH):
+        return "patch", line.removeprefix(_PATCH)
+    choice, _, reason = line.partition(", ")
+    return choice, reason
 
 
 def _told(outcome: Outcome) -> tuple[str, str]:
@@ -136,4 +146,6 @@ def _told(outcome: Outcome) -> tuple[str, str]:
     replaced = re.fullmatch(r"replace: \d+ rows, [^,]+, (.*)", outcome.message)
     if replaced:
         return "replace", replaced[1]
+    if outcome.message.startswith(_PATCH):
+        return "patch", outcome.message.removeprefix(_PATCH)
     return ("skip" if outcome.did == "skip" else "incremental"), outcome.message

@@ -177,6 +177,12 @@ def _is_same_query(*arguments: Any) -> bool:
     return is_same_query(*arguments)
 
 
+def _patch_of(*arguments: Any) -> Any:
+    from headwaters.analysis.model import patch_of
+
+    return patch_of(*arguments)
+
+
 def _vacuumed_before(vacuums: str) -> int | None:
     """Of commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as text."""
     return commits.vacuumed_before(
@@ -229,6 +235,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "keeps_meaning": _keeps_meaning,
     "same_inputs": _same_inputs,
     "is_same_query": _is_same_query,
+    "patch_of": _patch_of,
     "refusal": _refusal,
     "derivation": _derivation,
     "are_exact": _are_exact,

@@ -1,0 +1,266 @@
+"""What makes the result of one query that of another: a change of SQL that needs no rebuild.
+
+A table is the result of the old query. Of the new one it is proven that its rows are computed from
+the rows of the old one, each from one: columns are added, removed or put in another order, and
+rows are left out by a condition over them; and that rows which were left out before, and are no
+longer, can be told by their own columns. What is not proven is rebuilt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from headwaters.analysis import blocks, dialect, functions
+from headwaters.analysis.blocks import Block, Structure, structure
+from headwaters.analysis.expressions import LEAVES, PLAIN_NODES
+from headwaters.analysis.refusal import Refused
+from headwaters.analysis.same import NotUnderstood
+from headwaters.analysis.scopes import moment_of
+
+# What two blocks may differ in; everything else is the same.
+_ROW_WISE = (*PLAIN_NODES, exp.In, exp.Cast, exp.TryCast, exp.Anonymous, *LEAVES)
+
+
+class Rebuild(Exception):
+    """Why a table has to be rebuilt."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs between the results of two queries.
+
+    `columns`: those of the new result, in its order, each with its expression over columns of the
+    old one; empty where both have the same ones. `kept`: conditions over columns of the old result;
+    rows for which one is not true are no longer there. `dropped`: conditions over columns of the
+    new result that are required no more; rows for which one is not true were not there.
+    `computed`: the columns that the old result has not, or has with other values, each with those
+    that it is computed from; `added` are those that it has not, `removed` those that are no more.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    kept: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the way in which a table is maintained allows.
+
+    `fixed`: columns that settings name, which stay what they are. `only`: columns that conditions
+    may be over, None for all. `may_compute`: other columns may be made of the old ones;
+    `appended_only`: only after all of them. `altered`: columns of which the table has other values
+    than the query.
+    """
+
+    fixed: Iterable[str] = ()
+    only: Iterable[str] | None = None
+    may_compute: bool = True
+    appended_only: bool = False
+    altered: Iterable[str] = ()
+
+
+def change_of(
+    before: str, after: str, inputs: Mapping[str, Sequence[str]], limits: Limits
+) -> Change:
+    """What differs; raises Rebuild.
+
+    The queries name their `inputs`, which are given with their columns.
+    """
+    try:
+        old, new = (blocks.read(sql, inputs) for sql in (before, after))
+        return _Comparison(old, new, limits).change()
+    except (Refused, NotUnderstood, RecursionError):
+        raise Rebuild("the query is not understood") from None
+
+
+class _Comparison:
+    """The outermost blocks of both queries."""
+
+    def __init__(self, old: Block, new: Block, limits: Limits) -> None:
+        self._old = old
+        self._new = new
+        self._limits = limits
+        self._before = _by_structure(old)
+        self._after = _by_structure(new)
+        self._altered = {name.lower() for name in limits.altered}
+        self._only = None if limits.only is None else {name.lower() for name in limits.only}
+
+    def change(self) -> Change:
+        old, new = self._old, self._new
+        if old.rest != new.rest:
+            raise Rebuild("what it reads, joins or groups by is not the same")
+        kept, dropped = [], []
+        for clause in ("where", "having", "after"):
+            lost, gained = _difference(getattr(old, clause), getattr(new, clause))
+            kept += [self._condition(node, old, clause, self._before) for node in gained]
+            dropped += [self._condition(node, new, clause, self._after) for node in lost]
+        columns = self._columns()
+        names = {name.lower(): name for name in old.columns}
+        later = {name.lower() for name, _ in columns}
+        made = {
+            name: tuple(dict.fromkeys(column.name for column in node.find_all(exp.Column)))
+            for name, node in columns
+            if not _is_itself(name, node)
+        }
+        removed = tuple(name for lower, name in names.items() if lower not in later)
+        is_same = [name for name, _ in columns] == list(names.values()) and not made
+        return Change(
+            () if is_same else tuple((name, _as_text(node)) for name, node in columns),
+            tuple(map(_as_text, kept)),
+            tuple(map(_as_text, dropped)),
+            made,
+            tuple(name for name in made if name.lower() not in names),
+            removed,
+        )
+
+    def _columns(self) -> list[tuple[str, exp.Expr]]:
+        """The new columns over the old ones."""
+        found: list[tuple[str, exp.Expr]] = []
+        for name, node in self._new.columns.items():
+            try:
+                found.append((name, self._over(node, self._before)))
+            except _NotCovered as uncovered:
+                raise Rebuild(f"column {name} is computed from {uncovered}") from None
+        same = {name.lower() for name, node in found if _is_itself(name, node)}
+        for name in self._limits.fixed:
+            if name.lower() not in same:
+                raise Rebuild(f"column {name}, which its settings name, is not the same")
+        before = list(self._old.columns)
+        is_same = [name for name, _ in found] == before and len(same) == len(before)
+        if not is_same and not self._limits.may_compute:
+            raise Rebuild("its columns are not the same")
+        first = found[: len(before)]
+        if self._limits.appended_only and (
+            [name for name, _ in first] != before
+            or any(not _is_itself(name, node) for name, node in first)
+        ):
+            raise Rebuild("columns are not only added after the others")
+        if self._old.is_distinct and not is_same:
+            raise Rebuild("DISTINCT depends on its columns")
+        return found
+
+    def _condition(
+        self, node: exp.Expr, block: Block, clause: str, names: Mapping[Structure, str]
+    ) -> exp.Expr:
+        """A conjunct over columns of the result, for whose rows it means the same."""
+        if clause != "after" and block.has_windows:
+            raise Rebuild(f"windows are over the rows of which {_shown(node)} is required")
+        if clause == "where" and block.is_grouped:
+            names = {found: name for found, name in names.items() if found in block.groups}
+        try:
+            over = self._over(node, names)
+        except _NotCovered as uncovered:
+            raise Rebuild(f"the condition {_shown(node)} is over {uncovered}") from None
+        used = {column.name.lower() for column in over.find_all(exp.Column)}
+        if not used:
+            raise Rebuild(f"the condition {_shown(node)} is over no column of the table")
+        if self._only is not None and not used <= self._only:
+            raise Rebuild(f"the condition {_shown(node)} is not over its unique_key")
+        return over
+
+    def _over(self, node: exp.Expr, names: Mapping[Structure, str]) -> exp.Expr:
+        """The expression over columns of a result, which have these names."""
+        name = names.get(structure(node))
+        if name is not None and node.find(exp.Column, exp.Anonymous):
+            return exp.column(exp.to_identifier(name, quoted=True))
+        if isinstance(node, exp.Column) or not isinstance(node, _ROW_WISE) or _is_changing(node):
+            raise _NotCovered(node)
+        made = node.copy()
+        for child, copied in zip(
+            list(node.iter_expressions()), list(made.iter_expressions()), strict=True
+        ):
+            if not isinstance(child, LEAVES):
+                copied.replace(self._over(child, names))
+        for column in made.find_all(exp.Column):
+            if column.name.lower() in self._altered:
+                raise _NotCovered(column)
+        return made
+
+
+class _NotCovered(Exception):
+    """A part of an expression that is over no column of the result."""
+
+    def __init__(self, node: exp.Expr) -> None:
+        super().__init__(_shown(node))
+
+
+def _by_structure(block: Block) -> dict[Structure, str]:
+    """The names of what a block gives; of two columns that are the same, the first."""
+    found: dict[Structure, str] = {}
+    for name, node in block.columns.items():
+        found.setdefault(structure(node), name)
+    return found
+
+
+def _difference(
+    old: Sequence[exp.Expr], new: Sequence[exp.Expr]
+) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The conjuncts that only one of two conditions has."""
+    before = {structure(node) for node in old}
+    after = {structure(node) for node in new}
+    return (
+        [node for node in old if structure(node) not in after],
+        [node for node in new if structure(node) not in before],
+    )
+
+
+def _is_itself(name: str, node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and node.name == name
+
+
+def _is_changing(node: exp.Expr) -> bool:
+    """Whether it is no function of its row: an aggregate, a generator, of the moment, not known."""
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        return name not in functions.ROW or functions.is_moment(name, node.expressions)
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return moment_of(node) is not None
+    return False
+
+
+def _shown(node: exp.Expr) -> str:
+    """The expression as a person would write it, without the names that stand for its tables."""
+    return re.sub(r"\bhw_table_\w+\.", "", dialect.text(node))
+
+
+def _as_text(node: exp.Expr) -> str:
+    """The expression as SQL, which reads as what it is."""
+    text = dialect.whole_text(node)
+    read = dialect.parsed(f"select {text}").selects[0]
+    if structure(read) != structure(node):
+        raise Refused("HW_NOT_UNDERSTOOD", text, None, "it cannot be written")
+    return text
+
+
+def described(change: Change) -> str:
+    """The change in words, for the line of a run."""
+    return "; ".join(_pieces(change))
+
+
+def _pieces(change: Change) -> Iterator[str]:
+    for name, sources in change.computed.items():
+        begin = "added column" if name in change.added else "column"
+        yield f"{begin} {name}" + (f" from {', '.join(sources)}" if sources else "")
+    if change.removed:
+        yield f"removed {_number('column', change.removed)} {', '.join(change.removed)}"
+    if change.columns and not change.computed and not change.removed:
+        yield "columns in another order"
+    if change.kept:
+        yield f"added {_number('condition', change.kept)} {_joined(change.kept)}"
+    if change.dropped:
+        yield f"removed {_number('condition', change.dropped)} {_joined(change.dropped)}"
+
+
+def _number(noun: str, things: Sequence[str]) -> str:
+    return noun if len(things) == 1 else f"{noun}s"
+
+
+def _joined(conditions: Iterable[str]) -> str:
+    return " and ".join(conditions).replace("`", "")
