@@ -15,7 +15,7 @@
         {%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}
     {%- endif -%}
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
-    {%- set properties = dict(adapter.created_properties(settings)) -%}
+    {%- set properties = dict(adapter.created_properties(settings), **hw_declared_checks(settings)) -%}
     {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
     {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}

@@ -148,6 +148,11 @@ def _checks(node: Node) -> Iterator[tuple[str, str]]:
         yield name, check["expression"]
 
 
+def created_checks(node: Node) -> dict[str, str]:
+    """The declared checks of a model, as properties of the table that is made of it."""
+    return {f"{CONSTRAINT}{name.lower()}": expression for name, expression in _checks(node)}
+
+
 def drift_of(declared: DeclaredTable, detail: Mapping[str, Any]) -> Drift:
     """How a table differs from its declaration; `detail` is its row of DESCRIBE DETAIL.
 

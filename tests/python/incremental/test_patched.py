@@ -134,7 +134,7 @@ REBUILT = {
         "group by region",
         f"{SUMS}select region, sum(_weight) as n, sum(amount * _weight) as total,\n"
         f"sum(amount * _weight * 2) as more {SIGNED} group by region",
-        "column more is computed from SUM(amount * _weight * 2)",
+        "column more is computed from sum(amount * _weight * 2)",
     ),
 }
 
@@ -372,6 +372,16 @@ def test_columns_keep_what_is_declared_of_them(
     columns = {row[0]: row[2] for row in spark.sql(f"describe {schema}.declared").collect()}
     assert columns == {"id": None, "gross": "With tax.", "region": None, "amount": "Net."}
     assert made.properties("declared")["delta.constraints.positive"] == "amount > 0"
+    made.write({"declared": f"{CASES['computed'].after} where day is not null"})
+    assert made.run()["declared"].startswith("replace")
+    assert made.properties("declared")["delta.constraints.positive"] == "amount > 0"
+    with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT"):
+        spark.sql(f"update {schema}.declared set amount = -1")
+    before = made.version("declared")
+    spark.sql(f"insert into {inputs}.orders values (8, 'south', -1, date'2026-01-02')")
+    made.write({"declared": CASES["computed"].after})
+    assert "DELTA_VIOLATE_CONSTRAINT" in made.run(expect=False)["declared"]
+    assert made.version("declared") == before
 
 
 DECLARED = """

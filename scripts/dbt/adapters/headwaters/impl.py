@@ -250,6 +250,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "or_nearest": names.or_nearest,
     "declared_properties": properties.declared_properties,
     "created_properties": properties.created_properties,
+    "created_checks": drift.created_checks,
     "declared_table": drift.declared_table,
     "drift_of": drift.drift_of,
     "described_columns": drift.described_columns,
