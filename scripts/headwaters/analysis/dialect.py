@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -19,6 +20,8 @@ _SPECIAL = (
     *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
     *("AND", "OR"),
 )
+
+_Told = TypeVar("_Told")
 
 
 class _Written(Spark):
@@ -60,8 +63,13 @@ def tokens(sql: str) -> list[Token]:
 
 def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused:
     """What refuses a clause, with its text and its place."""
+    clause, place = partial(_of_alone, text, node), partial(_of_alone, line, node)
+    return Refused(code, clause, place, reason, remedy)
+
+
+def _of_alone(tell: Callable[[exp.Expr], _Told], node: exp.Expr) -> _Told:
     with _alone(node):
-        return Refused(code, text(node), line(node), reason, remedy)
+        return tell(node)
 
 
 @contextmanager

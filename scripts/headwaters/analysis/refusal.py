@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _WITHOUT_PROOF = (
@@ -15,21 +16,23 @@ class Refused(Exception):
     """A clause that no rule takes.
 
     `code` is of docs/errors.md; `clause` the SQL; `line` counts in the compiled
-    model; `reason` the rule that it does not meet, and `remedy` what to write.
+    model; `reason` the rule that it does not meet, and `remedy` what to write. Clause and line may
+    be functions, which a message calls: most refusals are of ways that were only tried.
     """
 
     code: str
-    clause: str
-    line: int | None
+    clause: str | Callable[[], str]
+    line: int | Callable[[], int | None] | None
     reason: str
     remedy: str = ""
 
     @property
     def cause(self) -> str:
         """Clause, place and reason."""
-        place = f" (line {self.line} of the compiled SQL)" if self.line else ""
-        clause = f"`{self.clause}`{place}: " if self.clause else ""
-        return clause + self.reason
+        clause = self.clause() if callable(self.clause) else self.clause
+        line = self.line() if callable(self.line) else self.line
+        place = f" (line {line} of the compiled SQL)" if line else ""
+        return (f"`{clause}`{place}: " if clause else "") + self.reason
 
     def __str__(self) -> str:
         """For a message: clause, place, reason, remedy."""
