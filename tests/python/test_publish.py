@@ -182,7 +182,7 @@ def test_a_table_with_column_mapping_arrives_with_a_renamed_and_without_a_droppe
     targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
     spark.sql(
         f"create table {name} (id bigint, name string, city string) using delta "
-        "tblproperties (delta.columnMapping.mode = name, delta.enableDeletionVectors = true)"
+        "tblproperties (delta.columnMapping.mode = 'name', delta.enableDeletionVectors = true)"
     )
     spark.sql(f"insert into {name} values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")
 
