@@ -3,7 +3,8 @@
 A trial is its kind and its seed, so `python -m incremental.soak --kind stop --first 17 --count 1`
 repeats one. Results are kept in `<lake>/soak-incremental.jsonl`; trials that are there are not run
 again, so a soak that was stopped goes on where it was. The engine runs on a lake of its own, in
-`<lake>/soak-incremental`. docs/soak-incremental.md is written at the end.
+`<lake>/soak-incremental`. `<lake>/soak-incremental.md` is written at the end, for
+docs/soak-incremental.md, which keeps the results of earlier engines.
 
 - `history`  two rounds of random statements, a run of a few models and a comparison after each;
              what is not chosen falls behind, and follows more commits at once when it is
@@ -188,7 +189,7 @@ def main() -> int:
     finally:
         spark.stop()
         engines.stop(project)
-    (ROOT / "docs" / "soak-incremental.md").write_text(summary(list(done.values())))
+    record.with_suffix(".md").write_text(summary(list(done.values())))
     return int(any(result["failure"] for result in done.values()))
 
 
