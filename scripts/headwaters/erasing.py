@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from headwaters.erasure import (
     is_number,
     keyed_hash,
     log_holds,
+    mentions,
     spoken_of,
     unescaped,
     verdict,
@@ -442,11 +442,8 @@ class Erasure:
             )
 
     def _is_mentioned(self, file: Path) -> bool:
-        parts = {self._value.encode(), self._value.encode("unicode_escape")}
-        word = b"|".join(re.escape(part) for part in parts)
-        pattern = re.compile(rb"(?<![A-Za-z0-9_-])(?:" + word + rb")(?![A-Za-z0-9_-])")
         with file.open("rb") as lines:
-            return any(pattern.search(line) for line in _lines(lines))
+            return any(mentions(line, self._value) for line in _lines(lines))
 
     def _shown(self, file: Path) -> str:
         for root in (self._lake, Path.cwd()):

@@ -335,6 +335,26 @@ def spoken_of(text: str, value: str, names: set[str] | None = None) -> bool:
     return re.search(rf"(?:^|{edge}){re.escape(value)}(?:$|{edge})", text) is not None
 
 
+def mentions(line: bytes, value: str) -> bool:
+    """Whether a line of a log or an artifact has the value as a word: as it is, or escaped.
+
+    Escapes are those of JSON, also of JSON within JSON, and of Python.
+    """
+    text = line.decode(errors="replace")
+    python = value.encode("unicode_escape").decode()
+    word = re.compile(
+        rf"(?<![A-Za-z0-9_-])(?:{re.escape(value)}|{re.escape(python)})(?![A-Za-z0-9_-])"
+    )
+    for _ in range(3):
+        if word.search(text):
+            return True
+        plain = unescaped(text)
+        if plain == text:
+            break
+        text = plain
+    return False
+
+
 # --- what is kept of a subject
 
 

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headwaters.erasing import read_value
-from headwaters.erasure import Form, Verdict, fragment, keyed_hash, log_holds, verdict
+from headwaters.erasure import Form, Verdict, fragment, keyed_hash, log_holds, mentions, verdict
 from headwaters.errors import UserError
 
 ZOE = "Zoë/17-9"
@@ -151,6 +151,24 @@ def test_what_sql_leaves_out_cannot_hold_the_value(value: str) -> None:
     for ascii_ in (True, False):
         written = json.dumps(value, ensure_ascii=ascii_).replace("/", r"\/")
         assert part in written or r"\u" in written
+
+
+NAME = "Zoë/17-9"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"erase {NAME}.",
+        json.dumps({"args": {"value": NAME}}),
+        json.dumps({"args": NAME}, ensure_ascii=False).replace("/", r"\/"),
+        json.dumps({"msg": json.dumps({"value": NAME}).replace("/", r"\/")}),
+        ascii({"value": NAME}),
+    ],
+)
+def test_a_log_mentions_a_value_however_it_is_escaped(line: str) -> None:
+    assert mentions(line.encode(), NAME)
+    assert not mentions(line.replace("17-9", "17-99").encode(), NAME)
 
 
 COMMIT = {"commitInfo": {"operationParameters": {"predicate": "[\"(customer#12 = 'ann')\"]"}}}
