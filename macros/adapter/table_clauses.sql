@@ -1,19 +1,14 @@
 {#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
 {% macro headwaters__tblproperties_clause() %}
-    {%- set checks = hw_declared_checks(model.config) -%}
+    {%- set checks = adapter.created_checks(model) -%}
     {%- if checks or adapter.declared_properties(model.config) -%}
         tblproperties ({{ hw_assignments(dict(adapter.created_properties(model.config), **checks)) }})
     {%- endif -%}
 {% endmacro %}
 
 
-{#- The declared checks, as properties of CREATE TABLE: rows that do not meet one are refused before there is a table. -#}
-{% macro hw_declared_checks(settings) %}
-    {{ return({} if hw_is_hidden(settings) else adapter.created_checks(model)) }}
-{% endmacro %}
-
-
-{#- Nothing is left to add. dbt-spark adds checks after a table is there, and none where it was there before: a replaced table lost them. -#}
+{#- Nothing: the declared checks are properties of the statement that creates a table, so that its rows meet them. dbt-spark adds them
+    afterwards, and none where there was a table before, so that one which is replaced loses them. -#}
 {% macro headwaters__alter_table_add_constraints(relation, constraints) %}{% endmacro %}
 
 

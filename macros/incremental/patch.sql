@@ -46,7 +46,7 @@
         {%- set rows = hw_with_inserted_sql(rows, hw_inserted_by_patch_sql(sql, plan, columns)) -%}
     {%- endif -%}
     {%- set properties = dict(adapter.created_properties(settings), **hw_state_properties(sql, plan.inputs, settings)) -%}
-    {%- do properties.update(hw_declared_checks(settings)) -%}
+    {%- do properties.update(adapter.created_checks(model)) -%}
     {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
     {%- if (settings.get('contract') or {}).enforced -%}{%- do get_assert_columns_equivalent(rows) -%}{%- endif -%}
     {%- set failure = hw_failure_at_versions(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}

@@ -15,7 +15,8 @@
         {%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}
     {%- endif -%}
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
-    {%- set properties = dict(adapter.created_properties(settings), **hw_declared_checks(settings)) -%}
+    {%- set properties = dict(adapter.created_properties(settings)) -%}
+    {%- if not hw_is_hidden(settings) -%}{%- do properties.update(adapter.created_checks(model)) -%}{%- endif -%}
     {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
     {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}

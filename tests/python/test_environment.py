@@ -13,7 +13,7 @@ import pytest
 
 from headwaters import processes
 from headwaters.errors import UserError, WorkError
-from headwaters.jars import changed_jar, find_java, install, read_hashes
+from headwaters.jars import changed_jar, find_java, install, read_hashes, spark_java
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -182,7 +182,11 @@ def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> Non
     assert jars() is True
 
 
-def test_a_jar_that_was_changed_is_noticed_and_fetched_again(jars: Jars, copy: Path) -> None:
+def test_a_jar_that_was_changed_is_noticed_and_fetched_again(
+    jars: Jars, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwaters.jars.installed_pyspark", lambda: copy / ".venv/pyspark")
+    monkeypatch.setattr("headwaters.jars.LOCKS", copy / "conf")
     assert jars() is True
     folder, locked = copy / ".venv/pyspark/jars", read_hashes(copy / "conf/jars.sha256")
     jar = folder / "water-1.0.jar"
@@ -191,7 +195,10 @@ def test_a_jar_that_was_changed_is_noticed_and_fetched_again(jars: Jars, copy: P
     jar.write_bytes(right.replace(b"clear", b"muddy"))
     assert changed_jar(folder, locked) == str(jar)
     assert changed_jar(folder, locked) == str(jar)  # and is not taken for the new one
+    with pytest.raises(UserError, match=r"HW_JARS\] .*/water-1\.0\.jar is not the one of"):
+        spark_java()  # whatever starts Spark
     assert jars() is True
+    assert spark_java() == find_java()
     assert jar.read_bytes() == right
     assert jars() is False
     jar.touch()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import resource
 import shutil
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 from dbt.adapters.headwaters.session import session_of
 from ingestion import bare_project
-from processes import environment
+from processes import environment, family
 
 from headwaters import metastore
 from headwaters.delta_log import snapshot
@@ -189,6 +191,85 @@ def test_dbt_without_java_is_one_line(
     assert ran.returncode != 0
     assert "JAVA_HOME is /nowhere, but there is no bin/java in it: install Java 17" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_dbt_whose_java_is_killed_is_one_line(tmp_path: Path, small: Path) -> None:
+    lake, query = tmp_path / "lake", "select sum(id % 7) as s from range(10000000000000)"
+    with subprocess.Popen(
+        [query if part == "select 1" else part for part in SHOW],
+        cwd=small,
+        env=environment(lake),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        wait_for(lambda: javas(running.pid) != [])
+        time.sleep(20)  # until the query runs
+        kill_java(running.pid)
+        said = ended(running)[0]
+    assert running.returncode == 2
+    assert said.count("[HW_SPARK_ENDED] Spark's Java ended (killed by signal 9): ") == 1
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_ingestion_whose_java_is_killed_is_one_line_and_the_next_run_resumes(
+    tmp_path: Path,
+) -> None:
+    lake, selected = tmp_path / "lake", ["--select", "source:bronze.click_events"]
+    assert run([*HEADWATERS, "land"], lake).returncode == 0
+    with subprocess.Popen(
+        [*HEADWATERS, "ingest", "--every", "500ms", *selected],
+        cwd=ROOT,
+        env=environment(lake),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        table = lake / "warehouse" / "bronze.db" / "click_events"
+        wait_for(lambda: (found := snapshot(table)) is not None and found.rows > 0)
+        kill_java(running.pid)
+        said = ended(running)[1]
+    assert running.returncode == 1
+    assert said.splitlines()[-1].startswith(
+        "headwaters: [HW_SPARK_ENDED] Spark's Java ended (killed by signal 9): "
+    )
+    assert "Traceback" not in said
+    assert run([*HEADWATERS, "ingest", "--once", *selected], lake).returncode == 0
+    assert run([*HEADWATERS, "audit", *selected], lake).stdout.endswith("+ 0 quarantined: right\n")
+
+
+def wait_for(test: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not test():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def javas(pid: int) -> list[int]:
+    """The Java below a process."""
+    found = []
+    for one in family(pid):
+        with contextlib.suppress(OSError):  # it has ended
+            if Path(f"/proc/{one}/comm").read_text() == "java\n":
+                found.append(one)
+    return found
+
+
+def kill_java(pid: int) -> None:
+    """SIGKILL to the Java below a process, as by a system that is out of memory."""
+    for one in javas(pid):
+        os.kill(one, signal.SIGKILL)
+
+
+def ended(running: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a process said until it ended, which it does soon."""
+    try:
+        return running.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        raise
 
 
 def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path) -> None:

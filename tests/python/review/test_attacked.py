@@ -103,6 +103,40 @@ def test_no_message_shows_values_of_rows(shop: Shop, reviewed: Reviewed, tmp_pat
         assert not [name for name in ("ann", "bob") if f"'{name}'" in text or f" {name}" in text]
 
 
+# Its key follows the amounts in place of the ids, and a trial restricts both of its sides alike.
+WRONG = """
+{{ config(incremental_strategy='affected_keys', unique_key='id', incremental_proof='sample') }}
+select id, customer from {{ affected(source('raw', 'orders'), key={'id': 'amount'}) }}
+"""
+
+
+def test_a_branch_that_does_not_stay_right_fails(shop: Shop, reviewed: Reviewed) -> None:
+    shop.branch("wrong", {KINDS: WRONG})
+    code, found = reviewed(clean=True)
+    stays = found["models"]["kinds"]["stays"]
+    assert (code, stays["differing"], stays["changed_input_rows"]) == (1, 1, 1)
+
+
+def test_what_is_not_committed_is_reviewed_and_said_and_what_is_personal_is_masked(
+    shop: Shop, reviewed: Reviewed
+) -> None:
+    shop.branch("dirty", {ORDERS: ("amount * 2", "amount + amount")})
+    file = shop.folder / ORDERS
+    file.write_text(file.read_text().replace("amount > 0", "amount > 10"))
+    code, found = reviewed("orders", clean=True)
+    assert code == 0
+    assert [note.split(" ")[0] for note in found["notes"]] == ["[HW_REVIEW_DIRTY]"]
+    assert counted(found) == {"orders": (("text",), (0, 1, 0))}  # and nothing that was not selected
+    assert found["models"]["orders"]["difference"]["examples"] == [
+        {
+            "change": "removed",
+            "key": {"id": "1"},
+            "before": {"customer": None, "amount": "10", "twice": "20"},
+            "after": {},
+        }
+    ]
+
+
 def test_production_that_is_old_or_was_never_built(shop: Shop, reviewed: Reviewed) -> None:
     raw, silver = f"{shop.schema}_raw.orders", f"{shop.schema}_silver"
     # what production has applied is no longer there
