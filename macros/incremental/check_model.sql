@@ -37,6 +37,11 @@
     {%- if share is not none and (share is not number or share < 0) -%}
         {{ hw_raise('SETTING', where ~ ' has replace_above: ' ~ share ~ '. It is a share of the rows, 0.3 for 30 %.') }}
     {%- endif -%}
+    {%- set functions = settings.get('allow_nondeterministic') -%}
+    {%- if functions is not none and (functions is mapping or functions is not iterable) -%}
+        {{ hw_raise('SETTING', where ~ ' has allow_nondeterministic: ' ~ functions
+            ~ '. It is a list of functions, such as [current_date].') }}
+    {%- endif -%}
     {%- for setting, owner in {'latest_by': 'change_feed', 'derived': 'signed_sum'}.items() if settings.get(setting)
         and strategy.configured_as != owner -%}
         {{ hw_raise('SETTING', where ~ ' has ' ~ setting ~ ', which belongs to ' ~ owner ~ ' and would do nothing here.') }}

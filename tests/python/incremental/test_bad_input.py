@@ -14,6 +14,11 @@ FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
 # Each model with what its error has to say.
 REFUSED = {
+    "allows_all": (
+        CHANGE_FEED.replace(") }}", ", allow_nondeterministic=true) }}")
+        + "select id from {{ changes(source('inputs', 'fed')) }}",
+        ["has allow_nondeterministic: True. It is a list of functions, such as [current_date]"],
+    ),
     "bare": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
         " where id in (select id from {{ source('inputs', 'repeated') }})",
