@@ -249,6 +249,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 def test_the_table_is_what_a_full_refresh_leaves(made: Project, spark: Any, inputs: str) -> None:
     cases = CASES | REBUILT
     made.write({name: case.before for name, case in cases.items()})
@@ -299,7 +300,15 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("point", BEFORE)
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("note", marks=pytest.mark.slow),
+        "rows",
+        pytest.param("new SQL", marks=pytest.mark.slow),
+        "replacement",
+    ],
+)
 def test_a_run_that_was_stopped_is_continued(
     made: Project, spark: Any, inputs: str, point: str
 ) -> None:
