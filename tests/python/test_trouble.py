@@ -228,7 +228,7 @@ def test_ingestion_whose_java_is_killed_is_one_line_and_the_next_run_resumes(
         text=True,
     ) as running:
         table = lake / "warehouse" / "bronze.db" / "click_events"
-        wait_for(lambda: (found := snapshot(table)) is not None and found.rows > 0)
+        wait_for(lambda: (found := snapshot(table)) is not None and bool(found.rows))
         kill_java(running.pid)
         said = ended(running)[1]
     assert running.returncode == 1
