@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import itertools
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import environment
 from typer.testing import CliRunner
 
 from headwaters import cli
@@ -120,3 +122,27 @@ def test_retail_and_clicks_land_as_files_and_a_second_time_write_nothing(tmp_pat
     ]
     (file,) = (tmp_path / "click_events").glob("*.csv")
     assert file.read_text().splitlines() == [",".join(COLUMNS), *lines]
+
+
+@pytest.mark.slow
+def test_the_shop_goes_from_an_application_to_its_readers(tmp_path: Path) -> None:
+    """What `make run-retail` runs, with all of its servers."""
+    ran = subprocess.run(
+        [ROOT / "scripts" / "run-retail"],
+        env=environment(tmp_path / "lake"),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    said = ran.stdout.splitlines()
+    assert [line for line in said if line.endswith(": right")] == [
+        "customer_changes: 328 read = 328 bronze + 0 quarantined: right",
+        "order_changes: 1,822 read = 1,822 bronze + 0 quarantined: right",
+        "product_changes: 178 read = 178 bronze + 0 quarantined: right",
+    ]
+    assert [line for line in said if line.endswith(", all equal")] == [
+        "customer_service → PostgreSQL public.customer_value: version 0: 142 rows, all equal",
+        "customer_service → topic customer_value: version 0: 142 rows, all equal",
+        "revenue_report → PostgreSQL public.daily_revenue: version 0: 125 rows, all equal",
+    ]
