@@ -15,10 +15,7 @@
         {%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}
     {%- endif -%}
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
-    {%- set properties = dict(adapter.created_properties(settings)) -%}
-    {%- if not hw_is_hidden(settings) -%}{%- do properties.update(adapter.created_checks(model)) -%}{%- endif -%}
-    {%- do properties.update(hw_state_properties(sql, plan.inputs, settings)) -%}
-    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
+    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
     {%- set stage = hw_staging_relation(target) if adapter.expectations_of(settings) else none -%}
     {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
@@ -34,6 +31,16 @@
         'choice': 'replace', 'counts': counts,
         'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
     }) }}
+{% endmacro %}
+
+
+{#- The properties of the table that replaces it: what is declared, and what it says of itself. -#}
+{% macro hw_properties_of_replacement(sql, inputs, columns, settings) %}
+    {%- set properties = dict(adapter.created_properties(settings)) -%}
+    {%- if not hw_is_hidden(settings) -%}{%- do properties.update(adapter.created_checks(model)) -%}{%- endif -%}
+    {%- do properties.update(hw_state_properties(sql, inputs, settings)) -%}
+    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
+    {{ return(properties) }}
 {% endmacro %}
 
 

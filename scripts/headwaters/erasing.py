@@ -443,7 +443,7 @@ class Erasure:
 
     def _is_mentioned(self, file: Path) -> bool:
         with file.open("rb") as lines:
-            return any(mentions(line, self._value) for line in _lines(lines))
+            return mentions(_lines(lines), self._value)
 
     def _shown(self, file: Path) -> str:
         for root in (self._lake, Path.cwd()):

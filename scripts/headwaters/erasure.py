@@ -12,7 +12,7 @@ import hmac
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -225,15 +225,21 @@ def _mention(raw: bytes, text: str, value: str) -> Verdict:
                 return Verdict.UNDECIDED
         except UnicodeEncodeError:
             continue
-    text = text or raw.decode("latin-1")
-    for _ in range(3):  # JSON within JSON
-        plain = unescaped(text)
+    for plain in _readings(text or raw.decode("latin-1")):
         if value in plain or value in plain.replace('""', '"'):
             return Verdict.UNDECIDED
-        if plain == text:
-            break
-        text = plain
     return Verdict.ABSENT
+
+
+def _readings(text: str) -> Iterator[str]:
+    """A text, and what it is without JSON's escapes, also as JSON within JSON."""
+    yield text
+    for _ in range(3):
+        plain = unescaped(text)
+        if plain == text:
+            return
+        yield plain
+        text = plain
 
 
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/]))')
@@ -335,24 +341,15 @@ def spoken_of(text: str, value: str, names: set[str] | None = None) -> bool:
     return re.search(rf"(?:^|{edge}){re.escape(value)}(?:$|{edge})", text) is not None
 
 
-def mentions(line: bytes, value: str) -> bool:
-    """Whether a line of a log or an artifact has the value as a word: as it is, or escaped.
+def mentions(lines: Iterable[bytes], value: str) -> bool:
+    """Whether lines of a log or an artifact have the value as a word: as it is, or escaped.
 
     Escapes are those of JSON, also of JSON within JSON, and of Python.
     """
-    text = line.decode(errors="replace")
-    python = value.encode("unicode_escape").decode()
-    word = re.compile(
-        rf"(?<![A-Za-z0-9_-])(?:{re.escape(value)}|{re.escape(python)})(?![A-Za-z0-9_-])"
-    )
-    for _ in range(3):
-        if word.search(text):
-            return True
-        plain = unescaped(text)
-        if plain == text:
-            break
-        text = plain
-    return False
+    forms = "|".join(re.escape(one) for one in (value, value.encode("unicode_escape").decode()))
+    word = re.compile(rf"(?<![A-Za-z0-9_-])(?:{forms})(?![A-Za-z0-9_-])")
+    texts = (line.decode(errors="replace") for line in lines)
+    return any(word.search(reading) for text in texts for reading in _readings(text))
 
 
 # --- what is kept of a subject

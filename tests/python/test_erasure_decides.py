@@ -167,8 +167,8 @@ NAME = "Zoë/17-9"
     ],
 )
 def test_a_log_mentions_a_value_however_it_is_escaped(line: str) -> None:
-    assert mentions(line.encode(), NAME)
-    assert not mentions(line.replace("17-9", "17-99").encode(), NAME)
+    assert mentions([line.encode()], NAME)
+    assert not mentions([line.replace("17-9", "17-99").encode()], NAME)
 
 
 COMMIT = {"commitInfo": {"operationParameters": {"predicate": "[\"(customer#12 = 'ann')\"]"}}}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from dbt.adapters.headwaters.session import session_of
-from ingestion import bare_project
+from ingestion import bare_project, wait_for
 from processes import environment, family
 
 from headwaters import metastore
@@ -195,20 +195,12 @@ def test_dbt_without_java_is_one_line(
 
 @pytest.mark.slow
 def test_dbt_whose_java_is_killed_is_one_line(tmp_path: Path, small: Path) -> None:
-    lake, query = tmp_path / "lake", "select sum(id % 7) as s from range(10000000000000)"
-    with subprocess.Popen(
-        [query if part == "select 1" else part for part in SHOW],
-        cwd=small,
-        env=environment(lake),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as running:
-        wait_for(lambda: javas(running.pid) != [])
-        time.sleep(20)  # until the query runs
-        kill_java(running.pid)
-        said = ended(running)[0]
-    assert running.returncode == 2
+    query = "select sum(id % 7) as s from range(10000000000000)"
+    command = [query if part == "select 1" else part for part in SHOW]
+    # 20 seconds later the query runs
+    ran = run_until_java_is_killed(command, tmp_path / "lake", small, lambda p: javas(p) != [], 20)
+    assert ran.returncode == 2
+    said = ran.stdout + ran.stderr
     assert said.count("[HW_SPARK_ENDED] Spark's Java ended (killed by signal 9): ") == 1
     assert "Traceback" not in said
 
@@ -218,33 +210,51 @@ def test_ingestion_whose_java_is_killed_is_one_line_and_the_next_run_resumes(
     tmp_path: Path,
 ) -> None:
     lake, selected = tmp_path / "lake", ["--select", "source:bronze.click_events"]
+    table = lake / "warehouse" / "bronze.db" / "click_events"
     assert run([*HEADWATERS, "land"], lake).returncode == 0
-    with subprocess.Popen(
+    ran = run_until_java_is_killed(
         [*HEADWATERS, "ingest", "--every", "500ms", *selected],
-        cwd=ROOT,
-        env=environment(lake),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
-        table = lake / "warehouse" / "bronze.db" / "click_events"
-        wait_for(lambda: (found := snapshot(table)) is not None and bool(found.rows))
-        kill_java(running.pid)
-        said = ended(running)[1]
-    assert running.returncode == 1
-    assert said.splitlines()[-1].startswith(
+        lake,
+        ROOT,
+        lambda pid: (found := snapshot(table)) is not None and bool(found.rows),
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].startswith(
         "headwaters: [HW_SPARK_ENDED] Spark's Java ended (killed by signal 9): "
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in ran.stderr
     assert run([*HEADWATERS, "ingest", "--once", *selected], lake).returncode == 0
     assert run([*HEADWATERS, "audit", *selected], lake).stdout.endswith("+ 0 quarantined: right\n")
 
 
-def wait_for(test: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not test():
-        assert time.monotonic() < until
-        time.sleep(0.2)
+def run_until_java_is_killed(
+    command: list[str],
+    lake: Path,
+    cwd: Path,
+    is_ready: Callable[[int], bool],
+    seconds: float = 0,
+) -> subprocess.CompletedProcess[str]:
+    """A command whose Java meets SIGKILL, as by a system that is out of memory.
+
+    `is_ready` is asked of the command's process until it is so; `seconds` later Java is killed.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=environment(lake),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        try:
+            wait_for(lambda: is_ready(running.pid), patience=60)
+            time.sleep(seconds)
+            for one in javas(running.pid):
+                os.kill(one, signal.SIGKILL)
+            out, errors = running.communicate(timeout=60)
+        finally:
+            running.kill()  # it has ended, or never does
+    return subprocess.CompletedProcess(command, running.returncode, out, errors)
 
 
 def javas(pid: int) -> list[int]:
@@ -255,21 +265,6 @@ def javas(pid: int) -> list[int]:
             if Path(f"/proc/{one}/comm").read_text() == "java\n":
                 found.append(one)
     return found
-
-
-def kill_java(pid: int) -> None:
-    """SIGKILL to the Java below a process, as by a system that is out of memory."""
-    for one in javas(pid):
-        os.kill(one, signal.SIGKILL)
-
-
-def ended(running: subprocess.Popen[str]) -> tuple[str, str]:
-    """What a process said until it ended, which it does soon."""
-    try:
-        return running.communicate(timeout=60)
-    except subprocess.TimeoutExpired:
-        running.kill()
-        raise
 
 
 def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -68,18 +67,12 @@ def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused
 
 
 def _of_alone(tell: Callable[[exp.Expr], _Told], node: exp.Expr) -> _Told:
-    with _alone(node):
-        return tell(node)
-
-
-@contextmanager
-def _alone(node: exp.Expr) -> Iterator[None]:
-    """The query without what WITH puts before it, which is neither its text nor its place."""
+    """Of a query without what WITH puts before it, which is neither its text nor its place."""
     clause = node.args.get("with_")
     if clause is not None:
         node.args["with_"] = None
     try:
-        yield
+        return tell(node)
     finally:
         if clause is not None:
             node.args["with_"] = clause

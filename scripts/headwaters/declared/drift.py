@@ -150,7 +150,12 @@ def _checks(node: Node) -> Iterator[tuple[str, str]]:
 
 def created_checks(node: Node) -> dict[str, str]:
     """The declared checks of a model, as properties of the table that is made of it."""
-    return {f"{CONSTRAINT}{name.lower()}": expression for name, expression in _checks(node)}
+    return {_as_property(name): expression for name, expression in _checks(node)}
+
+
+def _as_property(check: str) -> str:
+    """The property as which Delta keeps a check."""
+    return CONSTRAINT + check.lower()
 
 
 def drift_of(declared: DeclaredTable, detail: Mapping[str, Any]) -> Drift:
@@ -195,10 +200,10 @@ def _is_newer(name: str, actual: str, declared: str) -> bool:
 
 
 def _check_changes(checks: Mapping[str, str], actual: Mapping[str, str]) -> Iterator[Change]:
-    """Delta has a check as a property, in lower case, with spaces and brackets of its own."""
-    declared = {CONSTRAINT + name.lower() for name in checks}
+    """Delta's expressions have spaces and brackets of its own."""
+    declared = set(map(_as_property, checks))
     for name, expression in checks.items():
-        present = actual.get(CONSTRAINT + name.lower())
+        present = actual.get(_as_property(name))
         if present is None:
             yield Change("check", name, None, expression, "+")
         elif bare_expression(present) != bare_expression(expression):
@@ -214,9 +219,7 @@ def _comment_changes(declared: str | None, actual: str | None) -> Iterator[Chang
 
 
 def _note_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Iterator[Change]:
-    names = in_order(
-        [*declared.properties, *(CONSTRAINT + name.lower() for name in declared.checks)]
-    )
+    names = in_order([*declared.properties, *map(_as_property, declared.checks)])
     if actual.get(DECLARED, "") != names:
         yield Change("property", DECLARED, actual.get(DECLARED), names, None)
 

@@ -68,8 +68,10 @@ def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str
         version = known.pinned.of(table)
         if version is None:
             return f"{table} has no versions"
+        if table.lower() in earlier:
+            continue
         commits = both.spark.history(table, COMMITS)
-        if table.lower() not in earlier and (before := _before_last_change(commits, version)):
+        if before := _before_last_change(commits, version):
             noted = {"version": before.version, "at": before.at}
             if both.spark.reads(table, noted, commits):
                 earlier[table.lower()] = noted

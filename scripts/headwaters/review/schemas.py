@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 # What a schema of production's stands for in a review: clones of inputs, the base's and the
 # branch's tables, the branch's by which few rows are changed, those at earlier versions, and the
 # rows that differ.
 Part = Literal["in", "base", "head", "now", "past", "difference"]
 RECORDS = "records"  # what runs note of themselves
-_MADE = re.compile(rf"review_\w+?__(?:(?:in|base|head|now|past|difference)_\w+|{RECORDS})")
+_MADE = re.compile(rf"review_\w+?__(?:(?:{'|'.join(get_args(Part))})_\w+|{RECORDS})")
 
 
 def is_of_review(schema: str) -> bool:
