@@ -88,7 +88,7 @@ def test_no_secret_is_in_the_file() -> None:
 
 def test_the_command_of_the_container_is_one_of_ours() -> None:
     words = shlex.split(SERVICES["headwaters"]["command"])
-    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
+    command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]  # a group
     context = command.make_context(words[0], words[1:])
     port = inspect.signature(serve).parameters["port"].default
     assert context.params["port"] == port

@@ -47,7 +47,7 @@ def test_gold_tables_are_read_with_filters(spark: Any, tmp_path: Path) -> None:
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:
-    return pa.table(table).to_pylist()  # type: ignore[no-any-return]
+    return pa.table(table).to_pylist()  # type: ignore[no-any-return]  # without types
 
 
 KINDS = {"id": "string", "amount": "decimal(8, 2)"}

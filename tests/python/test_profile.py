@@ -102,7 +102,7 @@ def test_the_target_is_the_one_that_dbt_takes(shop: Shop, monkeypatch: pytest.Mo
     assert project.lake == root / "of_dev"
     assert project.dbt_options[-2:] == ["--target", "dev"]
     with pytest.raises(UserError, match=r"does not have a target named 'night'.* - dev - prod"):
-        find_project(target="night").lake  # noqa: B018
+        find_project(target="night").lake  # noqa: B018 - to read it raises
 
 
 def test_the_profile_is_rendered_by_dbt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_the_profile_is_rendered_by_dbt(shop: Shop, monkeypatch: pytest.MonkeyPa
     settings = f'{DEV}, lake: "{lake}", server_side_parameters: {{spark.ui.enabled: "true"}}'
     root = shop({"profiles.yml": profile(dev=settings)})
     with pytest.raises(UserError, match="Env var required but not provided: 'SHOP_LAKE'"):
-        find_project().lake  # noqa: B018
+        find_project().lake  # noqa: B018 - to read it raises
     monkeypatch.setenv("SHOP_LAKE", "of env")
     project = find_project()
     assert project.lake == root / "of env" / "2"
@@ -137,7 +137,7 @@ def test_lake_and_tables_are_where_the_profile_puts_the_metastore_and_the_wareho
     stream = Stream.of(find_project(target="big"), parse_contract(node({"id": "string"})))
     assert stream.bronze == Path("/big disk/tables/bronze.db/orders")
     with pytest.raises(UserError, match="has its warehouse in s3a://bucket/tables: streams are"):
-        find_project(target="far").warehouse  # noqa: B018
+        find_project(target="far").warehouse  # noqa: B018 - to read it raises
 
 
 def test_a_stream_is_written_to_the_schema_of_its_source(shop: Shop) -> None:
@@ -170,7 +170,7 @@ def test_a_profile_that_is_none_is_one_line(
 ) -> None:
     shop(files)
     with pytest.raises(UserError, match=message) as caught:
-        find_project().lake  # noqa: B018
+        find_project().lake  # noqa: B018 - to read it raises
     assert "\n" not in str(caught.value)
 
 

@@ -151,7 +151,7 @@ def test_no_case_of_the_rules_is_accepted_that_they_refuse() -> None:
         for text in texts
         for reader in READERS
         for body, form in ((text, "lines"), (f"[{text}]", "array"), (f"[{text},{text}]", "array"))
-        if is_quick(reader, body.encode("utf-8", "surrogatepass"), form)  # type: ignore[arg-type]
+        if is_quick(reader, body.encode("utf-8", "surrogatepass"), form)  # type: ignore[arg-type]  # a Form
     }
     for good in (
         '"m": 1.005',

@@ -119,7 +119,7 @@ class Source(ABC):
     def check_identity(self) -> None:  # noqa: B027 - most sources have none
         """Raise TopicRecreated where what is read is not what was read so far."""
 
-    def keep_identity(self) -> None:  # noqa: B027
+    def keep_identity(self) -> None:  # noqa: B027 - most sources have none
         """Write down what is read. Raises TopicRecreated as `check_identity` does."""
 
     def gone(self, number: int) -> dict[str, str]:
@@ -147,7 +147,7 @@ class Source(ABC):
             )
         return {}
 
-    def decide_recreated(self, spark: SparkSession) -> None:  # noqa: B027
+    def decide_recreated(self, spark: SparkSession) -> None:  # noqa: B027 - of most nothing is
         """Write down where reading begins of what was recreated, and resumes of the rest."""
 
     def without_stored(self, spark: SparkSession, parsed: DataFrame, number: int) -> DataFrame:

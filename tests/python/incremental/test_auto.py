@@ -145,7 +145,7 @@ def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
         ran = dbt("run", project_dir=folder, schema=schema, expect=expect)
         built = [it for it in ran.result.results if it.node.resource_type == "model"]
         lines = sorted(f"{it.node.name}: {it.message}" for it in built)
-        said = [re.match(r"\w+: [\w ]+", line)[0] for line in lines]  # type: ignore[index]
+        said = [re.match(r"\w+: [\w ]+", line)[0] for line in lines]  # type: ignore[index]  # each matches
         found = spark.sql(f"describe detail {schema}.plain").collect()[0]["properties"]
         noted = json.loads(found["headwaters.proof"])
         return said, noted["strategy"], "\n".join(lines), noted["of"] is not None

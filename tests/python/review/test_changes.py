@@ -135,7 +135,7 @@ def test_settings_are_told_and_only_some_change_rows(
 
 def test_columns_and_tests_are_properties(sides: tuple[Side, Any]) -> None:
     base, head = sides
-    base.nodes["model.p.b"]["columns"] = {"id": {"data_type": "int"}, "x": {}}  # type: ignore[index]
+    base.nodes["model.p.b"]["columns"] = {"id": {"data_type": "int"}, "x": {}}  # type: ignore[index]  # a dict
     head.nodes["model.p.b"]["columns"] = {"id": {"data_type": "bigint"}, "y": {}}
     del head.nodes["test.p.t"]
     assert changing.changes(base, head).changed["model.p.b"].what == (
