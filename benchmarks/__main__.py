@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 
 def main(names: list[str]) -> int:
     """Run, record, and write the document from all results that are there."""
+    names = [name.replace("-", "_") for name in names]
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
     unknown = sorted(set(names) - set(known))
     if unknown:

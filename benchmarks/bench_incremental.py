@@ -15,17 +15,22 @@ was. At the end, small batches in a row: the last tenth of them against the firs
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest import mock
-from urllib.parse import urlparse
 
 import pyarrow.parquet as pq
 
-from benchmarks.runner import Bench, Clock, clock, dbt_project, shared_engine
+from benchmarks.runner import (
+    Bench,
+    Clock,
+    clock,
+    dbt_project,
+    files_of,
+    shared_engine,
+    statements_of_dbt,
+)
 
 NOTES = """
 The cells of 10 million rows are one run, the 200 small batches another; at 50 million only 0.1 %
@@ -186,12 +191,12 @@ class Cells:
         for name, table, work in variants:
             if table == TARGET and self.version(TARGET) != state:
                 self.sql(f"restore table {TARGET} to version as of {state}")
-            before_it = self.files(table)
+            before_it = files_of(self.spark, table)
             with statements_of_dbt() as statements:
                 took: Clock = clock(work, [self.pid])
             if not kept:
                 continue
-            after_it = self.files(table)
+            after_it = files_of(self.spark, table)
             written = after_it.keys() - before_it.keys()
             self.bench.record(
                 case,
@@ -220,17 +225,6 @@ class Cells:
         if not self.spark.catalog.tableExists(table):
             return -1
         return int(self.sql(f"describe history {table} limit 1")[0]["version"])
-
-    def files(self, table: str) -> dict[Path, int]:
-        """The sizes of all files that the table's folder holds beside its log, by path."""
-        if not self.spark.catalog.tableExists(table):
-            return {}
-        folder = Path(urlparse(self.sql(f"describe detail {table}")[0]["location"]).path)
-        return {
-            file: file.stat().st_size
-            for file in folder.rglob("*")
-            if file.is_file() and "_delta_log" not in file.parts and not file.name.startswith(".")
-        }
 
     def dbt(self, *arguments: str, options: str = "{}") -> None:
         """`dbt run` of the model, in this process against the engine; `options` are its vars."""
@@ -282,21 +276,3 @@ def rows_in(file: Path) -> int:
     if file.suffix != ".parquet" or "_change_data" in file.parts:
         return 0
     return int(pq.read_metadata(file).num_rows)
-
-
-@contextmanager
-def statements_of_dbt() -> Iterator[list[str]]:
-    """Every statement that dbt sends to Spark for a model."""
-    from dbt.adapters.spark.connections import SparkConnectionManager
-    from dbt_common.events.contextvars import get_node_info
-
-    seen: list[str] = []
-    execute = SparkConnectionManager.execute
-
-    def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-        if get_node_info().get("resource_type") == "model":
-            seen.append(sql)
-        return execute(manager, sql, *arguments, **options)
-
-    with mock.patch.object(SparkConnectionManager, "execute", noting):
-        yield seen

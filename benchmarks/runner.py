@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from unittest import mock
+from urllib.parse import urlparse
 
 from headwaters.dev import engine
 from headwaters.json_lines import lines
@@ -209,6 +211,36 @@ def bytes_below(folder: Path) -> int:
     """The bytes of the Parquet files below a folder: a table's data, without its log."""
     files = (path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts)
     return sum(path.stat().st_size for path in files)
+
+
+def files_of(spark: Any, table: str) -> dict[Path, int]:
+    """The sizes of all files that a table's folder holds beside its log, by path."""
+    if not spark.catalog.tableExists(table):
+        return {}
+    folder = Path(urlparse(spark.sql(f"describe detail {table}").first()["location"]).path)
+    return {
+        file: file.stat().st_size
+        for file in folder.rglob("*")
+        if file.is_file() and "_delta_log" not in file.parts and not file.name.startswith(".")
+    }
+
+
+@contextmanager
+def statements_of_dbt() -> Iterator[list[str]]:
+    """Every statement that dbt sends to Spark for a model."""
+    from dbt.adapters.spark.connections import SparkConnectionManager
+    from dbt_common.events.contextvars import get_node_info
+
+    seen: list[str] = []
+    execute = SparkConnectionManager.execute
+
+    def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
+        if get_node_info().get("resource_type") == "model":
+            seen.append(sql)
+        return execute(manager, sql, *arguments, **options)
+
+    with mock.patch.object(SparkConnectionManager, "execute", noting):
+        yield seen
 
 
 def _processes() -> dict[int, list[str]]:

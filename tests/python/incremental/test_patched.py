@@ -277,18 +277,23 @@ def test_the_table_is_what_a_full_refresh_leaves(made: Project, spark: Any, inpu
         assert made.table(name) == made.table(name, refreshed=True), name
 
 
-def test_the_run_goes_on_from_the_applied_versions(made: Project, spark: Any, inputs: str) -> None:
-    made.write({name: case.before for name, case in CASES.items()})
+@pytest.mark.parametrize(
+    "names", [["computed", "moved", "summed"], pytest.param(list(CASES), marks=pytest.mark.slow)]
+)
+def test_the_run_goes_on_from_the_applied_versions(
+    made: Project, spark: Any, inputs: str, names: list[str]
+) -> None:
+    made.write({name: CASES[name].before for name in names})
     made.run()
     for change in CHANGES:
         spark.sql(change.format(inputs))
-    made.write({name: case.after for name, case in CASES.items()})
+    made.write({name: CASES[name].after for name in names})
     said = made.run()
     assert said["computed"].startswith(
         "patch: added column gross from amount, 5 rows; then merge: "
     )
     made.run(refreshed=True)
-    for name in CASES:
+    for name in names:
         assert made.table(name) == made.table(name, refreshed=True), name
 
 
@@ -300,19 +305,20 @@ BEFORE = {
 }
 
 
+IN_PLACE = ["narrowed", "widened", "moved"]
+
+
 @pytest.mark.parametrize(
-    "point",
+    ("point", "names"),
     [
-        pytest.param("note", marks=pytest.mark.slow),
-        "rows",
-        pytest.param("new SQL", marks=pytest.mark.slow),
-        "replacement",
+        ("rows", ["moved"]),
+        ("replacement", ["computed"]),
+        *(pytest.param(at, IN_PLACE, marks=pytest.mark.slow) for at in ("note", "rows", "new SQL")),
     ],
 )
 def test_a_run_that_was_stopped_is_continued(
-    made: Project, spark: Any, inputs: str, point: str
+    made: Project, spark: Any, inputs: str, point: str, names: list[str]
 ) -> None:
-    names = ["computed"] if point == "replacement" else ["narrowed", "widened", "moved"]
     made.write({name: CASES[name].before for name in names})
     made.run()
     made.write({name: CASES[name].after for name in names})
@@ -330,20 +336,20 @@ def test_a_run_that_was_stopped_is_continued(
     assert set(made.run().values()) == {"no changes"}
 
 
+@pytest.mark.slow
 def test_a_patch_that_was_stopped_is_no_longer_wanted(
     made: Project, spark: Any, inputs: str
 ) -> None:
-    names = ["narrowed", "widened", "moved"]
-    made.write({name: CASES[name].before for name in names})
+    made.write({name: CASES[name].before for name in IN_PLACE})
     made.run()
-    made.write({name: CASES[name].after for name in names})
+    made.write({name: CASES[name].after for name in IN_PLACE})
     made.stop = BEFORE["new SQL"]
     made.run(expect=False)
     made.stop = None
-    made.write({name: CASES[name].before for name in names})
+    made.write({name: CASES[name].before for name in IN_PLACE})
     assert all(found.startswith("replace: ") for found in made.run().values())
     made.run(refreshed=True)
-    for name in names:
+    for name in IN_PLACE:
         assert made.table(name) == made.table(name, refreshed=True), name
 
 

@@ -76,6 +76,7 @@ def test_hidden_tables_are_maintained_and_only_differences_are_written(world: Wo
     assert world.answers(world.run()) == dict.fromkeys(MODELS, "no changes")
 
 
+@pytest.mark.slow
 def test_a_full_refresh_drops_them_and_the_next_run_builds_them(world: World) -> None:
     world.run("--full-refresh")
     assert hidden(world) == []
@@ -102,6 +103,7 @@ def test_a_change_of_the_sql_leaves_no_hidden_table_that_is_of_no_use(world: Wor
     world.sound = False
 
 
+@pytest.mark.slow
 def test_a_table_of_the_name_of_a_hidden_one_is_left_alone(world: World) -> None:
     world.run("--full-refresh")
     world.sound = False
@@ -140,7 +142,13 @@ def at_own_end(model: str, number: int, sql: str) -> bool:
 STOPS = (at_hidden_commit, at_own_note, at_own_commit, at_own_end)
 
 
-@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(
+    "stop",
+    [
+        stop if stop is at_own_commit else pytest.param(stop, marks=pytest.mark.slow)
+        for stop in STOPS
+    ],
+)
 def test_a_run_that_is_stopped(world: World, stop: Stop) -> None:
     """What changed is taken back before the next run, so that hidden tables were ahead in vain."""
     for statement in (

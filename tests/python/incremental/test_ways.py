@@ -180,6 +180,7 @@ def test_each_way_of_writing_leaves_what_the_sql_says(
         assert wrong == {}, statement
 
 
+@pytest.mark.slow
 def test_without_metrics_the_rows_are_counted(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:

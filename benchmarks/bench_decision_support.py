@@ -1,0 +1,248 @@
+"""A warehouse over the tables of TPC-H: 11 models brought up to date, and what people do without
+
+The tables are those of `tpchgen-cli` at SCALE (1: six million lines). The models, in
+`decision_support/`, are those of a small warehouse: lines and orders made clean, joined and added
+up. SHARES of the orders, with their lines, are inserted, updated, deleted and moved to another
+customer and supplier, a quarter of the share each: `spread` over all files, or `recent`, the
+newest keys. Then the same change is brought into the models by each variant: `full refresh` builds
+every table anew, `headwaters` is `dbt run`, `stock merge` is dbt's merge of the last 30 days, and
+`DuckDB` builds the same tables from Parquet files. After each headwaters run, every table is
+compared with the full refresh. `SHARES=0.003 PLACES=spread SCALE=5 make bench-decision-support`
+chooses cells.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import jinja2
+
+from benchmarks.runner import (
+    Bench,
+    Clock,
+    clock,
+    dbt_project,
+    files_of,
+    shared_engine,
+    statements_of_dbt,
+)
+
+NOTES = ""
+
+SCALE = float(os.environ.get("SCALE", "1"))
+SHARES = [float(share) for share in os.environ.get("SHARES", "0.0001 0.001 0.003 0.01").split()]
+PLACES = os.environ.get("PLACES", "spread recent").split()
+ORDERS = round(1_500_000 * SCALE)
+NEWEST = 4 * ORDERS  # keys of orders are sparse: 8 of 32
+
+TABLES = ("lineitem", "orders", "customer", "part", "supplier", "nation")
+SQL = {
+    file.stem: file.read_text()
+    for file in sorted((Path(__file__).parent / "decision_support").glob("*.sql"))
+}
+# the dates by which people restrict a merge; what has none is merged as a whole
+DATES = {
+    "order_lines": "l_shipdate",
+    "order_headers": "o_orderdate",
+    "orders_enriched": "o_orderdate",
+    "wide_lines": "l_shipdate",
+}
+STOCK = """
+select * from (
+    {sql}
+)
+{{% if is_incremental() %}}
+where {date} >= (select date_sub(max({date}), 30) from {{{{ this }}}})
+{{% endif %}}
+"""
+
+
+def run(bench: Bench) -> None:
+    """Make the tables, build both projects, and measure cell by cell."""
+    parquet = bench.work / "tpch"
+    generator = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", str(SCALE)]
+    subprocess.run([*generator, "--output-dir", str(parquet)], check=True)
+    sources = (
+        f"sources: [{{name: tpch, tables: [{', '.join(f'{{name: {t}}}' for t in TABLES)}]}}]\n"
+    )
+    ours = dbt_project(
+        bench.work / "ours",
+        {"models/sources.yml": sources}
+        | {f"models/silver/{name}.sql": sql for name, sql in SQL.items()},
+    )
+    stock = dbt_project(
+        bench.work / "stock",
+        {"models/sources.yml": sources}
+        | {f"models/gold/{name}.sql": stock_model(name) for name in SQL},
+    )
+    with shared_engine(bench, "8g") as (spark, pid):
+        spark.sql("create schema if not exists tpch")
+        for table in TABLES:
+            spark.sql(
+                f"create table tpch.{table} using delta tblproperties ("
+                "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')"
+                f" as select * from parquet.`{parquet / table}.parquet`"
+            )
+        shutil.rmtree(parquet)
+        warehouse = Warehouse(bench, spark, pid, ours, stock)
+        warehouse.dbt(ours)
+        warehouse.dbt(stock)
+        warehouse.measure("spread", 0.001, kept=False)  # Java compiles
+        for place in PLACES:
+            for share in SHARES:
+                warehouse.measure(place, share)
+
+
+def stock_model(name: str) -> str:
+    """The model as dbt's merge strategy has it."""
+    config, _, sql = SQL[name].partition("\n")
+    key = config[config.index("unique_key") : config.index(") }}")]
+    merge = f"{{{{ config(materialized='incremental', incremental_strategy='merge', {key}) }}}}\n"
+    sql = plain(sql)
+    return merge + (STOCK.format(sql=sql, date=DATES[name]) if name in DATES else sql)
+
+
+def plain(sql: str) -> str:
+    """The SQL of a model without the input macro of sums."""
+    sql = sql.replace("{{ signed(ref('order_lines')) }}", "{{ ref('order_lines') }}")
+    return sql.replace("_weight * ", "").replace("sum(_weight)", "count(*)")
+
+
+class Warehouse:
+    """The tables on the engine, and the variants."""
+
+    def __init__(
+        self, bench: Bench, spark: Any, pid: int, ours: list[str], stock: list[str]
+    ) -> None:
+        self.bench, self.spark, self.pid, self.ours, self.stock = bench, spark, pid, ours, stock
+        self.manifests: dict[str, Any] = {}
+        self.round = 0
+
+    def measure(self, place: str, share: float, kept: bool = True) -> None:
+        """One cell: change the tables, then every variant."""
+        self.round += 1
+        self.change(place, share)
+        before = {name: files_of(self.spark, f"silver.{name}") for name in SQL}
+        with statements_of_dbt() as statements:
+            incremental = clock(lambda: self.dbt(self.ours), [self.pid])
+        after = {name: files_of(self.spark, f"silver.{name}") for name in SQL}
+        left = {name: self.rows(f"silver.{name}") for name in SQL}
+        merged = clock(lambda: self.dbt(self.stock), [self.pid])
+        full = clock(lambda: self.dbt(self.ours, "--full-refresh"), [self.pid])
+        rebuilt = {name: files_of(self.spark, f"silver.{name}") for name in SQL}
+        wanted = {name: self.rows(f"silver.{name}") for name in SQL}
+        assert left == wanted, [name for name in SQL if left[name] != wanted[name]]
+        wrong = sum(self.rows(f"gold.{name}") != wanted[name] for name in SQL)
+        duck = self.duckdb(kept)
+        if not kept:
+            return
+
+        def written(new: dict[str, dict[Path, int]], old: dict[str, dict[Path, int]]) -> int:
+            return sum(new[name][file] for name in SQL for file in new[name].keys() - old[name])
+
+        case = f"{place}, {share:.2%}" + ("" if SCALE == 1 else f", scale {SCALE:g}")
+
+        def record(variant: str, took: Clock, **counts: int) -> None:
+            lines = int(wanted["order_lines"][0])
+            self.bench.record(case, variant, took.wall, took.cpu, rows=lines, share=share, **counts)
+
+        record("full refresh", full, bytes_written=written(rebuilt, after), statements=len(SQL))
+        record(
+            "headwaters",
+            incremental,
+            bytes_written=written(after, before),
+            statements=len(statements),
+        )
+        record(f"stock merge ({wrong} of {len(SQL)} tables differ)", merged)
+        if duck:
+            record("DuckDB, full refresh", duck)
+
+    def change(self, place: str, share: float) -> None:
+        """Insert, update, delete and move orders with their lines, a quarter of the share each."""
+        buckets = round(4 / share)
+
+        def chosen(key: str, kind: int) -> str:
+            if place == "spread":
+                bucket = (4 * self.round + kind) % buckets
+                return f"pmod(xxhash64({key}), {buckets}) = {bucket}"
+            last = NEWEST * (1 - kind * share / 4)
+            return f"{key} > {last - NEWEST * share / 4:.0f} and {key} <= {last:.0f}"
+
+        new = 10 * NEWEST * self.round
+        for statement in (
+            "update tpch.lineitem set l_quantity = l_quantity + 1,"
+            f" l_extendedprice = l_extendedprice + 1 where {chosen('l_orderkey', 0)}",
+            f"delete from tpch.lineitem where {chosen('l_orderkey', 1)}",
+            f"delete from tpch.orders where {chosen('o_orderkey', 1)}",
+            f"update tpch.orders set o_custkey = 1 + pmod(o_custkey * 7, {ORDERS // 10})"
+            f" where {chosen('o_orderkey', 2)}",
+            f"update tpch.lineitem set l_suppkey = 1 + pmod(l_suppkey * 7, {ORDERS // 150})"
+            f" where {chosen('l_orderkey', 2)}",
+            f"insert into tpch.orders select o_orderkey + {new}, * except (o_orderkey)"
+            f" from tpch.orders where {chosen('o_orderkey', 3)}",
+            f"insert into tpch.lineitem select l_orderkey + {new}, * except (l_orderkey)"
+            f" from tpch.lineitem where {chosen('l_orderkey', 3)}",
+        ):
+            self.spark.sql(statement).collect()
+
+    def rows(self, table: str) -> tuple[Any, ...]:
+        """How many rows a table has, and what their hashes come to."""
+        hashes = "sum(cast(xxhash64(*) as decimal(38, 0)))"
+        return tuple(self.spark.sql(f"select count(*), {hashes} from {table}").first())
+
+    def dbt(self, options: list[str], *arguments: str) -> None:
+        """`dbt run` in this process against the engine."""
+        from dbt.cli.main import dbtRunner
+
+        folder = options[options.index("--project-dir") + 1]
+        if folder not in self.manifests:
+            self.manifests[folder] = dbtRunner().invoke(["--quiet", "parse", *options]).result
+        outcome = dbtRunner(manifest=self.manifests[folder]).invoke(
+            ["--quiet", "run", *arguments, *options]
+        )
+        assert outcome.success, outcome.exception
+        results: Any = outcome.result
+        for done in results.results:
+            if done.node.resource_type == "model":
+                took = f"{done.execution_time:5.1f} s"
+                print(f"  {took} {done.node.name}: {done.message}", flush=True)
+
+    def duckdb(self, kept: bool) -> Clock | None:
+        """The same tables by DuckDB, from Parquet files that are written beforehand."""
+        if not kept:
+            return None
+        folder = self.bench.work / "duckdb"
+        shutil.rmtree(folder, ignore_errors=True)
+        for table in TABLES:
+            self.spark.table(f"tpch.{table}").write.parquet(str(folder / table))
+        with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
+            connection.sql("set threads = 2")
+            for table in TABLES:
+                files = folder / table / "*.parquet"
+                connection.sql(f"create view {table} as select * from '{files}'")
+            return clock(lambda: self.build(connection.sql))
+
+    def build(self, sql: Callable[[str], Any]) -> None:
+        """Every model, each after those that it reads."""
+        built: set[str] = set()
+
+        def table(name: str) -> str:
+            if name in SQL and name not in built:
+                create(name)
+            return name
+
+        def create(name: str) -> None:
+            query = plain(SQL[name].partition("\n")[2])
+            query = jinja2.Template(query).render(ref=table, source=lambda _, table: table)
+            sql(f"create table {name} as {query}")
+            built.add(name)
+
+        for name in SQL:
+            table(name)
