@@ -63,8 +63,7 @@
 
 
 {% macro hw_has_feed(source) %}
-    {%- set properties = adapter.as_mapping(run_query('describe detail ' ~ source).rows[0]['properties']) -%}
-    {{ return((properties.get('delta.enableChangeDataFeed', 'false') | lower) == 'true') }}
+    {{ return((hw_properties_of(source).get('delta.enableChangeDataFeed', 'false') | lower) == 'true') }}
 {% endmacro %}
 
 
