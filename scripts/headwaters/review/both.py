@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.nodes import setting
 from headwaters.errors import first_line
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
@@ -296,14 +295,11 @@ class Both:
             return self._one_sided(halves[0], key)
         base, head = self.base.table(key), self.head.table(key)
         columns = self.spark.columns(base), self.spark.columns(head)
-        node = self.head.side.nodes[key]
+        nodes = [half.side.nodes[key] for half in halves]
         pair = differing.Pair(base, head, *columns, self._key(head, key), self.masked)
-        why = None
-        if setting(node["config"], "review_examples", True) is False:
-            why = "the project shows no rows of it (review_examples: false)"
-        found, counts = self._difference(pair, key, why)
+        found, counts = self._difference(pair, key, changing.why_no_examples(*nodes))
         told = changing.columns(*columns, counts, self.masked)
-        if changing.hooks_of(node) != changing.hooks_of(self.base.side.nodes[key]):
+        if changing.hooks_of(nodes[0]) != changing.hooks_of(nodes[1]):
             return Rows(told, why_not="its hooks differ, and a review runs none: run them by hand")
         before, after = (
             [name for name in one if name in other] for one, other in (columns, columns[::-1])
@@ -366,10 +362,16 @@ class Both:
         counted = self.spark.rows(differing.counts_sql(pair, staged, by_key))[0].asDict()
         found, counts = differing.of_counts(pair, counted, rows, by_key, why_no_examples)
         if found.rows and why_no_examples is None:
-            shown = differing.examples_by_key_sql if by_key else differing.examples_of_multisets_sql
-            examples = [one.asDict() for one in self.spark.rows(shown(pair, staged))]
+            examples = [one.asDict() for one in self.spark.rows(self._shown(pair, staged, by_key))]
             found = replace(found, examples=differing.of_examples(pair, examples, by_key))
         return replace(found, bytes_read=read), counts
+
+    def _shown(self, pair: differing.Pair, staged: str, by_key: bool) -> str:
+        if not by_key:
+            return differing.examples_of_multisets_sql(pair, staged)
+        rows = self.spark.rows(differing.kinds_sql(pair, staged))
+        kinds = [differing.Alike(str(row[0]), str(row[1]), int(row[2])) for row in rows]
+        return differing.examples_by_key_sql(pair, staged, differing.telling(kinds))
 
     def sample(self, *tables: str) -> int:
         """Of how many rows one is compared: 1 of tables that are not too large."""

@@ -42,8 +42,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Example:
-    """One differing row. `before` and `after` hold the columns that tell: masked values are None
-    with the column in `masked`; values are text of at most 200 characters."""
+    """One differing row. `before` and `after` have the columns that tell: values are text of at
+    most 200 characters, and None where the column is masked."""
 
     change: Literal["added", "removed", "changed"]
     key: dict[str, str | None]

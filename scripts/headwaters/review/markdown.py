@@ -57,10 +57,11 @@ def render(review: Review, page: str = PAGE) -> str:
     """The comment, of less than `LIMIT` characters; `page` is where the whole review is."""
     said = verdict(review)
     models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
-    shown, head = _head(review, said, models, page)
+    failing = [(model, one) for model in models for one in model.findings if one.fails]
+    shown, head = _head(review, said, models, failing, page)
     room = LIMIT - len(head) - 600  # of what says what was cut
     told = [model for model in models if _is_told(model)]
-    above = [finding for _, finding in _failing(models)[:_FAILING]]
+    above = [finding for _, finding in failing[:_FAILING]]
     facts = [list(_facts(model, above)) for model in told]
     for depth in _DEPTHS:
         details = [_details(*pair, depth) for pair in zip(told, facts, strict=True)]
@@ -94,7 +95,11 @@ def _cell(value: str, limit: int = 120) -> str:
 
 
 def _head(
-    review: Review, said: Verdict, models: Sequence[ModelReview], page: str
+    review: Review,
+    said: Verdict,
+    models: Sequence[ModelReview],
+    failing: Sequence[tuple[ModelReview, Finding]],
+    page: str,
 ) -> tuple[int, str]:
     """Everything above the details, and how many models its table has."""
     lines = [MARK, f"## {_SIGNS[said.kind]} {_sentence(said.text)}", ""]
@@ -108,7 +113,6 @@ def _head(
         facts.append(number(len(review.exposures), "exposure"))
     facts += ["the same inputs on both sides", duration(review.seconds)]
     lines += [" · ".join(facts), ""]
-    failing = _failing(models)
     for model, finding in failing[:_FAILING]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         lines.append(f"- **{finding.kind}** {code(model.table)}: {code(finding.text, 300)}{place}")
@@ -141,10 +145,6 @@ def _head(
         lines.append(f"- and {len(review.notes) - 20:,} more notes, in {code(page)}")
     lines += [""] if review.notes else []
     return shown, "\n".join(lines) + "\n"
-
-
-def _failing(models: Sequence[ModelReview]) -> list[tuple[ModelReview, Finding]]:
-    return [(model, one) for model in models for one in model.findings if one.fails]
 
 
 def _sentence(text: str) -> str:

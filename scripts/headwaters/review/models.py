@@ -33,12 +33,13 @@ def model_of(
         layer=node["fqn"][1] if len(node["fqn"]) > 2 else node["schema"],
         relation=table_name(node),
         causes=found.causes(key),
-        what_changed=(
-            *(own.what if own else ()),
-            *changing.retention_and_owners(before, after),
-        ),
+        what_changed=own.what if own else (),
         stays=known.stays.get(key),
-        findings=(*_findings(key, known), *linted.of(node["original_file_path"])),
+        findings=(
+            *(own.broken if own else ()),
+            *_findings(key, known),
+            *linted.of(node["original_file_path"]),
+        ),
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
     )
     if key not in {*found.built, *found.built_before}:

@@ -30,7 +30,14 @@ def model(name: str, sql: str, reads: list[str], **more: Any) -> dict[str, Any]:
 
 def project() -> Side:
     nodes = {
-        "source.p.raw": {"resource_type": "source", "name": "raw", "config": {}},
+        "source.p.raw": {
+            "resource_type": "source",
+            "name": "raw",
+            "schema": "raw",
+            "identifier": "raw",
+            "config": {},
+            "columns": {},
+        },
         "model.p.a": model("a", "select id from raw", []),
         "model.p.v": model("v", "select * from a", ["a"], materialized="view"),
         "model.p.b": model("b", "select id from v", ["v"]),
@@ -174,6 +181,23 @@ def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:
     other = {"columns": {"phone": {"meta": {"pii": "user"}}}}
     sides = [Side({"a": node}, {}, {}) for node in (one, other)]
     assert changing.masked(*sides) == {"mail", "phone"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ({"meta": {"review_examples": True}}, {"review_examples": True}, True),
+        ({"meta": {}}, {"meta": {"review_examples": True}}, False),
+        ({"meta": {"review_examples": True}}, {"meta": {"review_examples": False}}, False),
+        ({}, {}, False),
+        ({"review_examples": "yes"}, {"review_examples": "yes"}, False),
+    ],
+)
+def test_rows_are_shown_where_base_and_branch_permit_it(
+    before: dict[str, Any], after: dict[str, Any], shown: bool
+) -> None:
+    found = changing.why_no_examples({"config": before}, {"config": after})
+    assert (found is None) is shown
 
 
 def test_only_findings_of_the_linter_that_the_base_has_not_are_new() -> None:
