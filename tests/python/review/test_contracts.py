@@ -56,6 +56,7 @@ def project() -> dict[str, dict[str, Any]]:
         },
         meta={},
     )
+    orders["constraints"] = [{"type": "check", "expression": "amount > 0"}]
     orders["columns"] = {
         "id": {"data_type": "bigint", "constraints": [{"type": "not_null"}]},
         "amount": {"data_type": "decimal(18, 2)", "constraints": []},
@@ -109,6 +110,10 @@ BREAKS: dict[str, tuple[Callable[[dict[str, Any]], Any], dict[str, list[Finding]
     "a constraint of a column": (
         lambda head: head[TABLE]["columns"]["id"].update(constraints=[]),
         contract("column id: a constraint is removed or differs"),
+    ),
+    "a constraint of the table": (
+        lambda head: head[TABLE].update(constraints=[]),
+        contract("a constraint is removed or differs"),
     ),
     "no longer enforced": (
         lambda head: head[TABLE]["config"].update(contract={"enforced": False}),
