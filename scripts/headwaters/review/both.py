@@ -28,7 +28,8 @@ from headwaters.review.build import (
 )
 from headwaters.review.changes import Changes, Side
 from headwaters.review.continued import Begun, Table
-from headwaters.review.facts import Column, Difference, Finding, Stays
+from headwaters.review.costs import Past
+from headwaters.review.facts import Column, Difference, Effort, Finding, Stays
 from headwaters.review.schemas import Part
 from headwaters.sql import identifier, literal
 
@@ -59,6 +60,8 @@ class Known:
     tests: dict[str, list[Finding]] = field(default_factory=dict)
     stays: dict[str, Stays] = field(default_factory=dict)
     next_runs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    next_measured: dict[str, Effort] = field(default_factory=dict)
+    past: dict[str, Past] = field(default_factory=dict)
     pinned: Pinned = field(default_factory=lambda: Pinned({}, {}))
     uncloned: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -352,7 +355,7 @@ class Both:
                 return replace(same, bytes_read=0), counts
             pair = compared
         else:
-            read = self._bytes(pair.before, pair.after)
+            read = self.size(pair.before, pair.after)
             pair = replace(pair, one_of=self._one_of(rows))
         by_key = pair.has_key
         if by_key and feed is None and not self._has_unique_keys(key):
@@ -430,7 +433,7 @@ class Both:
         self.spark.rows(f"create table {staged} using parquet as {find(pair)}")
         return staged
 
-    def _bytes(self, *tables: str) -> int | None:
+    def size(self, *tables: str) -> int | None:
         """The size of tables; None where one is a view."""
         try:
             details = [self.spark.rows(f"describe detail {table}")[0] for table in tables]

@@ -23,6 +23,7 @@ from headwaters.errors import UserError, WorkError, first_line
 from headwaters.incremental.commits import Commit, commits_of, retains
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
+from headwaters.review.facts import Effort
 from headwaters.review.schemas import RECORDS, Part
 from headwaters.sql import identifier, literal
 
@@ -305,6 +306,15 @@ class Outcome:
     def is_built(self) -> bool:
         """Whether the node did what it should."""
         return self.status in ("success", "pass", "warn", "no-op")
+
+    @property
+    def effort(self) -> Effort:
+        """What it took."""
+        written = self.response.get("bytes_written")
+        return Effort(
+            round(self.seconds, 1) if self.is_built else None,
+            None if written is None else int(written),
+        )
 
     @property
     def did(self) -> str:

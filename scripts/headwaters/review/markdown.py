@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwaters.pages.texts import clean, duration, number, size
+from headwaters.pages.texts import clean, duration, number
+from headwaters.review import costs
 from headwaters.review.facts import (
     SQL_DIFFERS,
     Column,
@@ -250,10 +251,10 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
         else:
             yield f"- incremental run over {rows}: {result} a full refresh ({code(stays.how, 300)})"
     if cost := model.cost:
-        measured = f", {duration(cost.seconds)}" if cost.seconds is not None else ""
-        measured += f", {size(cost.bytes_written)}" if cost.bytes_written is not None else ""
         reason = code(cost.one_off_reason, 300)
-        yield f"- one-off: {cost.one_off}{measured} ({reason}); then {code(cost.next_run, 300)}"
+        yield f"- one-off: {cost.one_off} ({reason}); then {code(cost.next_run, 300)}"
+        for run, predicted, measured in costs.lines(cost):
+            yield f"- {run}: predicted {code(predicted, 300)}, measured {code(measured)}"
     for finding in [one for one in model.findings if one not in told][:50]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         state = "fails" if finding.fails else "passes"

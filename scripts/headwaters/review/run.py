@@ -27,7 +27,7 @@ from headwaters.review.checkout import checked_out, revisions, slug
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
 from headwaters.review.models import model_of
-from headwaters.review.proof import next_runs, prove
+from headwaters.review.proof import next_runs, past_runs, prove
 from headwaters.review.verdict import verdict
 
 Say = Callable[[str], None]
@@ -201,6 +201,7 @@ def _compare(
         both.build()
         prove(both)
         next_runs(both)
+        past_runs(both)
     finally:
         # rows that differ are values that nobody masked, and are not for querying
         clean(spark, schemas.prefix if options.is_clean else f"{schemas.prefix}difference_")

@@ -116,6 +116,14 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     assert orders["stays"]["changed_input_rows"] == 1
     assert orders["cost"]["one_off"] == "patch"
     assert orders["cost"]["one_off_reason"].startswith("column twice from id, twice, ")
+    # production has one incremental run, over one row
+    cost = orders["cost"]
+    for name, basis in (("next_predicted", "its last run"), ("next_measured", "")):
+        assert (cost[name]["basis"], cost[name]["bytes_written"] > 0) == (basis, True)
+        assert 0 < cost[name]["seconds"] < 600
+    assert cost["predicted"] == cost["next_predicted"]  # one row differs
+    built = found["models"]["plain"]["cost"]
+    assert built["predicted"]["basis"].endswith(", the time of the base's full computation")
     assert found["exposures"] == ["board"]
     assert code == 0
     assert shop.state() == before
