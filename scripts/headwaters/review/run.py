@@ -15,7 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters import drafts
 from headwaters.declared.nodes import Node
-from headwaters.errors import CodedError, UserError, first_line
+from headwaters.errors import DISK, CodedError, UserError, WorkError, first_line
 from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
 from headwaters.review import changes as changing
@@ -82,7 +82,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
                 try:
                     _compare(base, head, found, schemas, known, options)
                 except (DbtRuntimeError, CodedError, OSError) as error:
-                    known.problem = first_line(error)
+                    known.problem = _problem(error)
                     known.notes.append(f"rows were not compared: {known.problem}")
             linted = linting.result()
         if linted.problem:
@@ -97,12 +97,19 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
         tuple(known.notes),
         round(time.monotonic() - began, 1),
     )
-    write(made, out)
+    # said first: where it cannot be written, it is said still
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
+    _write(made, out)
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
     is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
     return 1 if known.problem or verdict(made).fails or is_unknown else 0
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"[HW_FILE] {error.filename or 'a temporary file'} cannot be used: {error.strerror}"
+    return first_line(error)
 
 
 def write(made: Review, out: Path) -> None:
@@ -112,6 +119,18 @@ def write(made: Review, out: Path) -> None:
     drafts.write(out / "review.json", facts + "\n")
     drafts.write(out / "review.md", markdown.render(made))
     drafts.write(out / markdown.PAGE, page.render(made))
+
+
+def _write(made: Review, out: Path) -> None:
+    try:
+        write(made, out)
+    except OSError as error:  # that of a full disk names no file
+        kind = WorkError if error.errno in DISK else UserError
+        raise kind(
+            "HW_FILE",
+            f"{error.filename or out} cannot be written: {error.strerror}. Free some space, or "
+            "name another folder with --out",
+        ) from None
 
 
 def summary(made: Review) -> list[str]:
@@ -195,7 +214,9 @@ def _compare(
     base: Side, head: Side, found: Changes, schemas: Schemas, known: Known, options: Options
 ) -> None:
     spark = Spark(head.project)
-    clean(spark, schemas.prefix, KEPT)
+    left = clean(spark, schemas.prefix, KEPT)
+    if own := [name for name in left if name.startswith(schemas.prefix)]:
+        raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))
     try:
         both = Both(spark, schemas, (base, head), found, known, options.largest)
         both.build()
@@ -204,4 +225,12 @@ def _compare(
         past_runs(both)
     finally:
         # rows that differ are values that nobody masked, and are not for querying
-        clean(spark, schemas.prefix if options.is_clean else f"{schemas.prefix}difference_")
+        of_rows = f"{schemas.prefix}difference_"
+        with contextlib.suppress(DbtRuntimeError):  # what ended Spark is said already
+            left |= clean(spark, schemas.prefix if options.is_clean else of_rows)
+        for name, why in left.items():
+            known.note("HW_REVIEW_SCHEMA", _not_dropped(name, why))
+
+
+def _not_dropped(schema: str, why: str) -> str:
+    return f"{schema}, of an earlier review or this one, cannot be dropped: {why}. Drop it by hand"
