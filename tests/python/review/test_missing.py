@@ -17,13 +17,12 @@ from headwaters.review import run
 from headwaters.review.build import KEPT, Schemas, clean
 from review.shop import ROOT, Shop, facts
 from review.test_checkout import repository
-from review.test_pull_requests import ORDERS
+from review.test_pull_requests import OF_ORDERS, ORDERS
 from review.test_review import Reviewed, counted, reviewed, shop
 
 __all__ = ["repository", "reviewed", "shop"]
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
-OF_ORDERS = "models/silver/orders.yml"
 DESCRIBED = ("  - name: orders\n", "  - name: orders\n    description: Orders of the shop.\n")
 
 
