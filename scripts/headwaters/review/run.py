@@ -79,6 +79,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
             linting = beside.submit(new_findings, base_project.root, project.root, files)
             if found.built or found.built_before:
                 say(f"reviewing {len(found.order)} of {_count(head)} tables")
+            if found.built or found.built_before or options.is_clean:
                 try:
                     _compare(base, head, found, schemas, known, options)
                 except (DbtRuntimeError, CodedError, OSError) as error:
@@ -218,11 +219,12 @@ def _compare(
     if own := [name for name in left if name.startswith(schemas.prefix)]:
         raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))
     try:
-        both = Both(spark, schemas, (base, head), found, known, options.largest)
-        both.build()
-        prove(both)
-        next_runs(both)
-        past_runs(both)
+        if found.built or found.built_before:
+            both = Both(spark, schemas, (base, head), found, known, options.largest)
+            both.build()
+            prove(both)
+            next_runs(both)
+            past_runs(both)
     finally:
         # rows that differ are values that nobody masked, and are not for querying
         of_rows = f"{schemas.prefix}difference_"

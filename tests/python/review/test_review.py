@@ -127,6 +127,13 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     assert found["exposures"] == ["board"]
     assert code == 0
     assert shop.state() == before
+    # where nothing differs nothing is built, and --clean drops what is old
+    marks = f"'headwaters.review' = 'x', 'headwaters.review.at' = '{time.time() - week:.0f}'"
+    shop.spark.sql(f"create schema review_older with dbproperties ({marks})")
+    shop.git("checkout", "-q", "--force", "main")
+    code, found = reviewed(clean=True)
+    assert (code, found["models"], found["notes"]) == (0, {}, [])
+    assert {row[0] for row in shop.spark.sql("show schemas like 'review_*'").collect()} == left
 
 
 def test_added_removed_and_broken_models_are_told(shop: Shop, reviewed: Reviewed) -> None:
