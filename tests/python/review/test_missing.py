@@ -17,7 +17,7 @@ from headwaters.review import run
 from headwaters.review.build import KEPT, Schemas, clean
 from review.shop import ROOT, Shop, facts
 from review.test_checkout import repository
-from review.test_pull_requests import OF_ORDERS, ORDERS
+from review.test_pull_requests import OF_ORDERS, ORDERS, PLAIN
 from review.test_review import Reviewed, counted, reviewed, shop
 
 __all__ = ["repository", "reviewed", "shop"]
@@ -147,14 +147,37 @@ def test_schemas_that_cannot_be_dropped_are_told() -> None:
     }
 
 
+def warehouse(shop: Shop) -> Path:
+    """The folder of the lake's schemas."""
+    described = shop.spark.sql(f"describe schema {shop.schema}_silver").collect()
+    return Path(dict(described)["Location"].removeprefix("file:")).parent
+
+
+@pytest.mark.slow
+def test_an_input_that_cannot_be_cloned_is_read_as_it_is(shop: Shop, reviewed: Reviewed) -> None:
+    # its clone has no place: somebody's files are there
+    taken = warehouse(shop) / f"review_uncloned__in_{shop.schema}_silver.db" / "orders" / "taken"
+    taken.parent.mkdir(parents=True)
+    taken.touch()
+    before = shop.state()
+    shop.branch("uncloned", {PLAIN: ("as amount", "+ 1 as amount")})
+    code, found = reviewed(clean=True)
+    (note,) = found["notes"]
+    said = f"[HW_REVIEW_INPUT] {shop.schema}_silver.orders cannot be cloned, and is read as it is, "
+    assert (code, note.startswith(f"{said}at its newest version: ")) == (0, True)
+    assert note.endswith(
+        ". Let the profile's user read its files, and create tables in review schemas"
+    )
+    assert counted(found) == {"plain": (("text",), (6, 6, 0))}
+    assert shop.state() == before
+
+
 @pytest.mark.slow
 def test_a_lake_in_which_no_schema_can_be_made_says_what_differs_in_the_project(
     shop: Shop, reviewed: Reviewed, tmp_path: Path
 ) -> None:
-    described = shop.spark.sql(f"describe schema {shop.schema}_silver").collect()
-    place = Path(dict(described)["Location"].removeprefix("file:")).parent
     # a file in place of the folder: no user may make it, not even root
-    taken = place / "review_denied__records.db"
+    taken = warehouse(shop) / "review_denied__records.db"
     taken.touch()
     before = shop.state()
     shop.branch("denied", {ORDERS: ("amount * 2", "amount * 3")})
