@@ -25,14 +25,14 @@ _FEED = "delta.enableChangeDataFeed"
 def broken(key: str, base: Mapping[str, Node], head: Mapping[str, Node]) -> tuple[Finding, ...]:
     """What is broken of one table that was not before, by the nodes of both sides."""
     before, after = base.get(key), head.get(key)
-    found = [("contract", text) for text in _contract(before, after)]
-    if after is not None:
-        found += [("property", text) for text in _ownership(before, after)]
-        known = set(_needs(before, base))
-        found += [("property", text) for text in _needs(after, head) if text not in known]
-        found += [("property", text) for text in _feeds(after, base, head)]
     place = str((after or before or {}).get("original_file_path", ""))
-    return tuple(Finding(kind, text, fails=True, place=place) for kind, text in found)  # type: ignore[arg-type]  # literals above
+    found = [Finding("contract", text, True, place) for text in _contract(before, after)]
+    if after is not None:
+        known = set(_needs(before, base))
+        needs = (text for text in _needs(after, head) if text not in known)
+        policy = (*_ownership(before, after), *needs, *_feeds(after, base, head))
+        found += [Finding("property", text, True, place) for text in policy]
+    return tuple(found)
 
 
 def _contract(before: Node | None, after: Node | None) -> Iterator[str]:
