@@ -69,7 +69,11 @@ def of_a_run(past: Past, rows: int | None = None) -> Effort | None:
         return None
     per_row = median(run.bytes / run.rows for run in runs)
     usual = median(run.rows for run in runs) if rows is None else rows
-    basis = f"the median of its last {len(runs)} runs" if len(runs) > 1 else "its last run"
+    one, many = (
+        "its last run, without its planning",
+        "the median of its last {} runs, without planning",
+    )
+    basis = one if len(runs) == 1 else many.format(len(runs))
     return Effort(
         round(median(run.seconds for run in runs), 1), round(per_row * usual), None, basis
     )
@@ -95,9 +99,9 @@ def predicted(effort: Effort | None) -> str:
 
 
 def measured(effort: Effort | None) -> str:
-    """What was measured in words: `4.0 s, 20 kB written`."""
+    """What was measured in words, `4.0 s, 20 kB written`; nothing where it was not."""
     if effort is None or effort.seconds is None:
-        return "not measured"
+        return ""
     return ", ".join(filter(None, (duration(effort.seconds), _bytes(effort))))
 
 

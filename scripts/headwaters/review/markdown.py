@@ -252,15 +252,20 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
             yield f"- incremental run over {rows}: {result} a full refresh ({code(stays.how, 300)})"
     if cost := model.cost:
         reason = code(cost.one_off_reason, 300)
-        yield f"- one-off: {cost.one_off} ({reason}); then {code(cost.next_run, 300)}"
-        for run, predicted, measured in costs.lines(cost):
-            yield f"- {run}: predicted {code(predicted, 300)}, measured {code(measured)}"
+        said = {run: _predicted(*words) for run, *words in costs.lines(cost)}
+        yield f"- one-off: {cost.one_off} ({reason}){said.get('one-off', '')}"
+        yield f"- next run: {code(cost.next_run, 300)}{said['next run']}"
     for finding in [one for one in model.findings if one not in told][:50]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         state = "fails" if finding.fails else "passes"
         yield f"- {finding.kind}, {state}: {code(finding.text, 300)}{place}"
     for name, version in sorted((model.pinned or {}).items())[:50]:
         yield f"- reads {code(name)} at version {version}"
+
+
+def _predicted(predicted: str, measured: str) -> str:
+    took = f"measured {code(measured)}" if measured else "not measured"
+    return f"; predicted {code(predicted, 300)}, {took}"
 
 
 def _examples_table(found: Difference, model: ModelReview, most: int) -> Iterator[str]:

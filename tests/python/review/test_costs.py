@@ -50,10 +50,12 @@ def test_incremental_runs_are_read_from_the_log() -> None:
 
 def test_a_run_is_predicted_by_the_last_ones() -> None:
     past = Past(COMMITS)
-    both = "the median of its last 2 runs"
+    both = "the median of its last 2 runs, without planning"
     assert of_a_run(past) == Effort(3.0, round((100 + 9) / 2 * 7), None, both)
     assert of_a_run(past, 2) == Effort(3.0, 109, None, both)
-    assert of_a_run(Past(COMMITS[5:]), 2) == Effort(2.0, 18, None, "its last run")
+    assert of_a_run(Past(COMMITS[5:]), 2) == Effort(
+        2.0, 18, None, "its last run, without its planning"
+    )
     assert of_a_run(Past(COMMITS[-1:])) is None
 
 
@@ -79,7 +81,7 @@ def test_a_rebuild_is_predicted_by_sizes() -> None:
                     "no run to go by for its time, 215 B written, 604 B read, by sizes",
                     "3.8 s, 218 B written",
                 ),
-                ("next run", "no run to go by", "not measured"),
+                ("next run", "no run to go by", ""),
             ],
         ),
         (
