@@ -69,14 +69,9 @@ def of_a_run(past: Past, rows: int | None = None) -> Effort | None:
         return None
     per_row = median(run.bytes / run.rows for run in runs)
     usual = median(run.rows for run in runs) if rows is None else rows
-    one, many = (
-        "its last run, without its planning",
-        "the median of its last {} runs, without planning",
-    )
-    basis = one if len(runs) == 1 else many.format(len(runs))
-    return Effort(
-        round(median(run.seconds for run in runs), 1), round(per_row * usual), None, basis
-    )
+    last = "its last run" if len(runs) == 1 else f"the median of its last {len(runs)} runs"
+    seconds = round(median(run.seconds for run in runs), 1)
+    return Effort(seconds, round(per_row * usual), None, f"{last}, without planning")
 
 
 def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) -> Effort | None:

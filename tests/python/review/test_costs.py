@@ -53,9 +53,7 @@ def test_a_run_is_predicted_by_the_last_ones() -> None:
     both = "the median of its last 2 runs, without planning"
     assert of_a_run(past) == Effort(3.0, round((100 + 9) / 2 * 7), None, both)
     assert of_a_run(past, 2) == Effort(3.0, 109, None, both)
-    assert of_a_run(Past(COMMITS[5:]), 2) == Effort(
-        2.0, 18, None, "its last run, without its planning"
-    )
+    assert of_a_run(Past(COMMITS[5:]), 2) == Effort(2.0, 18, None, "its last run, without planning")
     assert of_a_run(Past(COMMITS[-1:])) is None
 
 

@@ -119,7 +119,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     # production has one incremental run, over one row
     cost = orders["cost"]
     for name, basis in (
-        ("next_predicted", "its last run, without its planning"),
+        ("next_predicted", "its last run, without planning"),
         ("next_measured", ""),
     ):
         assert (cost[name]["basis"], cost[name]["bytes_written"] > 0) == (basis, True)
