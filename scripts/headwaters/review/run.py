@@ -50,9 +50,9 @@ class Options:
 def review(project: Project, out: Path, options: Options, say: Say) -> int:
     """Review what is on disk against the merge base of a branch and HEAD; the exit code.
 
-    Writes the facts and the pages into `out`. 0 also where rows differ, 1 where a test, a contract
-    or the proof fails, or no rows could be compared. Raises UserError where there is no base, or
-    one of the two does not parse.
+    Writes the facts and the pages into `out`. 0 also where rows differ, 1 where a test, a contract,
+    a policy or the proof fails, or no rows could be compared. Raises UserError where there is no
+    base, or one of the two does not parse.
     """
     began = time.monotonic()
     before, after = revisions(project, options.base, out)
