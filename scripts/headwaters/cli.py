@@ -359,8 +359,8 @@ def review(
 ) -> None:
     """Show what a branch does to the data: the same inputs under both texts, and the difference.
 
-    Production is only read. Exit code 0 also where rows differ, 1 where a test, a contract or the
-    proof fails.
+    Production is only read. Exit code 0 also where rows differ, 1 where a test, a contract, a
+    policy or the proof fails.
     """
     from headwaters.review.run import Options
     from headwaters.review.run import review as run

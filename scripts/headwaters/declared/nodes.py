@@ -25,6 +25,14 @@ def table_name(node: Node) -> str:
     return f"{node['schema']}.{node.get('identifier') or node['alias']}"
 
 
+def owner_of(node: Node | None) -> str:
+    """Who owns a table: `meta.owner`, or the team of its properties."""
+    if node is None:
+        return ""
+    team = merged_setting(node["config"], "tblproperties").get("catalog.team_name")
+    return str(setting(node["config"], "owner") or team or "")
+
+
 def place_of(node: Node) -> str:
     """Where somebody finds what is wrong with a node: its file, and its name."""
     name = table_name(node) if node["resource_type"] == "source" else node["name"]

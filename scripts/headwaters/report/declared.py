@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from headwaters.contract import Contract, parse_contract
-from headwaters.declared.nodes import Node, merged_setting, setting, table_name
+from headwaters.declared.nodes import Node, setting, table_name
 from headwaters.errors import CodedError, UserError
 from headwaters.manifest import parse
 from headwaters.project import Project
@@ -86,14 +86,6 @@ def _is_table(node: Any) -> bool:
     if kind == "model":
         return node.config.materialized not in ("view", "ephemeral")
     return kind in ("seed", "snapshot", "source")
-
-
-def owner_of(node: Node | None) -> str:
-    """Who owns a table: `meta.owner`, or the team of its properties."""
-    if node is None:
-        return ""
-    team = merged_setting(node["config"], "tblproperties").get("catalog.team_name")
-    return str(setting(node["config"], "owner") or team or "")
 
 
 def freshness_of(node: Node, last_change: datetime | None) -> Freshness:

@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from headwaters.declared.maintenance import has_removed, origins_of, rewrites_due
-from headwaters.declared.nodes import Node, setting
+from headwaters.declared.nodes import Node, owner_of, setting
 from headwaters.declared.policy import Policy, policy_of
 from headwaters.declared.retention import DEFAULTS, FILES
 from headwaters.declared.units import milliseconds_of
 from headwaters.delta_log import Logged, State
 from headwaters.incremental.commits import Commit, vacuumed_before
-from headwaters.report.declared import owner_of
 from headwaters.report.facts import (
     Behind,
     Change,

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.nodes import setting
 from headwaters.errors import first_line
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
@@ -29,7 +28,8 @@ from headwaters.review.build import (
 )
 from headwaters.review.changes import Changes, Side
 from headwaters.review.continued import Begun, Table
-from headwaters.review.facts import Column, Difference, Finding, Stays
+from headwaters.review.costs import Past
+from headwaters.review.facts import Column, Difference, Effort, Finding, Stays
 from headwaters.review.schemas import Part
 from headwaters.sql import identifier, literal
 
@@ -60,6 +60,8 @@ class Known:
     tests: dict[str, list[Finding]] = field(default_factory=dict)
     stays: dict[str, Stays] = field(default_factory=dict)
     next_runs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    next_measured: dict[str, Effort] = field(default_factory=dict)
+    past: dict[str, Past] = field(default_factory=dict)
     pinned: Pinned = field(default_factory=lambda: Pinned({}, {}))
     uncloned: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -296,14 +298,11 @@ class Both:
             return self._one_sided(halves[0], key)
         base, head = self.base.table(key), self.head.table(key)
         columns = self.spark.columns(base), self.spark.columns(head)
-        node = self.head.side.nodes[key]
+        nodes = [half.side.nodes[key] for half in halves]
         pair = differing.Pair(base, head, *columns, self._key(head, key), self.masked)
-        why = None
-        if setting(node["config"], "review_examples", True) is False:
-            why = "the project shows no rows of it (review_examples: false)"
-        found, counts = self._difference(pair, key, why)
+        found, counts = self._difference(pair, key, changing.why_no_examples(*nodes))
         told = changing.columns(*columns, counts, self.masked)
-        if changing.hooks_of(node) != changing.hooks_of(self.base.side.nodes[key]):
+        if changing.hooks_of(nodes[0]) != changing.hooks_of(nodes[1]):
             return Rows(told, why_not="its hooks differ, and a review runs none: run them by hand")
         before, after = (
             [name for name in one if name in other] for one, other in (columns, columns[::-1])
@@ -356,7 +355,7 @@ class Both:
                 return replace(same, bytes_read=0), counts
             pair = compared
         else:
-            read = self._bytes(pair.before, pair.after)
+            read = self.size(pair.before, pair.after)
             pair = replace(pair, one_of=self._one_of(rows))
         by_key = pair.has_key
         if by_key and feed is None and not self._has_unique_keys(key):
@@ -366,10 +365,16 @@ class Both:
         counted = self.spark.rows(differing.counts_sql(pair, staged, by_key))[0].asDict()
         found, counts = differing.of_counts(pair, counted, rows, by_key, why_no_examples)
         if found.rows and why_no_examples is None:
-            shown = differing.examples_by_key_sql if by_key else differing.examples_of_multisets_sql
-            examples = [one.asDict() for one in self.spark.rows(shown(pair, staged))]
+            examples = [one.asDict() for one in self.spark.rows(self._shown(pair, staged, by_key))]
             found = replace(found, examples=differing.of_examples(pair, examples, by_key))
         return replace(found, bytes_read=read), counts
+
+    def _shown(self, pair: differing.Pair, staged: str, by_key: bool) -> str:
+        if not by_key:
+            return differing.examples_of_multisets_sql(pair, staged)
+        rows = self.spark.rows(differing.kinds_sql(pair, staged))
+        kinds = [differing.Alike(str(row[0]), str(row[1]), int(row[2])) for row in rows]
+        return differing.examples_by_key_sql(pair, staged, differing.telling(kinds))
 
     def sample(self, *tables: str) -> int:
         """Of how many rows one is compared: 1 of tables that are not too large."""
@@ -428,7 +433,7 @@ class Both:
         self.spark.rows(f"create table {staged} using parquet as {find(pair)}")
         return staged
 
-    def _bytes(self, *tables: str) -> int | None:
+    def size(self, *tables: str) -> int | None:
         """The size of tables; None where one is a view."""
         try:
             details = [self.spark.rows(f"describe detail {table}")[0] for table in tables]

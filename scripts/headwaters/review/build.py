@@ -23,6 +23,7 @@ from headwaters.errors import UserError, WorkError, first_line
 from headwaters.incremental.commits import Commit, commits_of, retains
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
+from headwaters.review.facts import Effort
 from headwaters.review.schemas import RECORDS, Part
 from headwaters.sql import identifier, literal
 
@@ -157,9 +158,12 @@ class Schemas:
         self._made.add(name)
 
 
-def clean(spark: Spark, prefix: str, older_than: int | None = None) -> list[str]:
-    """Drop review schemas: of a prefix, or older than seconds. Only those with a review's mark."""
-    dropped = []
+def clean(spark: Spark, prefix: str, older_than: int | None = None) -> dict[str, str]:
+    """Drop review schemas: of a prefix, or older than seconds. Only those with a review's mark.
+
+    The answer are those that could not be dropped, and why: they are somebody else's, say.
+    """
+    left: dict[str, str] = {}
     of_all = "review_" if older_than is not None else prefix
     for row in spark.rows(f"show schemas like {literal(of_all + '*')}"):
         name = str(row[0])
@@ -168,14 +172,19 @@ def clean(spark: Spark, prefix: str, older_than: int | None = None) -> list[str]
             continue
         is_old = older_than is not None and time.time() - made > older_than
         if is_old or (prefix and name.startswith(prefix)):
-            spark.rows(f"drop schema if exists {identifier(name)} cascade")
-            dropped.append(name)
-    return dropped
+            failed = spark.tried(f"drop schema if exists {identifier(name)} cascade")
+            if failed:
+                left[name] = failed
+    return left
 
 
 def _made_at(spark: Spark, schema: str) -> int | None:
     """When a review made a schema, in seconds since 1970; None of a schema that none made."""
-    for row in spark.rows(f"describe schema extended {identifier(schema)}"):
+    try:
+        rows = spark.rows(f"describe schema extended {identifier(schema)}")
+    except DbtRuntimeError:
+        return None  # another review has dropped it meanwhile
+    for row in rows:
         if row[0] == "Properties":
             found = re.search(rf"\({re.escape(_MARK)}\.at,\s*(\d+)\)", str(row[1]))
             return int(found[1]) if found else None
@@ -305,6 +314,15 @@ class Outcome:
     def is_built(self) -> bool:
         """Whether the node did what it should."""
         return self.status in ("success", "pass", "warn", "no-op")
+
+    @property
+    def effort(self) -> Effort:
+        """What it took."""
+        written = self.response.get("bytes_written")
+        return Effort(
+            round(self.seconds, 1) if self.is_built else None,
+            None if written is None else int(written),
+        )
 
     @property
     def did(self) -> str:

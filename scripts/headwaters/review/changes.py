@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis.functions import BARE, CHANGING
-from headwaters.declared.nodes import Node, as_tuple, table_name
+from headwaters.declared.nodes import Node, as_tuple, setting, table_name
 from headwaters.incremental.sql_text import tokens, without_format
 from headwaters.incremental.strategies import strategy_of
-from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge
+from headwaters.review.contracts import broken
+from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -33,16 +34,14 @@ _WITHOUT_ROWS = frozenset(
         *("static_analysis", "freshness", "alias", "database", "on_configuration_change"),
     }
 )
-_RETENTION = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
-_OWNERS = ("owner", "catalog.team_name")
 
 
 @dataclass(frozen=True)
 class Changed:
-    """One node that the branch changed itself.
+    """One node that the branch changed itself, or of which it breaks a contract or a policy.
 
     `what` are lines for a reader; `rows`: whether its rows may differ; `checked`: whether it is
-    built to check its contract and tests.
+    built to check its contract and tests; `broken`: what no longer holds.
     """
 
     unique_id: str
@@ -50,6 +49,7 @@ class Changed:
     what: tuple[str, ...]
     rows: bool
     checked: bool = False
+    broken: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,10 @@ class Side:
 def changes(base: Side, head: Side) -> Changes:
     """What differs between two states of a project."""
     changed: dict[str, Changed] = {}
-    for key in sorted({*_built(base), *_built(head)}):
+    for key in sorted({*_reviewed(base), *_reviewed(head)}):
         found = _changed(key, base, head)
+        if lost := broken(key, base.nodes, head.nodes):
+            found = replace(found or Changed(key, ("upstream",), (), rows=False), broken=lost)
         if found:
             changed[key] = found
     _tell_renamed(changed, base, head)
@@ -119,8 +121,15 @@ def _built(side: Side) -> Iterator[str]:
     return (key for key, node in side.nodes.items() if node["resource_type"] in BUILT)
 
 
+def _reviewed(side: Side) -> Iterator[str]:
+    """What is built, and sources: their tables have owners, properties and readers as well."""
+    return (key for key, node in side.nodes.items() if node["resource_type"] in (*BUILT, "source"))
+
+
 def _changed(key: str, base: Side, head: Side) -> Changed | None:
     before, after = base.nodes.get(key), head.nodes.get(key)
+    if "source" in {(node or {}).get("resource_type") for node in (before, after)}:
+        return _source_changed(key, before, after)
     if before is None:
         return Changed(key, ("added",), ("added",), rows=True)
     if after is None:
@@ -155,6 +164,14 @@ def _changed(key: str, base: Side, head: Side) -> Changed | None:
     if not causes:
         return None
     return Changed(key, tuple(causes), tuple(what), rows or of_rows, checked)
+
+
+def _source_changed(key: str, before: Node | None, after: Node | None) -> Changed | None:
+    """A source that both sides declare, in other ways: no run of ours writes its rows."""
+    if before is None or after is None:
+        return None
+    what = (*_settings(before, after)[0], *_columns_changed(before, after))
+    return Changed(key, ("properties",), what, rows=False) if what else None
 
 
 def _tell_renamed(changed: dict[str, Changed], base: Side, head: Side) -> None:
@@ -459,6 +476,16 @@ def masked(*sides: Side) -> frozenset[str]:
     )
 
 
+def why_no_examples(before: Node, after: Node) -> str | None:
+    """Why no rows of a table are shown; None where both sides permit it.
+
+    The branch's word alone does not count: a pull request would permit itself.
+    """
+    if all(setting(node["config"], "review_examples") is True for node in (before, after)):
+        return None
+    return "the project does not permit them: review_examples is not true in base and branch"
+
+
 def columns(
     before: Mapping[str, str],
     after: Mapping[str, str],
@@ -483,18 +510,3 @@ def diff_of_sql(before: Node | None, after: Node | None) -> str:
         one.splitlines(), other.splitlines(), f"a/{place}", f"b/{place}", lineterm=""
     )
     return "\n".join(lines)
-
-
-def retention_and_owners(before: Node | None, after: Node | None) -> list[str]:
-    """How long a table's past is retained and who owns it, where that differs."""
-    lines = []
-    for name in (*_RETENTION, *_OWNERS):
-        one, other = (_property(node, name) for node in (before, after))
-        if before and after and one != other:
-            lines.append(f"{name}: {_shown(one)} → {_shown(other)}")
-    return lines
-
-
-def _property(node: Node | None, name: str) -> Any:
-    config = (node or {}).get("config") or {}
-    return (config.get("tblproperties") or {}).get(name) or (config.get("meta") or {}).get(name)

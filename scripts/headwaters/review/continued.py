@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -26,12 +26,16 @@ from headwaters.sql import literal
 
 @dataclass(frozen=True)
 class Table:
-    """A table of production as runs of its model left it: its version, and what it has applied."""
+    """A table of production as runs of its model left it: its version, and what it has applied.
+
+    `commits` are its newest, newest first.
+    """
 
     name: str
     version: int
     inputs: Inputs
     properties: Mapping[str, str]
+    commits: Sequence[Commit]
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def table_of(spark: Spark, name: str) -> Table | None:
     standing = takewhile(lambda commit: not commit.replaces_all, commits)
     if any(commit.effect.rows and commit.is_operation for commit in standing):
         return None  # a repair: its SQL gives other rows
-    return Table(name, commits[0].version, applied.inputs, properties)
+    return Table(name, commits[0].version, applied.inputs, properties, commits)
 
 
 def notes_of(properties: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,8 @@ from headwaters.sql import identifier
 
 # Examples of one table, of each kind of difference, and characters of a value.
 EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200
+# Kinds of differences of one table from which examples are chosen: the most frequent.
+KINDS = 10_000
 
 
 _NESTED = ("struct<", "map<", "array<", "variant")
@@ -150,8 +152,58 @@ def counts_sql(pair: Pair, staged: str, by_key: bool) -> str:
     return f"select {', '.join(counts)} from {staged}"
 
 
-def examples_by_key_sql(pair: Pair, staged: str) -> str:
-    """Rows `hw_change`, `k0`… of the key, `b0`… and `h0`… of `rest`, as texts, and `d0`…."""
+@dataclass(frozen=True)
+class Alike:
+    """Differing rows of one kind: of one `change`, and in the same columns of `rest`.
+
+    `columns` has a digit for each, 1 where it differs; it is empty for added and removed rows.
+    """
+
+    change: str
+    columns: str
+    rows: int
+
+
+def kinds_sql(pair: Pair, staged: str) -> str:
+    """Rows `hw_change`, `hw_columns` and `hw_n` of `Alike`, the most frequent first."""
+    return (
+        f"select hw_change, {_columns_that_differ(pair)} as hw_columns, count(*) as hw_n"
+        f" from {staged} group by 1, 2 order by hw_n desc, hw_change desc, hw_columns limit {KINDS}"
+    )
+
+
+def _columns_that_differ(pair: Pair) -> str:
+    digits = ", ".join(["''", *(f"if(d{n}, '1', '0')" for n in range(len(pair.rest)))])
+    return f"if(hw_change = 'changed', concat({digits}), '')"
+
+
+def telling(kinds: Sequence[Alike]) -> dict[Alike, int]:
+    """How many rows of which kinds to show: all changes and columns, then what is frequent.
+
+    `kinds` are the most frequent first. The order is that in which they are shown.
+    """
+    covered: set[str | int] = set()
+    needed: list[Alike] = []
+    for kind in kinds:
+        differs = {n for n, digit in enumerate(kind.columns) if digit == "1"}
+        tells: set[str | int] = {kind.change, *differs}
+        if not tells <= covered:
+            needed.append(kind)
+            covered |= tells
+    others = [kind for kind in kinds if kind not in needed]
+    chosen = dict.fromkeys([*needed, *others][:EXAMPLES], 1)
+    for _ in range(1, OF_A_KIND):
+        for kind in sorted(chosen, key=lambda one: -one.rows):
+            if sum(chosen.values()) < EXAMPLES and chosen[kind] < kind.rows:
+                chosen[kind] += 1
+    return chosen
+
+
+def examples_by_key_sql(pair: Pair, staged: str, chosen: Mapping[Alike, int]) -> str:
+    """Rows `hw_change`, `k0`… of the key, `b0`… and `h0`… of `rest`, as texts, and `d0`….
+
+    First one of each kind, in their order, then the others of them.
+    """
     shown = [
         *(
             f"{_text(f'k{i}', _common_type(pair, n), pair, n)} as k{i}"
@@ -164,27 +216,33 @@ def examples_by_key_sql(pair: Pair, staged: str) -> str:
         ),
         *(f"d{i}" for i in range(len(pair.rest))),
     ]
+    kinds = ", ".join(
+        f"({place}, '{kind.change}', '{kind.columns}', {count})"
+        for place, (kind, count) in enumerate(chosen.items())
+    )
     order = ", ".join(f"k{i}" for i in range(len(pair.key)))
     return (
         # ordered by the keys themselves: as texts, 12 comes after 116
-        f"select * from (select hw_change, {', '.join(shown)},"
-        f" row_number() over (partition by hw_change order by {order}) as hw_place from {staged})"
-        f" where hw_place <= {OF_A_KIND} order by hw_change desc, hw_place limit {EXAMPLES}"
+        f"select * from (select hw_change, {', '.join(shown)}, hw_kind, hw_most, row_number() over"
+        f" (partition by hw_kind order by {order}) as hw_place"
+        f" from (select *, {_columns_that_differ(pair)} as hw_columns from {staged})"
+        f" join values {kinds} as kinds(hw_kind, hw_change, hw_columns, hw_most)"
+        " using (hw_change, hw_columns)) where hw_place <= hw_most order by hw_place, hw_kind"
     )
 
 
 def examples_of_multisets_sql(pair: Pair, staged: str) -> str:
-    """Rows `hw_change` and `c0`… of the common columns, as texts."""
+    """Rows `hw_change` and `c0`… of the common columns, as texts, the most frequent rows first."""
+    names = ", ".join(f"c{i}" for i in range(len(pair.common)))
     shown = ", ".join(
         f"{_text(f'c{i}', 'string' if _is_text(pair, n) else pair.types(n)[1], pair, n)} as c{i}"
         for i, n in enumerate(pair.common)
     )
-    parts = [
-        f"(select hw_change, {shown} from (select *, explode(sequence(1, least(hw_n, {OF_A_KIND})))"
-        f" from {staged} where hw_change = '{kind}') limit {EXAMPLES // 2})"
-        for kind in ("added", "removed")
-    ]
-    return " union all ".join(parts)
+    return (
+        f"select hw_change, {shown}, hw_place from (select *, row_number() over"
+        f" (partition by hw_change order by hw_n desc, {names}) as hw_place from {staged})"
+        f" where hw_place <= {EXAMPLES // 2} order by hw_place, hw_change desc"
+    )
 
 
 def patch_sql(pair: Pair, table: str, staged: str) -> str:

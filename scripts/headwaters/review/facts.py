@@ -42,8 +42,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Example:
-    """One differing row. `before` and `after` hold the columns that tell: masked values are None
-    with the column in `masked`; values are text of at most 200 characters."""
+    """One differing row. `before` and `after` have the columns that tell: values are text of at
+    most 200 characters, and None where the column is masked."""
 
     change: Literal["added", "removed", "changed"]
     key: dict[str, str | None]
@@ -90,15 +90,31 @@ class Stays:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """What a run costs: seconds, bytes written and read; None where it is not known. `basis`: by
+    what it is known."""
+
+    seconds: float | None = None
+    bytes_written: int | None = None
+    bytes_read: int | None = None
+    basis: str = ""
+
+
+@dataclass(frozen=True)
 class Cost:
-    """What the one-off costs (`rebuild`, `patch`, `nothing`), and the next run; seconds and bytes
-    are None where they were not measured."""
+    """What the one-off costs (`rebuild`, `patch`, `nothing`), and the next run: `seconds` and
+    `bytes_written` of the one-off as the branch's build took them, None where they were not
+    measured; `predicted` is None where there is no run to go by. `next_measured` is the run that
+    was compared with a full refresh."""
 
     one_off: Literal["rebuild", "patch", "nothing"]
     one_off_reason: str
     next_run: str
     seconds: float | None = None
     bytes_written: int | None = None
+    predicted: Effort | None = None
+    next_predicted: Effort | None = None
+    next_measured: Effort | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwaters.pages.texts import clean, duration, number, size
+from headwaters.pages.texts import clean, duration, number
+from headwaters.review import costs
 from headwaters.review.facts import (
     SQL_DIFFERS,
     Column,
@@ -57,10 +58,11 @@ def render(review: Review, page: str = PAGE) -> str:
     """The comment, of less than `LIMIT` characters; `page` is where the whole review is."""
     said = verdict(review)
     models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
-    shown, head = _head(review, said, models, page)
+    failing = [(model, one) for model in models for one in model.findings if one.fails]
+    shown, head = _head(review, said, models, failing, page)
     room = LIMIT - len(head) - 600  # of what says what was cut
     told = [model for model in models if _is_told(model)]
-    above = [finding for _, finding in _failing(models)[:_FAILING]]
+    above = [finding for _, finding in failing[:_FAILING]]
     facts = [list(_facts(model, above)) for model in told]
     for depth in _DEPTHS:
         details = [_details(*pair, depth) for pair in zip(told, facts, strict=True)]
@@ -94,7 +96,11 @@ def _cell(value: str, limit: int = 120) -> str:
 
 
 def _head(
-    review: Review, said: Verdict, models: Sequence[ModelReview], page: str
+    review: Review,
+    said: Verdict,
+    models: Sequence[ModelReview],
+    failing: Sequence[tuple[ModelReview, Finding]],
+    page: str,
 ) -> tuple[int, str]:
     """Everything above the details, and how many models its table has."""
     lines = [MARK, f"## {_SIGNS[said.kind]} {_sentence(said.text)}", ""]
@@ -108,7 +114,6 @@ def _head(
         facts.append(number(len(review.exposures), "exposure"))
     facts += ["the same inputs on both sides", duration(review.seconds)]
     lines += [" · ".join(facts), ""]
-    failing = _failing(models)
     for model, finding in failing[:_FAILING]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         lines.append(f"- **{finding.kind}** {code(model.table)}: {code(finding.text, 300)}{place}")
@@ -141,10 +146,6 @@ def _head(
         lines.append(f"- and {len(review.notes) - 20:,} more notes, in {code(page)}")
     lines += [""] if review.notes else []
     return shown, "\n".join(lines) + "\n"
-
-
-def _failing(models: Sequence[ModelReview]) -> list[tuple[ModelReview, Finding]]:
-    return [(model, one) for model in models for one in model.findings if one.fails]
 
 
 def _sentence(text: str) -> str:
@@ -250,16 +251,21 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
         else:
             yield f"- incremental run over {rows}: {result} a full refresh ({code(stays.how, 300)})"
     if cost := model.cost:
-        measured = f", {duration(cost.seconds)}" if cost.seconds is not None else ""
-        measured += f", {size(cost.bytes_written)}" if cost.bytes_written is not None else ""
         reason = code(cost.one_off_reason, 300)
-        yield f"- one-off: {cost.one_off}{measured} ({reason}); then {code(cost.next_run, 300)}"
+        said = {run: _predicted(*words) for run, *words in costs.lines(cost)}
+        yield f"- one-off: {cost.one_off} ({reason}){said.get('one-off', '')}"
+        yield f"- next run: {code(cost.next_run, 300)}{said['next run']}"
     for finding in [one for one in model.findings if one not in told][:50]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
         state = "fails" if finding.fails else "passes"
         yield f"- {finding.kind}, {state}: {code(finding.text, 300)}{place}"
     for name, version in sorted((model.pinned or {}).items())[:50]:
         yield f"- reads {code(name)} at version {version}"
+
+
+def _predicted(predicted: str, measured: str) -> str:
+    took = f"measured {code(measured)}" if measured else "not measured"
+    return f"; predicted {code(predicted, 300)}, {took}"
 
 
 def _examples_table(found: Difference, model: ModelReview, most: int) -> Iterator[str]:

@@ -8,12 +8,16 @@ from typing import Literal
 from headwaters.declared.nodes import Node, table_name
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
+from headwaters.review import costs
 from headwaters.review.both import Known
+from headwaters.review.build import Outcome
 from headwaters.review.changes import Changes, Side
+from headwaters.review.costs import Past
 from headwaters.review.facts import Cost, Finding, ModelReview
 from headwaters.review.lint import Linted
 
-_ONE_OFF: dict[str, Literal["nothing", "patch"]] = {
+OneOff = Literal["rebuild", "patch", "nothing"]
+_ONE_OFF: dict[str, OneOff] = {
     "skip": "nothing",
     "incremental": "patch",
     "patch": "patch",
@@ -33,12 +37,13 @@ def model_of(
         layer=node["fqn"][1] if len(node["fqn"]) > 2 else node["schema"],
         relation=table_name(node),
         causes=found.causes(key),
-        what_changed=(
-            *(own.what if own else ()),
-            *changing.retention_and_owners(before, after),
-        ),
+        what_changed=own.what if own else (),
         stays=known.stays.get(key),
-        findings=(*_findings(key, known), *linted.of(node["original_file_path"])),
+        findings=(
+            *(own.broken if own else ()),
+            *_findings(key, known),
+            *linted.of(node["original_file_path"]),
+        ),
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
     )
     if key not in {*found.built, *found.built_before}:
@@ -86,18 +91,41 @@ def _cost(key: str, head: Side, found: Changes, known: Known) -> Cost | None:
     node, outcome = head.nodes.get(key), known.after.get(key)
     if node is None or outcome is None:
         return None
-    seconds = round(outcome.seconds, 1) if outcome.is_built else None
-    written = outcome.response.get("bytes_written")
-    measured = (seconds, None if written is None else int(written))
+    one_off, reason, next_run = _one_off(key, node, found, known)
+    past, rows = known.past.get(key, Past()), known.rows[key].difference
+    usual = costs.of_a_run(past)
+    if one_off == "nothing":
+        return Cost(one_off, reason, next_run, next_predicted=usual)
+    rebuilt = costs.of_a_rebuild(past, rows, _full_seconds(node, known.before.get(key)))
+    return Cost(
+        one_off,
+        reason,
+        next_run,
+        outcome.effort.seconds,
+        outcome.effort.bytes_written,
+        rebuilt if one_off == "rebuild" else costs.of_a_run(past, rows.rows if rows else None),
+        rebuilt if next_run == "rebuild" else usual,
+        known.next_measured.get(key),
+    )
+
+
+def _full_seconds(node: Node, outcome: Outcome | None) -> float | None:
+    """The seconds of the base's build where it computed the whole table."""
+    if outcome is None or (strategy_of(node["config"]) and outcome.did != "replace"):
+        return None
+    return outcome.effort.seconds
+
+
+def _one_off(key: str, node: Node, found: Changes, known: Known) -> tuple[OneOff, str, str]:
+    """What brings production's table to the branch's rows, why, and what its runs then do."""
     if node["resource_type"] != "model" or not strategy_of(node["config"]):
         kind = node["config"].get("materialized") or node["resource_type"]
-        return Cost("rebuild", f"a {kind} is built by every run", "rebuild", *measured)
+        return "rebuild", f"a {kind} is built by every run", "rebuild"
     if key in found.changed and not found.changed[key].rows:
-        return Cost("nothing", "neither its SQL nor a setting of its rows differs", "incremental")
+        return "nothing", "neither its SQL nor a setting of its rows differs", "incremental"
     if key not in found.changed:
-        reason = "its SQL is the same: it follows what changes upstream"
-        return Cost("patch", reason, "incremental", *measured)
+        return "patch", "its SQL is the same: it follows what changes upstream", "incremental"
     if key not in known.next_runs:
-        return Cost("rebuild", "first run, or not known", "incremental", *measured)
+        return "rebuild", "first run, or not known", "incremental"
     choice, reason = known.next_runs[key]
-    return Cost(_ONE_OFF.get(choice, "rebuild"), reason, "incremental", *measured)
+    return _ONE_OFF.get(choice, "rebuild"), reason, "incremental"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from headwaters.pages.document import document
 from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
 from headwaters.pages.texts import clean, duration, number, size
+from headwaters.review import costs
 from headwaters.review.facts import Example, ModelReview, Review
 from headwaters.review.verdict import differing, verdict
 
@@ -41,6 +42,7 @@ class Row:
     diff: tuple[tuple[str, str], ...]
     more_lines: int
     cost: str
+    efforts: tuple[tuple[str, str, str], ...]
     examples: int
 
 
@@ -113,6 +115,7 @@ def _row(model: ModelReview, index: int) -> Row:
         diff=tuple(_kinds(lines[:_LINES])) if model.diff_of_sql else (),
         more_lines=max(0, len(lines) - _LINES),
         cost=_cost(model),
+        efforts=tuple(costs.lines(model.cost)) if model.cost else (),
         examples=len(found.examples) if found else 0,
     )
 

@@ -1,4 +1,4 @@
-"""Whether the branch's incremental runs leave what a full refresh leaves; what the next does."""
+"""Whether the branch's incremental runs leave what a full refresh leaves; what the next costs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headwaters.review import changes as changing
 from headwaters.review import difference as differing
 from headwaters.review.both import Both
 from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
+from headwaters.review.costs import Past
 from headwaters.review.facts import Stays
 
 # How a line begins of a run that makes the table that of other SQL, and why it can.
@@ -52,6 +53,8 @@ def prove(both: Both) -> None:
     for key in chosen:
         run_up = moved(head.side.table(key), places[key])
         known.stays[key] = _stays(both, key, run_up, past.get(key), last.get(key))
+        if known.stays[key].differing is not None:
+            known.next_measured[key] = last[key].effort
 
 
 def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
@@ -111,6 +114,30 @@ def _differing(both: Both, pair: differing.Pair) -> int:
         return 0
     rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
     return int(both.spark.rows(rows)[0][0])
+
+
+def past_runs(both: Both) -> None:
+    """What the log of production's tables says of the runs of what the branch builds."""
+    sizes: dict[str, int | None] = {}
+
+    def size(table: str) -> int | None:
+        if table not in sizes:
+            sizes[table] = both.size(table)
+        return sizes[table]
+
+    side = both.base.side
+    for key in both.head.keys:
+        rows = both.known.rows.get(key)
+        if key not in side.nodes or rows is None or rows.difference is None:
+            continue
+        name, known = side.table(key), both.tables.get(key)
+        try:
+            commits = known.commits if known else both.spark.history(name, COMMITS)
+        except DbtRuntimeError:
+            continue  # it is no Delta table, or was never built
+        read = [size(side.table(parent)) for parent in changing.inputs([key], side)]
+        whole = None if None in read else sum(filter(None, read))
+        both.known.past[key] = Past(commits, rows.difference.rows_before, size(name), whole)
 
 
 def next_runs(both: Both) -> None:

@@ -15,7 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters import drafts
 from headwaters.declared.nodes import Node
-from headwaters.errors import CodedError, UserError, first_line
+from headwaters.errors import DISK, CodedError, UserError, WorkError, first_line
 from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
 from headwaters.review import changes as changing
@@ -27,7 +27,7 @@ from headwaters.review.checkout import checked_out, revisions, slug
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
 from headwaters.review.models import model_of
-from headwaters.review.proof import next_runs, prove
+from headwaters.review.proof import next_runs, past_runs, prove
 from headwaters.review.verdict import verdict
 
 Say = Callable[[str], None]
@@ -50,9 +50,9 @@ class Options:
 def review(project: Project, out: Path, options: Options, say: Say) -> int:
     """Review what is on disk against the merge base of a branch and HEAD; the exit code.
 
-    Writes the facts and the pages into `out`. 0 also where rows differ, 1 where a test, a contract
-    or the proof fails, or no rows could be compared. Raises UserError where there is no base, or
-    one of the two does not parse.
+    Writes the facts and the pages into `out`. 0 also where rows differ, 1 where a test, a contract,
+    a policy or the proof fails, or no rows could be compared. Raises UserError where there is no
+    base, or one of the two does not parse.
     """
     began = time.monotonic()
     before, after = revisions(project, options.base, out)
@@ -79,10 +79,11 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
             linting = beside.submit(new_findings, base_project.root, project.root, files)
             if found.built or found.built_before:
                 say(f"reviewing {len(found.order)} of {_count(head)} tables")
+            if found.built or found.built_before or options.is_clean:
                 try:
                     _compare(base, head, found, schemas, known, options)
                 except (DbtRuntimeError, CodedError, OSError) as error:
-                    known.problem = first_line(error)
+                    known.problem = _problem(error)
                     known.notes.append(f"rows were not compared: {known.problem}")
             linted = linting.result()
         if linted.problem:
@@ -97,12 +98,19 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
         tuple(known.notes),
         round(time.monotonic() - began, 1),
     )
-    write(made, out)
+    # said first: where it cannot be written, it is said still
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
+    _write(made, out)
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
     is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
     return 1 if known.problem or verdict(made).fails or is_unknown else 0
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"[HW_FILE] {error.filename or 'a temporary file'} cannot be used: {error.strerror}"
+    return first_line(error)
 
 
 def write(made: Review, out: Path) -> None:
@@ -112,6 +120,18 @@ def write(made: Review, out: Path) -> None:
     drafts.write(out / "review.json", facts + "\n")
     drafts.write(out / "review.md", markdown.render(made))
     drafts.write(out / markdown.PAGE, page.render(made))
+
+
+def _write(made: Review, out: Path) -> None:
+    try:
+        write(made, out)
+    except OSError as error:  # that of a full disk names no file
+        kind = WorkError if error.errno in DISK else UserError
+        raise kind(
+            "HW_FILE",
+            f"{error.filename or out} cannot be written: {error.strerror}. Free some space, or "
+            "name another folder with --out",
+        ) from None
 
 
 def summary(made: Review) -> list[str]:
@@ -195,12 +215,24 @@ def _compare(
     base: Side, head: Side, found: Changes, schemas: Schemas, known: Known, options: Options
 ) -> None:
     spark = Spark(head.project)
-    clean(spark, schemas.prefix, KEPT)
+    left = clean(spark, schemas.prefix, KEPT)
+    if own := [name for name in left if name.startswith(schemas.prefix)]:
+        raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))
     try:
-        both = Both(spark, schemas, (base, head), found, known, options.largest)
-        both.build()
-        prove(both)
-        next_runs(both)
+        if found.built or found.built_before:
+            both = Both(spark, schemas, (base, head), found, known, options.largest)
+            both.build()
+            prove(both)
+            next_runs(both)
+            past_runs(both)
     finally:
         # rows that differ are values that nobody masked, and are not for querying
-        clean(spark, schemas.prefix if options.is_clean else f"{schemas.prefix}difference_")
+        of_rows = f"{schemas.prefix}difference_"
+        with contextlib.suppress(DbtRuntimeError):  # what ended Spark is said already
+            left |= clean(spark, schemas.prefix if options.is_clean else of_rows)
+        for name, why in left.items():
+            known.note("HW_REVIEW_SCHEMA", _not_dropped(name, why))
+
+
+def _not_dropped(schema: str, why: str) -> str:
+    return f"{schema}, of an earlier review or this one, cannot be dropped: {why}. Drop it by hand"

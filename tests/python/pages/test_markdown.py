@@ -175,6 +175,13 @@ def test_the_usual_comment() -> None:
         "| `silver.silver_financial_transactions` | text | 19,300 | 0 | 0 | 0 | — | nothing |",
         "| `gold.merchant_activity` | upstream | 2,516 | 0 | 0 | 0 | — | — |",
     ]
+    assert [line for line in lines if "predicted" in line][:2] == [
+        "- one-off: rebuild (`a column is added`); predicted `no run to go by for its time, 215 kB "
+        "written, 604 kB read, by the sizes of the table and of what it reads`, measured `3.8 s, "
+        "218 kB written`",
+        "- next run: `affected_keys, as before`; predicted `1.9 s, 12.0 kB written, by the median "
+        "of its last 10 runs`, measured `2.4 s, 13.1 kB written`",
+    ]
     assert text.count("<details>") == 4  # of one of the five the table says all
     assert "<code>payer</code> <em>masked</em>" in text
     assert "<code>fee</code> <em>NULL</em>" in text

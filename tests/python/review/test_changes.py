@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from headwaters.review import changes as changing
 from headwaters.review.changes import Side
 from headwaters.review.facts import Edge, Finding
-from headwaters.review.lint import subtracted
+from headwaters.review.lint import Linted, new_findings, subtracted
 
 
 def model(name: str, sql: str, reads: list[str], **more: Any) -> dict[str, Any]:
@@ -30,7 +31,14 @@ def model(name: str, sql: str, reads: list[str], **more: Any) -> dict[str, Any]:
 
 def project() -> Side:
     nodes = {
-        "source.p.raw": {"resource_type": "source", "name": "raw", "config": {}},
+        "source.p.raw": {
+            "resource_type": "source",
+            "name": "raw",
+            "schema": "raw",
+            "identifier": "raw",
+            "config": {},
+            "columns": {},
+        },
         "model.p.a": model("a", "select id from raw", []),
         "model.p.v": model("v", "select * from a", ["a"], materialized="view"),
         "model.p.b": model("b", "select id from v", ["v"]),
@@ -176,6 +184,23 @@ def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:
     assert changing.masked(*sides) == {"mail", "phone"}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ({"meta": {"review_examples": True}}, {"review_examples": True}, True),
+        ({"meta": {}}, {"meta": {"review_examples": True}}, False),
+        ({"meta": {"review_examples": True}}, {"meta": {"review_examples": False}}, False),
+        ({}, {}, False),
+        ({"review_examples": "yes"}, {"review_examples": "yes"}, False),
+    ],
+)
+def test_rows_are_shown_where_base_and_branch_permit_it(
+    before: dict[str, Any], after: dict[str, Any], shown: bool
+) -> None:
+    found = changing.why_no_examples({"config": before}, {"config": after})
+    assert (found is None) is shown
+
+
 def test_only_findings_of_the_linter_that_the_base_has_not_are_new() -> None:
     known = {"a.sql": [("LT01 blank", 3), ("LT02 indent", 9)]}
     found = {"a.sql": [("LT01 blank", 4), ("LT01 blank", 5)], "b.sql": [("LT02 indent", 9)]}
@@ -184,3 +209,25 @@ def test_only_findings_of_the_linter_that_the_base_has_not_are_new() -> None:
         "b.sql": (Finding("lint", "LT02 indent", False, "b.sql:9"),),
     }
     assert subtracted(known, known) == {}
+
+
+def test_the_linter_is_asked_of_both_sides_and_only_what_is_new_is_told(tmp_path: Path) -> None:
+    sides = {
+        "base": {"a.sql": "SELECT id from orders\n", "gone.sql": "SELECT 1\n"},
+        "head": {
+            "a.sql": "SELECT id from orders\nwhere id IN (1, 2)\n",
+            "b.sql": "select id from orders\n",
+        },
+    }
+    for side, files in sides.items():
+        (tmp_path / side).mkdir()
+        settings = "[sqlfluff]\ndialect = sparksql\nrules = CP01\n"
+        settings += "[sqlfluff:rules:capitalisation.keywords]\ncapitalisation_policy = lower\n"
+        (tmp_path / side / ".sqlfluff").write_text(settings)
+        for file, text in files.items():
+            (tmp_path / side / file).write_text(text)
+    folders = tmp_path / "base", tmp_path / "head"
+    assert new_findings(*folders, ["a.sql", "b.sql", "gone.sql"]) == Linted(
+        {"a.sql": (Finding("lint", "CP01 Keywords must be lower case.", False, "a.sql:2"),)}
+    )
+    assert new_findings(*folders, ["gone.sql"]) == Linted({})

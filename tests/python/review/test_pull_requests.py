@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from review.shop import ROOT, Shop
+from review.shop import FILES, ROOT, Shop
 from review.test_review import Reviewed, counted, reviewed, shop
 
 __all__ = ["reviewed", "shop"]
@@ -23,11 +23,34 @@ pytestmark = pytest.mark.slow
 
 ORDERS, TOTALS = "models/silver/orders.sql", "models/gold/totals.sql"
 KINDS, PLAIN = "models/silver/kinds.sql", "models/silver/plain.sql"
+OF_ORDERS = "models/silver/orders.yml"
 SAME = (0, 0, 0)
+
+# Amounts of production's orders by their keys, and `amount` of `plain` in the order of customers.
+AMOUNTS = {1: 10, 2: 20, 3: 30, 4: 40, 6: 60, 7: 70}
+DOUBLED = [80, 20, 60, 140, 40, 120]
+
+
+def replaced(before: Sequence[float], after: Sequence[float]) -> list[str]:
+    """Rows of `plain` that are replaced by others."""
+    return [
+        line
+        for one, other in zip(before, after, strict=True)
+        for line in (
+            f"removed: customer=* amount={one} → ",
+            f"added:  → customer=* amount={other}",
+        )
+    ]
+
+
+# What is edited, and what is expected of each model: its causes, how many rows are added, removed
+# and changed, and the rows themselves.
+Edits = dict[str, Any]
+Request = tuple[Edits, dict[str, tuple[Any, ...]]]
 
 # Of the first rows: (1, ann, 10), (2, bob, 20), (3, ann, 30), (4, null, 40), (5, cyd, 0),
 # (6, bob, 60), (7, ann, 70).
-REFACTORINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+REFACTORINGS: dict[str, Request] = {
     "formatting": ({ORDERS: ("select id, customer", "select\n    id,\n    customer")}, {}),
     "cte": (
         {
@@ -56,23 +79,42 @@ REFACTORINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"plain": (("macro",), SAME)},
     ),
 }
-ERRORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+ERRORS: dict[str, Request] = {
     "lost rows": (
         {ORDERS: ("amount > 0", "amount > 10")},
         {
-            "orders": (("text",), (0, 1, 0)),
-            "plain": (("upstream",), (0, 1, 0)),
-            "totals": (("upstream",), (0, 0, 1)),
+            "orders": (("text",), (0, 1, 0), "removed id=1: customer=* amount=10 twice=20 → "),
+            "plain": (("upstream",), (0, 1, 0), "removed: customer=* amount=20 → "),
+            "totals": (
+                *(("upstream",), (0, 0, 1)),
+                "changed customer=*: orders=3 amount=110 → orders=2 amount=100",
+            ),
         },
     ),
     "changed type": (
         {PLAIN: ("as amount", "/ 4 as amount")},
-        {"plain": (("text",), (6, 6, 0))},
+        # as texts, by customer
+        {
+            "plain": (
+                *(("text",), (6, 6, 0)),
+                *replaced([80, 140, 20, 60, 120, 40], [20.0, 15.0, 35.0, 5.0, 10.0, 30.0]),
+            )
+        },
     ),
     "moved key": (
         {ORDERS: ("select id, customer", "select id + 100 as id, customer")},
         {
-            "orders": (("text",), (6, 6, 0)),
+            "orders": (
+                *(("text",), (6, 6, 0)),
+                *(
+                    line
+                    for key, amount in AMOUNTS.items()
+                    for line in (
+                        f"removed id={key}: customer=* amount={amount} twice={2 * amount} → ",
+                        f"added id={key + 100}:  → customer=* amount={amount} twice={2 * amount}",
+                    )
+                ),
+            ),
             "plain": (("upstream",), SAME),
             "totals": (("upstream",), SAME),
         },
@@ -84,29 +126,38 @@ ERRORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "from {{ ref('orders') }} cross join (select explode(array(1, 2)))",
             )
         },
-        {"plain": (("text",), (6, 0, 0))},
+        {
+            "plain": (
+                *(("text",), (6, 0, 0)),
+                *(f"added:  → customer=* amount={one}" for one in DOUBLED),
+            )
+        },
     ),
     "null handling": (
         {ORDERS: ("id, customer,", "id, coalesce(customer, 'ann') as customer,")},
         {
-            "orders": (("text",), (0, 0, 1)),
-            "plain": (("upstream",), (1, 1, 0)),
-            "totals": (("upstream",), (0, 1, 1)),
+            "orders": (("text",), (0, 0, 1), "changed id=4: customer=* → customer=*"),
+            "plain": (("upstream",), (1, 1, 0), *replaced([80], [80])),
+            "totals": (
+                *(("upstream",), (0, 1, 1)),
+                "removed customer=*: orders=1 amount=40 → ",
+                "changed customer=*: orders=3 amount=110 → orders=4 amount=150",
+            ),
         },
     ),
 }
-SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+SHAPES: dict[str, Request] = {
     "new column": (
         {ORDERS: ("amount * 2 as twice", "amount * 2 as twice, amount * 3 as thrice")},
         {
-            "orders": (("text",), SAME),
+            "orders": (("text",), SAME, "column thrice: None → int"),
             "plain": (("upstream",), SAME),
             "totals": (("upstream",), SAME),
         },
     ),
     "owner": (
         {ORDERS: ("unique_key='id'", "unique_key='id', meta={'owner': 'sales'}")},
-        {"orders": (("properties",), None)},
+        {"orders": (("properties",), None, "meta.owner: none → sales")},
     ),
     "retention": (
         {
@@ -115,22 +166,108 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "unique_key='id', tblproperties={'delta.logRetentionDuration': 'interval 9 days'}",
             )
         },
-        {"orders": (("properties",), None)},
+        {
+            "orders": (
+                *(("properties",), None),
+                "tblproperties.delta.logRetentionDuration: none → interval 9 days",
+            )
+        },
     ),
     "seed": (
         {"seeds/regions.csv": ("bob,south", "bob,west")},
-        {"regions": (("seed",), (1, 1, 0)), "kinds": (("upstream",), (2, 2, 0))},
+        {
+            "regions": (
+                *(("seed",), (1, 1, 0)),
+                "removed: customer=* region=south → ",
+                "added:  → customer=* region=west",
+            ),
+            "kinds": (
+                *(("upstream",), (2, 2, 0)),
+                *("removed: id=2 region=south → ", "added:  → id=2 region=west"),
+                *("removed: id=6 region=south → ", "added:  → id=6 region=west"),
+            ),
+        },
     ),
     "macro of rows": (
         {"macros/doubled.sql": ("* 2", "* 3")},
-        {"plain": (("macro",), (6, 6, 0))},
+        {
+            "plain": (
+                *(("macro",), (6, 6, 0)),
+                *replaced(DOUBLED, [3 * one // 2 for one in DOUBLED]),
+            )
+        },
+    ),
+}
+# While production moves: two refactorings and three errors.
+MOVING: dict[str, Request] = {
+    "negated": (
+        {ORDERS: ("amount > 0", "not amount <= 0")},
+        {
+            "orders": (("text",), SAME),
+            "plain": (("upstream",), SAME),
+            "totals": (("upstream",), SAME),
+        },
+    ),
+    "count": (
+        {TOTALS: ("count(*) as orders", "count(1) as orders")},
+        {"totals": (("text",), SAME)},
+    ),
+    "lost group": (
+        {TOTALS: ("group by customer", "where customer is not null\ngroup by customer")},
+        {"totals": (("text",), (0, 1, 0), "removed customer=*: orders=1 amount=40 → ")},
+    ),
+    "boundary": (
+        {ORDERS: ("amount > 0", "amount >= 0")},
+        {
+            "orders": (("text",), (1, 0, 0), "added id=5:  → customer=* amount=0 twice=0"),
+            "plain": (("upstream",), (1, 0, 0), "added:  → customer=* amount=0"),
+            "totals": (("upstream",), (1, 0, 0), "added customer=*:  → orders=1 amount=0"),
+        },
+    ),
+    "inner join": (
+        {KINDS: ("left join", "inner join")},
+        {
+            "kinds": (
+                *(("text",), (0, 2, 0)),
+                *("removed: id=4 region=* → ", "removed: id=5 region=* → "),
+            )
+        },
     ),
 }
 
 
-def checked(
-    shop: Shop, reviewed: Reviewed, requests: dict[str, tuple[dict[str, Any], dict[str, Any]]]
-) -> None:
+def whole(found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """What is said of each model: its causes, counts of rows, and the rows that differ.
+
+    In place of rows of a table that was not computed, what differs in its declaration.
+    """
+    return {
+        name: (
+            *counted({"models": {name: model}})[name],
+            *(
+                f"column {one['name']}: {one['before']} → {one['after']}"
+                for one in model["columns"]
+                if None in (one["before"], one["after"])
+            ),
+            *(
+                map(_line, difference["examples"])
+                if (difference := model["difference"])
+                else model["what_changed"]
+            ),
+        )
+        for name, model in found["models"].items()
+    }
+
+
+def _line(example: dict[str, Any]) -> str:
+    key, before, after = (
+        " ".join(f"{name}={'*' if value is None else value}" for name, value in part.items())
+        for part in (example["key"], example["before"], example["after"])
+    )
+    return f"{example['change']} {key}".rstrip() + f": {before} → {after}"
+
+
+def checked(shop: Shop, reviewed: Reviewed, requests: dict[str, Request]) -> None:
     """Each of the pull requests gives what is expected of it, and leaves production alone."""
     before = shop.state()
     found: dict[str, Any] = {}
@@ -139,9 +276,19 @@ def checked(
         code, review = reviewed(clean=True)
         proofs = [one["stays"] for one in review["models"].values() if one["stays"]]
         wrong = [proof for proof in proofs if proof["differing"] not in (0, None)]
-        found[name] = (code, review["notes"], wrong, counted(review))
+        found[name] = (code, review["notes"], wrong, whole(review))
     assert found == {name: (0, [], [], expected) for name, (_, expected) in requests.items()}
     assert shop.state() == before
+
+
+def test_there_are_twenty_of_them_on_fifty_models() -> None:
+    edits = [
+        str(edit)
+        for requests in (REFACTORINGS, ERRORS, SHAPES, MOVING)
+        for edit, _ in requests.values()
+    ]
+    assert len(set(edits)) == len(edits) == 20
+    assert sum(name.endswith(".sql") for name in FILES if name.startswith("models/")) >= 50
 
 
 def test_a_refactoring_changes_no_row(shop: Shop, reviewed: Reviewed) -> None:
@@ -159,15 +306,80 @@ def test_a_change_of_shape_is_told(shop: Shop, reviewed: Reviewed) -> None:
 def test_production_that_moves_meanwhile_makes_no_difference(
     shop: Shop, reviewed: Reviewed
 ) -> None:
-    requests = REFACTORINGS | ERRORS
     found: dict[str, Any] = {}
     with moving(shop) as commits:
-        for name in ("cte", "sum", "case", "lost rows", "null handling"):
-            shop.branch(name.replace(" ", "-"), requests[name][0])
+        for name, (edits, _) in MOVING.items():
+            shop.branch(name.replace(" ", "-"), edits)
             _, review = reviewed(clean=True)
-            found[name] = counted(review)
-    assert found == {name: requests[name][1] for name in found}
+            found[name] = whole(review)
+    assert found == {name: expected for name, (_, expected) in MOVING.items()}
     assert len(commits) > 15
+
+
+FAILING_UNIT_TEST = """
+unit_tests:
+  - name: twice_is_more
+    model: orders
+    given:
+      - input: source('raw', 'orders')
+        rows: [{id: 1, customer: ann, amount: 10}]
+    expect:
+      rows: [{id: 1, customer: ann, amount: 10, twice: 21}]
+"""
+
+
+def test_a_unit_test_that_fails_fails_the_review(shop: Shop, reviewed: Reviewed) -> None:
+    text = (shop.folder / OF_ORDERS).read_text()
+    shop.branch("unit", {OF_ORDERS: text + FAILING_UNIT_TEST})
+    code, found = reviewed("orders", clean=True)
+    orders = found["models"]["orders"]
+    assert (code, counted(found)) == (1, {"orders": (("properties",), SAME)})
+    assert orders["what_changed"] == ["test twice_is_more: added"]
+    (finding,) = orders["findings"]
+    assert finding["text"].startswith("twice_is_more: ")
+    assert (finding["kind"], finding["fails"], finding["place"]) == ("test", True, OF_ORDERS)
+    shop.commit({OF_ORDERS: text + FAILING_UNIT_TEST.replace("21", "20")}, "right")
+    code, found = reviewed("orders", clean=True)
+    assert (code, found["models"]["orders"]["findings"]) == (0, [])
+
+
+def test_a_contract_an_owner_and_a_retention_fail_the_review(
+    shop: Shop, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    properties = "{'catalog.team_name': none, 'delta.logRetentionDuration': 'interval 6 hours'}"
+    shop.branch(
+        "broken",
+        {
+            ORDERS: ("unique_key='id'", f"unique_key='id', tblproperties={properties}"),
+            TOTALS: ("count(*) as orders, ", ""),
+            "models/gold/totals.yml": ("      - {name: orders, data_type: bigint}\n", ""),
+        },
+    )
+    code, found = reviewed(clean=True)
+    silver, gold = f"{shop.schema}_silver", f"{shop.schema}_gold"
+    assert (code, found["notes"]) == (1, [])
+    assert {
+        name: [(one["kind"], one["text"], one["place"]) for one in model["findings"]]
+        for name, model in found["models"].items()
+    } == {
+        "orders": [
+            ("property", "no owner, it was data platform: name one in catalog.team_name", ORDERS)
+        ],
+        "totals": [
+            ("contract", "column orders is removed", TOTALS),
+            (
+                "property",
+                f"[HW_SHORT_RETENTION] {gold}.totals runs every 1 day and follows the changes of "
+                f"{silver}.orders, which keeps them for interval 6 hours only "
+                "(delta.logRetentionDuration): what changed in between would be lost. Retain them "
+                "longer, or run more often.",
+                TOTALS,
+            ),
+        ],
+    }
+    comment = (tmp_path / "out" / "review.md").read_text()
+    assert f"## ❌ breaks the contract of `{gold}.totals`" in comment
+    assert f"- breaks the policies of `{silver}.orders` and `{gold}.totals`" in comment
 
 
 @contextmanager
@@ -206,7 +418,7 @@ def test_a_killed_review_leaves_production_and_the_next_one_cleans_up(
         assert shop.state() == before, point
         assert shop.spark.sql("show schemas like 'review_killed*'").collect() != []
     code, found = reviewed(clean=True)
-    assert (code, counted(found)) == (0, expected)
+    assert (code, whole(found)) == (0, expected)
     assert shop.spark.sql("show schemas like 'review_*'").collect() == []
     assert len(shop.git("worktree", "list").splitlines()) == 1
     assert shop.state() == before

@@ -116,9 +116,27 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     assert orders["stays"]["changed_input_rows"] == 1
     assert orders["cost"]["one_off"] == "patch"
     assert orders["cost"]["one_off_reason"].startswith("column twice from id, twice, ")
+    # production has one incremental run, over one row
+    cost = orders["cost"]
+    for name, basis in (
+        ("next_predicted", "its last run, without planning"),
+        ("next_measured", ""),
+    ):
+        assert (cost[name]["basis"], cost[name]["bytes_written"] > 0) == (basis, True)
+        assert 0 < cost[name]["seconds"] < 600
+    assert cost["predicted"] == cost["next_predicted"]  # one row differs
+    built = found["models"]["plain"]["cost"]
+    assert built["predicted"]["basis"].endswith(", the time of the base's full computation")
     assert found["exposures"] == ["board"]
     assert code == 0
     assert shop.state() == before
+    # where nothing differs nothing is built, and --clean drops what is old
+    marks = f"'headwaters.review' = 'x', 'headwaters.review.at' = '{time.time() - week:.0f}'"
+    shop.spark.sql(f"create schema review_older with dbproperties ({marks})")
+    shop.git("checkout", "-q", "--force", "main")
+    code, found = reviewed(clean=True)
+    assert (code, found["models"], found["notes"]) == (0, {}, [])
+    assert {row[0] for row in shop.spark.sql("show schemas like 'review_*'").collect()} == left
 
 
 def test_added_removed_and_broken_models_are_told(shop: Shop, reviewed: Reviewed) -> None:

@@ -1,0 +1,199 @@
+"""What lacks for a review: hooks, permissions, room. Whatever can still be said is said."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters import drafts
+from headwaters.errors import WorkError
+from headwaters.project import Project
+from headwaters.review import run
+from headwaters.review.build import KEPT, Schemas, clean
+from review.shop import ROOT, Shop, facts
+from review.test_checkout import repository
+from review.test_pull_requests import OF_ORDERS, ORDERS, PLAIN
+from review.test_review import Reviewed, counted, reviewed, shop
+
+__all__ = ["repository", "reviewed", "shop"]
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+DESCRIBED = ("  - name: orders\n", "  - name: orders\n    description: Orders of the shop.\n")
+
+
+@pytest.fixture(autouse=True)
+def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATERS_SCHEMA", "nowhere")
+
+
+def review(repository: Shop, out: Path) -> tuple[int, list[str]]:
+    """A review without Spark: its exit code and what it says."""
+    said: list[str] = []
+    project = Project(repository.folder, ROOT / "profiles", "engine")
+    return run.review(project, out, run.Options(), said.append), said
+
+
+def raising(error: Exception) -> Any:
+    def fail(*arguments: Any) -> None:
+        raise error
+
+    return fail
+
+
+def test_hooks_that_differ_are_said(repository: Shop, tmp_path: Path) -> None:
+    settings = (repository.folder / "dbt_project.yml").read_text()
+    hook = 'on-run-start: ["create schema if not exists log"]\n'
+    repository.branch("hooks", {"dbt_project.yml": settings + hook, OF_ORDERS: DESCRIBED})
+    assert review(repository, tmp_path / "out") == (
+        0,
+        [
+            "no row was computed: what changed does not reach the rows",
+            "nowhere_silver.orders (properties): not compared",
+            "[HW_REVIEW_HOOKS] on-run-start or on-run-end differs, and a review runs no hooks. "
+            "Run them by hand",
+            f"written to {tmp_path / 'out'}: review.md, review.html, review.json",
+        ],
+    )
+
+
+def test_a_full_disk_ends_the_comparison_and_the_rest_is_said(
+    repository: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.branch("full", {ORDERS: ("amount * 2", "amount * 3")})
+    monkeypatch.setattr(run, "_compare", raising(FULL))
+    code, said = review(repository, tmp_path / "out")
+    problem = "[HW_FILE] a temporary file cannot be used: No space left on device"
+    tables = ("nowhere_silver.orders (text)", "nowhere_silver.plain (upstream)")
+    assert (code, said) == (
+        1,
+        [
+            "reviewing 3 of 51 tables",
+            "the rows of nowhere_silver.orders, nowhere_silver.plain and 1 more could not be "
+            "compared",
+            *(f"{table}: not compared: {problem}" for table in tables),
+            f"nowhere_gold.totals (upstream): not compared: {problem}",
+            f"rows were not compared: {problem}",
+            f"written to {tmp_path / 'out'}: review.md, review.html, review.json",
+        ],
+    )
+    assert (
+        "+select id, customer, amount, amount * 3 as twice"
+        in (facts(tmp_path / "out")["models"]["orders"]["diff_of_sql"])
+    )
+
+
+def test_a_review_that_cannot_be_written_is_said_first(
+    repository: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.branch("full", {OF_ORDERS: DESCRIBED})
+    monkeypatch.setattr(drafts, "write", raising(FULL))
+    said: list[str] = []
+    project = Project(repository.folder, ROOT / "profiles", "engine")
+    with pytest.raises(WorkError) as raised:
+        run.review(project, tmp_path / "out", run.Options(), said.append)
+    assert str(raised.value) == (
+        f"[HW_FILE] {tmp_path / 'out'} cannot be written: No space left on device. Free some "
+        "space, or name another folder with --out"
+    )
+    assert said == [
+        "no row was computed: what changed does not reach the rows",
+        "nowhere_silver.orders (properties): not compared",
+    ]
+
+
+class Refusing:
+    """A Spark in which reviews have left schemas, and which neither makes nor drops one."""
+
+    def __init__(self, schemas: Mapping[str, int]) -> None:
+        self.schemas = schemas
+
+    def rows(self, sql: str) -> list[Any]:
+        """Names of schemas, or what one says of itself."""
+        if sql.startswith("show schemas"):
+            return [(name,) for name in self.schemas]
+        if "`review_gone__base_s`" in sql:
+            raise DbtRuntimeError("[SCHEMA_NOT_FOUND]")
+        at = next(at for name, at in self.schemas.items() if f"`{name}`" in sql)
+        return [("Properties", f"((headwaters.review,x), (headwaters.review.at,{at}))")]
+
+    def tried(self, sql: str) -> str | None:
+        """What a store without permission says."""
+        return "[PERMISSION_DENIED] not yours" if sql.startswith(("create", "drop")) else None
+
+
+def test_a_schema_that_cannot_be_made_ends_the_comparison_with_what_to_do() -> None:
+    spark: Any = Refusing({})
+    with pytest.raises(WorkError) as raised:
+        Schemas("work").make(spark, "review_work__records")
+    assert str(raised.value) == (
+        "[HW_REVIEW_SCHEMA] the review cannot create review_work__records: [PERMISSION_DENIED] not "
+        "yours. Let the profile's user create schemas, and see that the lake has room"
+    )
+
+
+def test_schemas_that_cannot_be_dropped_are_told() -> None:
+    spark: Any = Refusing(
+        {"review_other__base_s": 1, "review_gone__base_s": 1, "review_work__base_s": 1}
+    )
+    refused = "[PERMISSION_DENIED] not yours"
+    assert clean(spark, "review_work__", KEPT) == {
+        "review_other__base_s": refused,
+        "review_work__base_s": refused,
+    }
+
+
+def warehouse(shop: Shop) -> Path:
+    """The folder of the lake's schemas."""
+    described = shop.spark.sql(f"describe schema {shop.schema}_silver").collect()
+    return Path(dict(described)["Location"].removeprefix("file:")).parent
+
+
+@pytest.mark.slow
+def test_an_input_that_cannot_be_cloned_is_read_as_it_is(shop: Shop, reviewed: Reviewed) -> None:
+    # its clone has no place: somebody's files are there
+    taken = warehouse(shop) / f"review_uncloned__in_{shop.schema}_silver.db" / "orders" / "taken"
+    taken.parent.mkdir(parents=True)
+    taken.touch()
+    before = shop.state()
+    shop.branch("uncloned", {PLAIN: ("as amount", "+ 1 as amount")})
+    code, found = reviewed(clean=True)
+    (note,) = found["notes"]
+    said = f"[HW_REVIEW_INPUT] {shop.schema}_silver.orders cannot be cloned, and is read as it is, "
+    assert (code, note.startswith(f"{said}at its newest version: ")) == (0, True)
+    assert note.endswith(
+        ". Let the profile's user read its files, and create tables in review schemas"
+    )
+    assert counted(found) == {"plain": (("text",), (6, 6, 0))}
+    assert shop.state() == before
+
+
+@pytest.mark.slow
+def test_a_lake_in_which_no_schema_can_be_made_says_what_differs_in_the_project(
+    shop: Shop, reviewed: Reviewed, tmp_path: Path
+) -> None:
+    # a file in place of the folder: no user may make it, not even root
+    taken = warehouse(shop) / "review_denied__records.db"
+    taken.touch()
+    before = shop.state()
+    shop.branch("denied", {ORDERS: ("amount * 2", "amount * 3")})
+    try:
+        code, found = reviewed()
+    finally:
+        taken.unlink()
+    (note,) = found["notes"]
+    said = "rows were not compared: [HW_REVIEW_SCHEMA] the review cannot create review_denied__rec"
+    assert (code, note.startswith(said)) == (1, True)
+    why = note.replace("rows were ", "")
+    assert counted(found) == {
+        "orders": (("text",), why),
+        "plain": (("upstream",), why),
+        "totals": (("upstream",), why),
+    }
+    assert "+select id" in found["models"]["orders"]["diff_of_sql"]
+    assert "- not compared: `[HW_REVIEW_SCHEMA]" in (tmp_path / "out" / "review.md").read_text()
+    assert shop.state() == before
