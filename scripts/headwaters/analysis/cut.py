@@ -463,9 +463,8 @@ class _Cutter:
             place = parts[0]["start"], parts[-1]["end"] + 1
         else:
             begin = node.meta["start"]
-            closed = [c.end + 1 for o, c in self._brackets() if o.start > begin]
-            ends = [end for end in closed if _is(node, self._sql[begin:end])]
-            place = begin, min(ends, default=begin)
+            pairs = [(o.start, c.end + 1) for o, c in self._brackets() if o.start > begin]
+            place = begin, min(pairs, default=(begin, begin))[1]
         if not _is(node, self._sql[slice(*place)]):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "its text is not found")
         return place
