@@ -103,8 +103,9 @@ class _Cutter:
         self._sql, self._tree = sql, tree
         self._inputs = {source.name.lower(): source for source in inputs}
         self._prove, self._read = prove, read
-        # the same texts are parsed for one purpose and another
+        # the same texts are parsed and read for one purpose and another
         self._parsed = functools.cache(dialect.parsed)
+        self._relation = functools.cache(self._read_text)
         self._tokens = dialect.tokens(sql)
         self._ctes = {query.alias.lower(): query for query in tree.find_all(exp.CTE)}
         self._stages: list[Stage] = []
@@ -351,7 +352,7 @@ class _Cutter:
         """Types of a query's columns, by name; empty where they are not known."""
         return {column.name: column.type or "" for column in self._relation(sql).columns}
 
-    def _relation(self, sql: str) -> Relation:
+    def _read_text(self, sql: str) -> Relation:
         """What a query over the inputs is, by rules that allow everything. Raises Refused."""
         return self._read(self._parsed(sql), self._used(sql))
 
