@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,12 @@ def merged_setting(config: Config, name: str) -> dict[str, Any]:
 def table_name(node: Node) -> str:
     """The table of a node, with its schema."""
     return f"{node['schema']}.{node.get('identifier') or node['alias']}"
+
+
+def owner_of_hidden(table: str) -> tuple[str, int] | None:
+    """The table that a hidden table is beside, and its number; None for other tables."""
+    found = re.fullmatch(r"(.+)__hw_stage_(\d+)", table)
+    return (found[1], int(found[2])) if found else None
 
 
 def place_of(node: Node) -> str:
