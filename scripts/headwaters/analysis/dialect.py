@@ -19,6 +19,17 @@ _SPECIAL = (
     *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
     *("AND", "OR"),
 )
+# Operators that sqlglot groups otherwise than Spark where brackets lack.
+_BITWISE = (
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe),
+    *(exp.BitwiseLeftShift, exp.BitwiseRightShift),
+)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_PREDICATES = (
+    *(exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not),
+)
+_LOOSE = (*_BITWISE, *_COMPARISONS)
+_OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
 
@@ -30,6 +41,8 @@ class _Written(Spark):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         # `current_date` may be a column
         NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
+        # `array(a, b)[0]` would be read as an array of 0
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
         }
@@ -52,7 +65,26 @@ def parsed(sql: str) -> exp.Query:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
+    for node in trees[0].walk():
+        for part in node.iter_expressions() if isinstance(node, _LOOSE) else ():
+            if _is_grouped_otherwise(node, part):
+                raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
+        if isinstance(node, exp.Interval) and not node.args.get("unit"):
+            raise refused(node, "HW_NOT_UNDERSTOOD", "an interval without a unit may be a column")
     return trees[0]
+
+
+def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
+    """Whether Spark may read an operand as that of another operator than sqlglot does.
+
+    Spark has `&` before `^` before `|`, `||` beside `+`, and comparisons before LIKE and the like.
+    """
+    if isinstance(node, _BITWISE):
+        is_right = part is node.args.get("expression")
+        is_sum = isinstance(part, (exp.Add, exp.Sub)) and isinstance(node, exp.DPipe) and is_right
+        return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
+    is_right = part is node.args.get("expression")
+    return isinstance(part, _PREDICATES) or (is_right and isinstance(part, _COMPARISONS))
 
 
 def tokens(sql: str) -> list[Token]:

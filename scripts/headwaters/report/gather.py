@@ -159,7 +159,8 @@ class Gatherer:
                 continue  # a copy for some days, which belongs to no model
             owner, number = owner_of_hidden(name) or (name, 0)
             needs, node = tables.needs_of(name, one, found), self.declared.tables.get(owner)
-            used = self._try(owner, tables.hidden_tables, states[owner][1]) if owner in states else 0
+            its = states.get(owner)
+            used = self._try(owner, tables.hidden_tables, its[1]) if its else 0
             made = self._try(
                 name, tables.table_of, name, str(folder), self._kind(name), one, node, needs, now
             )
