@@ -294,7 +294,8 @@ class _Cutter:
     def _ways(self, query: exp.Select, clauses: _Clauses) -> Iterator[Sequence[str]]:
         """Columns by which all rows may be grouped in parts that are fewer than the rows.
 
-        Those that are equated, and all but the last of a key of several columns.
+        Those that are equated, all but the last of a key of several columns, and dates, of which
+        there are few: files that do not have the affected ones are left out.
         """
         before, rows = f"{self._with(query)}select ", f"\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
@@ -314,6 +315,9 @@ class _Cutter:
                 own = [names[place] for place in places[:-1]]
                 if own and all(names.count(name) == 1 for name in own):
                     found[tuple(map(_quoted, own))] = None
+            for name, made in zip(names, relation.columns, strict=True):
+                if made.type == "date" and names.count(name) == 1:
+                    found[(_quoted(name),)] = None
         except Refused:
             pass
         for by in list(found)[:_MOST_WAYS]:

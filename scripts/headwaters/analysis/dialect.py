@@ -42,7 +42,7 @@ class _Written(Spark):
         # `current_date` may be a column
         NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
         # `array(a, b)[0]` would be read as an array of 0
-        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
         }
@@ -55,6 +55,9 @@ def parsed(sql: str) -> exp.Query:
         for token in tokens:
             if token.token_type.name == "PIPE_GT":
                 raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
+            if any(comment.endswith("\\") for comment in token.comments):
+                reason = "to Spark, the next line is part of a comment that ends with a backslash"
+                raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)
         trees = [tree for tree in _Written().parser().parse(tokens, sql) if tree is not None]
     except (ParseError, TokenError) as error:
         details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
