@@ -37,6 +37,10 @@ _Told = TypeVar("_Told")
 class _Written(Spark):
     """Functions stay `Anonymous`: sqlglot's classes put several of Spark's functions into one."""
 
+    class Tokenizer(Spark.Tokenizer):
+        # since Spark 4 a doubled quote is one quote, as in `'it''s'`
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
     class Parser(SparkParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         # `current_date` may be a column

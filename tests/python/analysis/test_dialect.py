@@ -33,6 +33,10 @@ COLUMNS = {
 EVALUATED = r"""
 'it\'s'
 'it' 's'
+'it''s'
+''''
+"d""q"
+'\\''x'
 "it's"
 "say \"it\""
 'a\nb\t\\c'

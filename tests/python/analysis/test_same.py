@@ -58,7 +58,7 @@ OTHER = {
     # which sqlglot writes alike
     "select array(id, val)[0] as x from t": "select array(val, id)[0] as x from t",
     "select cast(s as time) as x from t": "select cast(s as timestamp) as x from t",
-    "select cast(s as varchar(3)) as x from t": "select cast(s as string) as x from t",
+    "select 'it''s' as x from t": "select 'it' 's' as x from t",
 }
 
 
