@@ -28,7 +28,8 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _PREDICATES = (
     *(exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not),
 )
-_LOOSE = (*_BITWISE, *_COMPARISONS)
+_NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
+_LOOSE = (*_BITWISE, *_COMPARISONS, *_NULL_SAFE)
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
@@ -86,12 +87,14 @@ def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
 
     Spark has `&` before `^` before `|`, `||` beside `+`, and comparisons before LIKE and the like.
     """
-    if isinstance(node, _BITWISE):
-        is_right = part is node.args.get("expression")
-        is_sum = isinstance(part, (exp.Add, exp.Sub)) and isinstance(node, exp.DPipe) and is_right
-        return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
     is_right = part is node.args.get("expression")
-    return isinstance(part, _PREDICATES) or (is_right and isinstance(part, _COMPARISONS))
+    if isinstance(node, _BITWISE):
+        is_sum = is_right and isinstance(node, exp.DPipe) and isinstance(part, (exp.Add, exp.Sub))
+        return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
+    if is_right and isinstance(node, _NULL_SAFE):
+        part = part.unnest()  # the brackets may be sqlglot's
+    compared = (*_COMPARISONS, *_NULL_SAFE) if is_right else ()
+    return isinstance(part, (*_PREDICATES, *compared))
 
 
 def tokens(sql: str) -> list[Token]:

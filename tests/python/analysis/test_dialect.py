@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from typing import Any
 
 import pytest
 from sqlglot import exp
@@ -168,7 +166,6 @@ filter(l, (x, p) -> p > 0)
 case when o then i end
 case i when 7 then j else k end
 if(o, i, j)
-iff(o, i, j)
 nvl(n, i)
 nvl2(n, i, j)
 nullif(i, j)
@@ -216,7 +213,6 @@ map()
 struct(i)
 1_i
 """.strip().split("\n")
-TABLE = f"(select {', '.join(f'{text} as {name}' for name, text in COLUMNS.items())}, 5 as 1_i)"
 
 
 def read(text: str) -> exp.Expr:
@@ -239,6 +235,18 @@ def test_no_column_is_lost(text: str) -> None:
     assert there <= found
 
 
+# What comes back as something else, so that it is never written again: see `changed._as_text`.
+LOST = [
+    *("'it' 's'", r"r'a\nb'", 'R"a\\\'b"', r"t like r'x\_%'", r"t regexp r'^x\s'"),
+    *("i << 1", "i >> 1", "trim(both from t)", "position('y' in t)", "position('y', t)"),
+    *("time '10:00:00'", "cast(t as time)", r"'\00012'"),
+]
+
+
+def test_what_is_written_is_what_was_read_or_it_is_noticed() -> None:
+    assert [text for text in (*EVALUATED, *LOST[10:]) if written(text) is None] == LOST
+
+
 # SQL that sqlglot reads otherwise than Spark does, or may.
 REFUSED = [
     "i | j & k",
@@ -250,6 +258,9 @@ REFUSED = [
     "o = t like u",
     "o = i between j and k",
     "o = i < j",
+    "o <=> i < j",
+    "o <=> i in (7)",
+    "t like u <=> o",
     "interval + 1",
     "interval - i",
     "i -- a comment that goes on \\\n + j",
@@ -260,75 +271,3 @@ REFUSED = [
 def test_what_is_read_otherwise_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         dialect.parsed(f"select {text}")
-
-
-def bracketed(text: str) -> str:
-    """The expression with brackets around all that belongs together."""
-    copied = exp.Paren(this=read(text).copy())
-    for node in list(copied.find_all(exp.Binary, exp.Unary, exp.Between, exp.In, bfs=False))[::-1]:
-        if not isinstance(node, (exp.Paren, exp.Dot)) and not isinstance(node.parent, exp.Paren):
-            node.replace(exp.Paren(this=node.copy()))
-    return dialect.whole_text(copied)
-
-
-NUMBERS = ["+", "-", "*", "%", "div", "/", "&", "|", "^", "<<", ">>"]
-COMPARED = ["=", "<>", "<", ">=", "<=>"]
-
-
-def grouped() -> list[str]:
-    """Expressions of two operators, without those that are refused."""
-    pairs = list(itertools.product(NUMBERS, [*NUMBERS, *COMPARED]))
-    pairs += itertools.product(COMPARED, NUMBERS)
-    texts = [f"{sign}i {one} j {other} k" for one, other in pairs for sign in ("", "-", "~")]
-    texts += [f"not i {one} j {other} k" for one, other in pairs if {one, other} & {*COMPARED}]
-    texts += [f"i {one} j between k and j {other} k" for one, other in pairs[: len(NUMBERS)]]
-    texts += [f"i {one} j in (k)" for one in NUMBERS]
-    texts += [f"i {one} j is null" for one in [*NUMBERS, *COMPARED]]
-    texts += [f"i {one} j || t" for one in ["+", "-", "*", "%"]]
-    texts += ["t || i * j", "t || u like u || t", "not o and o or o", "o or o and not o"]
-    found = []
-    for text in texts:
-        try:
-            read(text)
-        except Refused:
-            continue
-        found.append(text)
-    return found
-
-
-@pytest.mark.slow
-def test_spark_groups_operands_alike(spark: Any) -> None:
-    texts = grouped()
-    assert len(texts) > 400
-    # the name of a column is its expression, with brackets
-    names = [
-        spark.sql(f"select {', '.join(made)} from {TABLE}").columns
-        for made in (texts, list(map(bracketed, texts)))
-    ]
-    assert [
-        (text, ours) for text, one, ours in zip(texts, *names, strict=True) if one != ours
-    ] == []
-
-
-@pytest.mark.slow
-def test_spark_reads_what_is_written_alike(spark: Any) -> None:
-    pairs = {text: made for text in EVALUATED if (made := written(text)) is not None}
-    assert len(pairs) > 150
-    places = range(len(pairs))
-    for sides in (list(pairs), list(pairs.values())):
-        assert len(sides) == len(pairs)
-    values = [
-        spark.sql(
-            f"select {', '.join(f'{text} as c{n}' for n, text in zip(places, side, strict=True))}"
-            f" from {TABLE}"
-        )
-        for side in (list(pairs), list(pairs.values()))
-    ]
-    types = [[field.dataType for field in found.schema] for found in values]
-    rows = [found.first() for found in values]
-    assert [
-        (text, made, one, other)
-        for (text, made), *told in zip(pairs.items(), *types, *rows, strict=True)
-        for one, other in [((told[0], repr(told[2])), (told[1], repr(told[3])))]
-        if one != other
-    ] == []
