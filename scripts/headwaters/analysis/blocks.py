@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.same import Normal, NotUnderstood
+from headwaters.analysis.same import Normal, NotUnderstood, Structure, structure
 from headwaters.analysis.scopes import conjuncts, is_grouped
 
-# An expression as a tree of names and texts, without brackets that say nothing.
-Structure = tuple[Any, ...]
 # A query that has nothing else hands on rows of what it reads.
 _HANDS_ON = {"with_", "expressions", "from_", "where"}
 _UNDERSTOOD = _HANDS_ON | {"joins", "laterals", "group", "having", "distinct", "windows", "hint"}
@@ -56,27 +53,6 @@ def read(sql: str, inputs: Mapping[str, Sequence[str]]) -> Block:
         node.pop_comments()
     reader = _Reader(tree, inputs)
     return reader.normal(reader.core(tree, {}))
-
-
-def structure(node: exp.Expr) -> Structure:
-    """What an expression is."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    # only a typed literal such as date'2026-01-01' is a Cast, and it is written as what `cast` is
-    parts: list[Any] = ["TryCast" if type(node) is exp.Cast else type(node).__name__]
-    for name, value in sorted(node.args.items()):
-        values = value if isinstance(value, list) else [value]
-        if any(found not in (None, False) for found in values):
-            parts.append(
-                (
-                    name,
-                    *(
-                        structure(found) if isinstance(found, exp.Expr) else str(found)
-                        for found in values
-                    ),
-                )
-            )
-    return tuple(parts)
 
 
 # The queries that `with` names, around a query, by names in lower case.

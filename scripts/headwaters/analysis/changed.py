@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from headwaters.analysis import blocks, dialect, functions
-from headwaters.analysis.blocks import Block, Structure, structure
+from headwaters.analysis.blocks import Block
 from headwaters.analysis.expressions import LEAVES, PLAIN_NODES
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.same import NotUnderstood
+from headwaters.analysis.same import NotUnderstood, Structure, structure
 from headwaters.analysis.scopes import moment_of
 
 # What two blocks may differ in; everything else is the same.

@@ -103,8 +103,9 @@ class _Cutter:
         self._sql, self._tree = sql, tree
         self._inputs = {source.name.lower(): source for source in inputs}
         self._prove, self._read = prove, read
-        # the same texts are parsed for one purpose and another
+        # the same texts are parsed and read for one purpose and another
         self._parsed = functools.cache(dialect.parsed)
+        self._relation = functools.cache(self._read_text)
         self._tokens = dialect.tokens(sql)
         self._ctes = {query.alias.lower(): query for query in tree.find_all(exp.CTE)}
         self._stages: list[Stage] = []
@@ -293,7 +294,8 @@ class _Cutter:
     def _ways(self, query: exp.Select, clauses: _Clauses) -> Iterator[Sequence[str]]:
         """Columns by which all rows may be grouped in parts that are fewer than the rows.
 
-        Those that are equated, and all but the last of a key of several columns.
+        Those that are equated, all but the last of a key of several columns, and dates, of which
+        there are few: files that do not have the affected ones are left out.
         """
         before, rows = f"{self._with(query)}select ", f"\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
@@ -313,6 +315,9 @@ class _Cutter:
                 own = [names[place] for place in places[:-1]]
                 if own and all(names.count(name) == 1 for name in own):
                     found[tuple(map(_quoted, own))] = None
+            for name, made in zip(names, relation.columns, strict=True):
+                if made.type == "date" and names.count(name) == 1:
+                    found[(_quoted(name),)] = None
         except Refused:
             pass
         for by in list(found)[:_MOST_WAYS]:
@@ -351,7 +356,7 @@ class _Cutter:
         """Types of a query's columns, by name; empty where they are not known."""
         return {column.name: column.type or "" for column in self._relation(sql).columns}
 
-    def _relation(self, sql: str) -> Relation:
+    def _read_text(self, sql: str) -> Relation:
         """What a query over the inputs is, by rules that allow everything. Raises Refused."""
         return self._read(self._parsed(sql), self._used(sql))
 
@@ -463,9 +468,8 @@ class _Cutter:
             place = parts[0]["start"], parts[-1]["end"] + 1
         else:
             begin = node.meta["start"]
-            closed = [c.end + 1 for o, c in self._brackets() if o.start > begin]
-            ends = [end for end in closed if _is(node, self._sql[begin:end])]
-            place = begin, min(ends, default=begin)
+            pairs = [(o.start, c.end + 1) for o, c in self._brackets() if o.start > begin]
+            place = begin, min(pairs, default=(begin, begin))[1]
         if not _is(node, self._sql[slice(*place)]):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "its text is not found")
         return place

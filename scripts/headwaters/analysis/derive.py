@@ -104,7 +104,8 @@ def derive(question: Question) -> Derivation:
         rank = _unfollowed(derived.inputs, question), not derived.unique_key
         if best is None or rank < best[0]:
             best = rank, derived
-        if best[0] == (0, False):
+        # whether anything tells the rows apart is the same whatever the roles
+        if best[0] == (0, not (question.unique_key or whole.unique_key)):
             break
     left = len(question.inputs) if best is None else best[0][0]
     # an order in which rows may tie is refused by every rule book, whatever the roles
@@ -367,6 +368,11 @@ class _Whole:
     def refused(self) -> Refused | None:
         """Why it cannot be read."""
         return self._read if isinstance(self._read, Refused) else None
+
+    @property
+    def unique_key(self) -> tuple[str, ...]:
+        """The columns that are known to tell its rows apart."""
+        return () if self.refused else _unique_key(self.traced.relation)
 
     @property
     def traced(self) -> _Traced:

@@ -19,6 +19,18 @@ _SPECIAL = (
     *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
     *("AND", "OR"),
 )
+# Operators that sqlglot groups otherwise than Spark where brackets lack.
+_BITWISE = (
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe),
+    *(exp.BitwiseLeftShift, exp.BitwiseRightShift),
+)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_PREDICATES = (
+    *(exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not),
+)
+_NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
+_LOOSE = (*_BITWISE, *_COMPARISONS, *_NULL_SAFE)
+_OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
 
@@ -26,10 +38,16 @@ _Told = TypeVar("_Told")
 class _Written(Spark):
     """Functions stay `Anonymous`: sqlglot's classes put several of Spark's functions into one."""
 
+    class Tokenizer(Spark.Tokenizer):
+        # since Spark 4 a doubled quote is one quote, as in `'it''s'`
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
     class Parser(SparkParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         # `current_date` may be a column
         NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
+        # `array(a, b)[0]` would be read as an array of 0
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
         }
@@ -42,6 +60,9 @@ def parsed(sql: str) -> exp.Query:
         for token in tokens:
             if token.token_type.name == "PIPE_GT":
                 raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
+            if any(comment.endswith("\\") for comment in token.comments):
+                reason = "to Spark, the next line is part of a comment that ends with a backslash"
+                raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)
         trees = [tree for tree in _Written().parser().parse(tokens, sql) if tree is not None]
     except (ParseError, TokenError) as error:
         details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
@@ -52,7 +73,28 @@ def parsed(sql: str) -> exp.Query:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
+    for node in trees[0].walk():
+        for part in node.iter_expressions() if isinstance(node, _LOOSE) else ():
+            if _is_grouped_otherwise(node, part):
+                raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
+        if isinstance(node, exp.Interval) and not node.args.get("unit"):
+            raise refused(node, "HW_NOT_UNDERSTOOD", "an interval without a unit may be a column")
     return trees[0]
+
+
+def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
+    """Whether Spark may read an operand as that of another operator than sqlglot does.
+
+    Spark has `&` before `^` before `|`, `||` beside `+`, and comparisons before LIKE and the like.
+    """
+    is_right = part is node.args.get("expression")
+    if isinstance(node, _BITWISE):
+        is_sum = is_right and isinstance(node, exp.DPipe) and isinstance(part, (exp.Add, exp.Sub))
+        return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
+    if is_right and isinstance(node, _NULL_SAFE):
+        part = part.unnest()  # the brackets may be sqlglot's
+    compared = (*_COMPARISONS, *_NULL_SAFE) if is_right else ()
+    return isinstance(part, (*_PREDICATES, *compared))
 
 
 def tokens(sql: str) -> list[Token]:

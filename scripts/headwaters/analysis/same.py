@@ -7,6 +7,7 @@ formatting say nothing. What is not understood here is taken for a change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from sqlglot import exp
 
@@ -16,6 +17,8 @@ from headwaters.analysis.scopes import conjuncts
 
 # Aliases of tables, in lower case, and the names that stand for them.
 _Aliases = Mapping[str, str]
+# An expression as a tree of names and texts, without brackets that say nothing.
+Structure = tuple[Any, ...]
 _JOIN = {"this", "side", "kind", "on", "using", "method", "hint"}
 
 
@@ -34,7 +37,7 @@ def is_same(one: str, other: str, columns: Iterable[str]) -> bool:
         return False
 
 
-def _normal(sql: str, columns: Iterable[str]) -> str:
+def _normal(sql: str, columns: Iterable[str]) -> Structure:
     tree = dialect.parsed(sql)
     for node in tree.walk():
         node.pop_comments()
@@ -43,7 +46,28 @@ def _normal(sql: str, columns: Iterable[str]) -> str:
     for found in tree.find_all(exp.Aliases, exp.Lambda, exp.TableAlias):
         names = found.args.get("expressions") or found.args.get("columns") or []
         taken |= {name.name.lower() for name in names}
-    return dialect.whole_text(Normal(taken).query(tree, {}, {}, 0))
+    return structure(Normal(taken).query(tree, {}, {}, 0))
+
+
+def structure(node: exp.Expr) -> Structure:
+    """What an expression is."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    # only a typed literal such as date'2026-01-01' is a Cast, and it is written as what `cast` is
+    parts: list[Any] = ["TryCast" if type(node) is exp.Cast else type(node).__name__]
+    for name, value in sorted(node.args.items()):
+        values = value if isinstance(value, list) else [value]
+        if any(found not in (None, False) for found in values):
+            parts.append(
+                (
+                    name,
+                    *(
+                        structure(found) if isinstance(found, exp.Expr) else str(found)
+                        for found in values
+                    ),
+                )
+            )
+    return tuple(parts)
 
 
 class Normal:

@@ -85,6 +85,7 @@ _SPANS = (
     "Compute what spans all rows in a model of its own, or equate its columns with those of the "
     "rows that it is compared with"
 )
+_TOO_MANY = "too many ways lead from its inputs to the result"
 
 
 def _refuse(node: exp.Expr, reason: str) -> NoReturn:
@@ -176,6 +177,8 @@ class TracedRules:
             ),
             conditions,
         )
+        if len(both.leads) > MOST_LEADS:
+            _refuse(node, _TOO_MANY)  # before they are written, as each join may double them
         if side == "inner":
             return both
         of_mine = replace(mine, leads=mine.leads + _nested(theirs, conditions), tokens=tokens)
@@ -353,7 +356,7 @@ class TracedRules:
             len(fact.leads) > MOST_LEADS
             or sum(map(len, itertools.chain(*found.values()))) > LONGEST
         ):
-            _refuse(node, "too many ways lead from its inputs to the result")
+            _refuse(node, _TOO_MANY)
         if set(found) != self.read:
             _refuse(node, "not every followed input leads to columns of the result")
         return {name: "\nunion all\n".join(queries) for name, queries in found.items()}

@@ -13,7 +13,7 @@ from typing import Literal
 
 # How a run wrote its rows: `append` inserts, `replace` by keys, `rebuild` the whole table.
 Way = Literal["append", "replace", "merge", "delete", "rebuild", "other"]
-Kind = Literal["stream", "quarantine", "model", "seed", "ops", "other"]
+Kind = Literal["stream", "quarantine", "model", "hidden", "seed", "ops", "other"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from pyarrow import ArrowException
 from headwaters import lake as lakes
 from headwaters.contract import Contract
 from headwaters.declared.expectations import expectations_of
-from headwaters.declared.nodes import Node, setting, table_name
+from headwaters.declared.nodes import Node, table_of_hidden, setting, table_name
 from headwaters.delta_log import State, state
 from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.ingestion.status import status
@@ -157,10 +157,15 @@ class Gatherer:
         for name, (folder, one) in sorted(states.items()):
             if is_of_review(name.partition(".")[0]):
                 continue  # a copy for some days, which belongs to no model
-            needs, node = tables.needs_of(name, one, found), self.declared.tables.get(name)
+            owner, number = table_of_hidden(name) or (name, 0)
+            needs, node = tables.needs_of(name, one, found), self.declared.tables.get(owner)
+            its = states.get(owner)
+            used = self._try(owner, tables.hidden_tables, its[1]) if its else 0
             made = self._try(
                 name, tables.table_of, name, str(folder), self._kind(name), one, node, needs, now
             )
+            if made and used is not None and number > used:
+                made = replace(made, due=(("drop", "no table uses this hidden table"),))
             if made:
                 yield made
 
@@ -180,6 +185,8 @@ class Gatherer:
         node = self.declared.tables.get(name)
         if name.partition(".")[0] == self.declared.ops:
             return "ops"
+        if table_of_hidden(name):
+            return "hidden"
         if node is None:
             return "quarantine" if name.endswith("_quarantine") else "other"
         if node["resource_type"] == "source":

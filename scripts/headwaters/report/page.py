@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from headwaters.declared.nodes import table_of_hidden
 from headwaters.pages import plots
 from headwaters.pages.document import document
 from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
@@ -170,8 +171,14 @@ def render(lake: Lake, state: str = "") -> str:
 
 
 def _in_order(lake: Lake) -> list[Table]:
-    """Tables of data before those of headwaters' own, the largest first."""
-    return sorted(lake.tables, key=lambda one: (one.kind == "ops", -one.bytes, one.name))
+    """Data before headwaters' own tables, the largest first, each hidden one after its model's."""
+    named = {one.name: one for one in lake.tables}
+
+    def place(table: Table) -> tuple[bool, int, str, str]:
+        owner = named.get((table_of_hidden(table.name) or (table.name,))[0], table)
+        return owner.kind == "ops", -owner.bytes, owner.name, table.name
+
+    return sorted(lake.tables, key=place)
 
 
 def _verdict(found: Sequence[Attention], lake: Lake) -> Said:

@@ -135,6 +135,12 @@ def applied_versions(state: State) -> dict[str, int]:
     return {name.lower(): int(one["version"]) for name, one in inputs.items()}
 
 
+def hidden_tables(state: State) -> int:
+    """How many hidden tables a table has. Raises ValueError and its like, as `positions`."""
+    proof = json.loads(state.properties.get("headwaters.proof") or "{}")
+    return len((proof.get("stages") or {}).get("tables", ()))
+
+
 def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
     """What the readers of a table still need of it: the first commit of rows that each lacks."""
     found = []

@@ -34,6 +34,7 @@ E = Input(
     {"day": "date", "nr": "int", "id": "int", "amount": "decimal(10,2)", "ratio": "double"},
     [frozenset(["day", "nr"])],
 )
+F = Input("f", "f", "", {"id": "int", "paid": "date", "val": "int"}, [frozenset(["id"])])
 SUM = "cast(if(count_if(hw_2 is null and hw_3 > 0) > 0, null, sum(hw_2)) as {})"
 
 # SQL: the rest, then each hidden query with its key and how its inputs are followed
@@ -54,6 +55,12 @@ ACCEPTED: dict[str, list[str]] = {
         "select max(hw_2) as m from hw_stage_1 as hw_s ",
         "(hw_1) e by day: select `day` as hw_1, max(nr) as hw_2 from e where '{0} {x' <> ''"
         " group by `day`",
+    ],
+    # or by a date
+    "select sum(val) as s from f where id > 3": [
+        f"select {SUM.format('bigint')} as s from hw_stage_1 as hw_s ",
+        "(hw_1) f by paid: select `paid` as hw_1, sum(val) as hw_2, count(val) as hw_3"
+        " from f where id > 3 group by `paid`",
     ],
     # or by a column that is equated
     "select sum(e.amount) as s from e join a on e.id = a.id where a.grp = 'x'": [
@@ -183,7 +190,7 @@ def test_what_is_not_followed() -> None:
 
 
 def question(sql: str) -> Question:
-    found = [*INPUTS, E]
+    found = [*INPUTS, E, F]
     used = [source for source in found if re.search(rf"\b(from|join|,) {source.name}\b", sql)]
     return Question(sql, used)
 

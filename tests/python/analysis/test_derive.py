@@ -29,10 +29,6 @@ D = Input(
     [frozenset(["id"])],
 )
 INPUTS = [A, B, L, C, D]
-WHOLE = (
-    "replace (); `SELECT {1} (SELECT * FROM {0}) AS q` (line 1 of the compiled SQL): no GROUP BY "
-    "column is made of single rows"
-)
 
 # SQL: strategy, unique_key and roles; after `;` why no more is followed
 EXAMPLES = {
@@ -104,7 +100,9 @@ EXAMPLES = {
     # a name that is a column is no function
     "select id, user, current_date from d": "change_feed (id) changes d",
     "select q.id, user from (select * from d) q": "change_feed (id) changes d",
-    "select count(user) as n from (select * from d) q": WHOLE.format("d", "count(user) AS n FROM"),
+    "select count(user) as n from (select * from d) q": (
+        "staged (n) with a hidden table by current_date of d"
+    ),
     "select count(user) as n from (select id from d) q": "NONDETERMINISTIC",
     "select count(current_date()) as n from d": "NONDETERMINISTIC",
     "with q as (select current_date as day) select count(d.id) as n from d, q": "NONDETERMINISTIC",

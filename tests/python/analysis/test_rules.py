@@ -81,6 +81,8 @@ LINEAR = {
     "select id, unix_timestamp() as d from t": "NONDETERMINISTIC: `unix_timestamp()`",
     "select id from t where date '2026-01-01' < date 'today'": "NONDETERMINISTIC: ",
     "select fx.lucky(val) as d from t": "NONDETERMINISTIC: `rand()`",
+    "select array(val, rand())[0] as d from t": "NONDETERMINISTIC: `rand()`",
+    "select id, array(val, 1)[0] as d, 'it''s' as s from t": "",
     "select unheard_of(val) as d from t": "NOT_UNDERSTOOD: `unheard_of(val)`",
     "select id from t where grp = any (select grp from l)": "NOT_UNDERSTOOD: ",
     "select id frm t": "NOT_UNDERSTOOD: ",

@@ -55,6 +55,10 @@ OTHER = {
     "select a.id from t a lateral view explode(s) e as x": (
         "select b.id from t b lateral view explode(s) e as x"
     ),
+    # which sqlglot writes alike
+    "select array(id, val)[0] as x from t": "select array(val, id)[0] as x from t",
+    "select cast(s as time) as x from t": "select cast(s as timestamp) as x from t",
+    "select 'it''s' as x from t": "select 'it' 's' as x from t",
 }
 
 

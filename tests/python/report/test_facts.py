@@ -34,6 +34,7 @@ from headwaters.report.facts import (
     prediction,
 )
 from headwaters.report.gather import Gatherer
+from headwaters.report.page import _in_order
 from report.small import NOW, SmallLake, ago, size
 
 HOUR = {"count": 1, "period": "hour"}
@@ -201,6 +202,36 @@ def test_tables_of_reviews_are_not_shown_and_what_they_need_is(lake: SmallLake) 
     assert list(made) == ["review_of_sales.a", "silver.a"]
     assert [(need.reader, need.since) for need in made["silver.a"].needs] == [
         ("the clone review_fix__head_silver.a", ago(days=8))
+    ]
+
+
+def test_hidden_tables_have_the_policy_of_their_model(lake: SmallLake) -> None:
+    rows = {"id": [1]}
+    lake.model("gold.a", maintenance={"compact_above": 2})
+    for name in ("a", "b", "a__hw_stage_1", "a__hw_stage_2", "b__hw_stage_1", "gone__hw_stage_1"):
+        lake.write(f"gold.{name}", rows, ago(days=2))
+        lake.write(f"gold.{name}", {"id": [2] * 99}, ago(days=1))
+    noted = json.dumps({"stages": {"tables": [{}]}})
+    lake.set("gold.a", ago(days=1), headwaters__proof=noted)
+    lake.set("gold.b", ago(days=1), headwaters__proof="not JSON")
+    found = lake.read()
+    compact = ("compact", "2 files are smaller than 16 MB, 2 came since the last time")
+    drop = ("drop", "no table uses this hidden table")
+    assert {one.name: (one.kind, one.owner, one.due) for one in found.tables} == {
+        "gold.a": ("model", "shop", (compact,)),
+        "gold.a__hw_stage_1": ("hidden", "shop", (compact,)),
+        "gold.a__hw_stage_2": ("hidden", "shop", (drop,)),
+        "gold.b": ("other", "", ()),
+        "gold.b__hw_stage_1": ("hidden", "", ()),
+        "gold.gone__hw_stage_1": ("hidden", "", (drop,)),
+    }
+    assert len(found.problems) == 1
+    assert "gold.b" in found.problems[0]
+    grown = [replace(one, bytes=one.bytes + 5 * (one.name == "gold.b")) for one in found.tables]
+    assert [one.name for one in _in_order(replace(found, tables=tuple(grown)))] == [
+        *("gold.b", "gold.b__hw_stage_1"),
+        *("gold.a", "gold.a__hw_stage_1", "gold.a__hw_stage_2"),
+        "gold.gone__hw_stage_1",
     ]
 
 
