@@ -95,6 +95,10 @@ soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for
 bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
+.PHONY: bench-edges
+bench-edges: setup-dev  ## the front door, and publishing
+	@$(BIN)/python -m benchmarks edges publish
+
 bench-%: setup-dev  ## one of them: bench-dbt-start, bench-decision-support, bench-edges, bench-file-ingestion, bench-incremental, bench-ingest, bench-maintenance, bench-publish, bench-review
 	@$(BIN)/python -m benchmarks $*
 

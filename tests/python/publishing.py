@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+from topics import messages
 
 from headwaters.publish.changes import Source
 from headwaters.publish.kafka import KafkaTarget
@@ -29,7 +31,7 @@ class Gold:
         columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in schema]
         data = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema)
         write_deltalake(
-            self.path, data, mode=mode, schema_mode="overwrite" if mode == "overwrite" else None
+            self.path, data, mode=mode, schema_mode="overwrite" if mode == "overwrite" else "merge"
         )
 
     @property
@@ -43,6 +45,12 @@ class Gold:
     def rows(self) -> list[Row]:
         found = self.table.to_pyarrow_table().to_pylist()
         return sorted(tuple(row.values()) for row in found)
+
+    def at(self, version: int) -> list[dict[str, Any]]:
+        """The rows of a version, by identifier."""
+        found = DeltaTable(self.path, version=version).to_pyarrow_table()
+        rows: list[dict[str, Any]] = found.sort_by("id").to_pylist()
+        return rows
 
     def step(self, rng: Random) -> str:
         """One of all that may become of a table."""
@@ -79,6 +87,20 @@ def to_postgres(url: str, table: str = "public.value", patience: float = 5.0) ->
 
 def to_kafka(servers: str, topic: str, patience: float = 20.0) -> KafkaTarget:
     return KafkaTarget(topic, servers, dict, patience, lambda line: None)
+
+
+def compacted(broker: str, topic: str) -> dict[Any, Any]:
+    """What a reader of the topic has in the end, as Kafka's own compaction leaves it."""
+    last = {key: value for _, _, key, value in messages(broker, topic)}
+    return {key: json.loads(value) for key, value in last.items() if value is not None}
+
+
+def as_records(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows of `gold.value` as a compacted topic has them: a decimal is a text."""
+    return {
+        f'{{"id":{row["id"]}}}': {**row, "amount": row["amount"] and str(row["amount"])}
+        for row in rows
+    }
 
 
 def ask(url: str, sql: str) -> list[Row]:

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 import uvicorn
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from ingestion import ROOT, Node, node, wait_for
 from processes import environment
+from topics import messages
 
 from headwaters.contract import Contract, parse_contract
 from headwaters.project import Project
@@ -24,7 +24,6 @@ from headwaters.serve.door import Endpoint, FrontDoor, Limits
 from headwaters.serve.http import configured
 from headwaters.serve.keys import Keys
 from headwaters.serve.run import Options, endpoints_of, listening
-from headwaters.sources.kafka_client import ranges
 
 NOT_NULL = {"type": "not_null"}
 
@@ -73,37 +72,12 @@ def inbox(columns: dict[str, str] | None = None, **more: Any) -> Node:
 
 
 def in_topic(broker: str, topic: str) -> list[tuple[int, int, str | None, str]]:
-    """Partition, offset, key and text of what is committed in a topic, in order."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker,
-            "group.id": "tests",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
+    """Partition, offset, key and text of what is committed in a topic without tombstones."""
     found = []
-    offsets = ranges(broker, [topic])[topic]
-    consumer.assign([TopicPartition(topic, one, 0) for one in offsets])
-    ended: set[int] = set()
-    try:
-        while len(ended) < len(offsets):
-            message = consumer.poll(30)
-            assert message is not None, f"{topic} cannot be read to its end"
-            error, partition = message.error(), message.partition()
-            assert partition is not None
-            if error is not None:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                ended.add(partition)
-                continue
-            key, value, offset = message.key(), message.value(), message.offset()
-            assert value is not None and offset is not None
-            text = None if key is None else bytes(key).decode()
-            found.append((partition, offset, text, bytes(value).decode()))
-    finally:
-        consumer.close()
-    return sorted(found)
+    for partition, offset, key, value in messages(broker, topic):
+        assert value is not None
+        found.append((partition, offset, key, value))
+    return found
 
 
 def ndjson(*records: object) -> bytes:

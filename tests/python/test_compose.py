@@ -19,6 +19,7 @@ from headwaters.postgres import DATABASE, USER, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+VARIABLES = re.compile(r"env_var\('(\w+)'")
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
@@ -78,6 +79,28 @@ def test_every_variable_is_one_that_the_project_reads() -> None:
     named = set(SERVICES["headwaters"]["environment"]) - {"HEADWATERS_SERVE_KEYS"}
     assert {name for name in named if name not in read} == set()
     assert "--keys-from HEADWATERS_SERVE_KEYS" in SERVICES["headwaters"]["command"]
+
+
+def test_every_stream_that_may_read_a_topic_does_and_no_topic_is_named_twice() -> None:
+    """The front door creates the topics of its streams, by the names in their contracts."""
+    ours, command = SERVICES["headwaters"]["environment"], SERVICES["headwaters"]["command"]
+    tables = [
+        table
+        for file in ROOT.glob("models/bronze/*.yml")
+        for source in yaml.safe_load(file.read_text()).get("sources", [])
+        for table in source["tables"]
+    ]
+    streams = [table["config"]["meta"]["stream"] for table in tables]
+    topics = {topic: stream for stream in streams for topic in stream.get("topics", [])}
+    assert sorted(topics) == [
+        *("click_events", "customer_changes", "financial_transactions", "insurance_claims"),
+        *("order_changes", "product_changes"),
+    ]
+    read = {name for stream in topics.values() for name in VARIABLES.findall(stream["from"])}
+    assert {name: ours.get(name) for name in read} == dict.fromkeys(read, "kafka")
+    assert "--create-topics" in command.split()
+    text = (ROOT / "compose.yaml").read_text()
+    assert [topic for topic in topics if topic in text] == []
 
 
 def test_no_secret_is_in_the_file() -> None:

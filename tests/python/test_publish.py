@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT
 from processes import environment
-from publishing import SCHEMA, Gold, ask, tell, to_kafka, to_postgres
+from publishing import SCHEMA, Gold, as_records, ask, compacted, tell, to_kafka, to_postgres
 
 from headwaters.dev import postgres as databases
 from headwaters.errors import UserError, WorkError
@@ -322,21 +322,22 @@ def test_a_locked_table_and_a_second_publisher_are_told(gold: Make, postgres: st
     assert target.publish(table.source) == Done(1, 1, 0)
 
 
+@pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_server_that_is_away_is_awaited(
-    gold: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seconds: int, gold: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = tmp_path / "lake"
     monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     url = databases.start(Project(ROOT)).url
     try:
-        table, target = gold(ONE), to_postgres(url, patience=60)
+        table, target = gold(ONE), to_postgres(url, patience=seconds + 60)
         target.publish(table.source)
         table.put(TWO)
         databases.stop(lake)
         found: list[Done] = []
         waiting = threading.Thread(target=lambda: found.append(target.publish(table.source)))
         waiting.start()
-        waiting.join(1)
+        waiting.join(seconds)
         assert waiting.is_alive()
         databases.start(Project(ROOT))
         waiting.join(60)
@@ -733,18 +734,8 @@ def test_a_wrong_password_is_told_at_once(
 # -- Kafka -----------------------------------------------------------------------------------------
 
 
-def compacted(broker: str, topic: str) -> dict[Any, Any]:
-    """What a reader of the topic has in the end, as Kafka's own compaction leaves it."""
-    found = to_kafka(broker, topic)._read(topic)
-    last = dict(found)
-    return {k: json.loads(value) for k, value in last.items() if value is not None}
-
-
 def expected(table: Gold) -> dict[str, Any]:
-    return {
-        f'{{"id":{one}}}': {"id": one, "name": name, "amount": amount and str(amount)}
-        for one, name, amount in table.rows()
-    }
+    return as_records(table.at(table.table.version()))
 
 
 def test_a_topic_that_is_compacted_equals_the_table(gold: Make, broker: str) -> None:

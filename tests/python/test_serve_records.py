@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hmac
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
@@ -390,6 +391,23 @@ def test_keys_come_from_the_environment_and_each_of_them_admits(
     assert [keys.admit(header) for header in refused] == [False] * 7
     assert one not in repr(vars(keys))
     assert Keys(()).admit(None)
+
+
+def test_every_key_is_compared_in_constant_time_whatever_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[int, int]] = []
+    compare = hmac.compare_digest
+
+    def recorded(given: bytes, known: bytes) -> bool:
+        compared.append((len(given), len(known)))
+        return compare(given, known)
+
+    monkeypatch.setattr(hmac, "compare_digest", recorded)
+    keys = Keys(["a" * 32, "b" * 32])
+    for header in (None, "", f"Bearer {'a' * 32}", f"Bearer {'b' * 32}", f"Bearer {'c' * 50_000}"):
+        keys.admit(header)
+    assert compared == [(32, 32)] * 2 * 5
 
 
 @pytest.mark.parametrize(

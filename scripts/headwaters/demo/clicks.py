@@ -6,12 +6,14 @@ configuration gives the same bytes.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from random import Random
+from typing import NamedTuple
 
 from headwaters.demo import parts
 from headwaters.demo.clock import arrivals, at, milliseconds
@@ -79,8 +81,30 @@ def _range() -> list[_Product]:
     return products
 
 
+class _Click(NamedTuple):
+    time: int  # milliseconds since 1970
+    step: str
+    product: _Product
+    user: int
+    session: str
+
+
 def clicks(config: ClicksConfig) -> Iterator[str]:
     """The events as lines of CSV without their header, in the order of time within a visit."""
+    for click in _clicks(config):
+        moment, price = f"{at(click.time):%Y-%m-%d %H:%M:%S} UTC", f"{click.product.price:.2f}"
+        yield ",".join(map(str, _cells(click, moment, price)))
+
+
+def records(config: ClicksConfig) -> Iterator[tuple[str, str]]:
+    """The same events as JSON, each with its visit as key. What is empty in CSV is null."""
+    for click in _clicks(config):
+        cells = _cells(click, f"{at(click.time):%Y-%m-%dT%H:%M:%SZ}", click.product.price)
+        values = (None if cell == "" else cell for cell in cells)
+        yield click.session, json.dumps(dict(zip(COLUMNS, values, strict=True)))
+
+
+def _clicks(config: ClicksConfig) -> Iterator[_Click]:
     rng, products = Random(f"{config.seed}:clicks"), _range()
     times = arrivals(rng, milliseconds(config.start), config.rate)
     for number, began in zip(range(config.visits), times, strict=False):
@@ -94,11 +118,12 @@ def clicks(config: ClicksConfig) -> Iterator[str]:
                 steps += ["cart", "purchase"] if rng.random() < config.bought else ["cart"]
             for step in steps:
                 time += 1_000 + int(rng.expovariate(1 / 40_000))
-                yield _line(step, product, time, user, session)
+                yield _Click(time, step, product, user, session)
 
 
-def _line(step: str, product: _Product, time: int, user: int, session: str) -> str:
+def _cells(click: _Click, moment: str, price: float | str) -> tuple[float | str, ...]:
+    """The values of an event, in the order of the columns."""
+    product = click.product
     category, _, _ = CATEGORIES[product.category]
-    moment = f"{at(time):%Y-%m-%d %H:%M:%S} UTC"
-    cells = (moment, step, product.id, category, product.category, product.brand)
-    return ",".join(map(str, (*cells, f"{product.price:.2f}", user, session)))
+    described = (product.id, category, product.category, product.brand, price)
+    return (moment, click.step, *described, click.user, click.session)

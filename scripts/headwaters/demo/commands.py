@@ -5,6 +5,7 @@ What a command needs is imported where it runs: the others should not wait for i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -164,18 +165,27 @@ def simulate_clicks(
     ] = 0.0005,
     bought: Annotated[float, typer.Option(help="Share of the carts that are bought.")] = 0.25,
     files: Annotated[int, typer.Option(help="Number of files.")] = 2,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the stream's folder [default: lake/landing].")
-    ] = None,
+    out: Out = None,
+    to_kafka: ToKafka = False,
+    to_http: ToHttp = None,
+    key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Click events of a shop with purchases as CSV, the same for the same options."""
+    """Click events of a shop with purchases: CSV in files, elsewhere JSON."""
     from headwaters.demo import parts
-    from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks
+    from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
     from headwaters.demo.clock import moment
 
     config = ClicksConfig(
         visits=visits, seed=seed, start=moment(start, "--start"), rate=rate, bought=bought
     )
+    if to_http is not None:
+        from headwaters.demo.post import post_clicks
+
+        _posted(post_clicks(config, to_http, key_from))
+        return
+    if to_kafka:
+        _send("click_events", list(records(config)))
+        return
     prefix = f"seed-{config.seed}-{config.fingerprint}"
     paths = parts.paths((out or _landing()) / "click_events", prefix, files, "csv")
     _told("click_events", list(clicks(config)), paths, ",".join(COLUMNS))
@@ -189,7 +199,7 @@ def _landing() -> Path:
     return lake / "landing"
 
 
-def _send(topic: str, records: list[tuple[str | None, str | bytes | None]]) -> None:
+def _send(topic: str, records: Sequence[tuple[str | None, str | bytes | None]]) -> None:
     from headwaters.demo.send import send_once
     from headwaters.sources.kafka_client import servers
 

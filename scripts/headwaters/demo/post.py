@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
+from headwaters.demo.clicks import ClicksConfig, records
 from headwaters.demo.retail import STREAMS as RETAIL
 from headwaters.demo.retail import RetailConfig, events
 from headwaters.demo.simulate import STREAMS, FinanceConfig
@@ -114,13 +115,18 @@ def post_retail(config: RetailConfig, url: str, key_from: str) -> dict[str, Sent
     return _post(streams, url, key_from)
 
 
+def post_clicks(config: ClicksConfig, url: str, key_from: str) -> dict[str, Sent]:
+    """Send the click events of the shop."""
+    return _post({"click_events": (value for _, value in records(config))}, url, key_from)
+
+
 def _post(streams: Mapping[str, Iterable[str]], url: str, key_from: str) -> dict[str, Sent]:
     numbers = {}
     with closing(Client(url, key_from)) as client:
         for stream, values in streams.items():
             total = numbers[stream] = Sent()
-            for records in _parts(values):
-                sent = client.send(stream, records)
+            for part in _parts(values):
+                sent = client.send(stream, part)
                 total.accepted += sent.accepted
                 total.refused += sent.refused
     return numbers

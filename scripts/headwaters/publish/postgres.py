@@ -64,9 +64,11 @@ class PostgresTarget(Target):
                 return Done(source.position.version, already=True)
             before = self._changed_by_others
         done = self._apply(cursor, source, before)
-        if done.whole is None and self._rows(cursor) != source.count:
+        count = self._rows(cursor)
+        if done.whole is None and count != source.count:
             done = done + self._apply(cursor, source, self._changed_by_others)
-        if (count := self._rows(cursor)) != source.count:
+            count = self._rows(cursor)
+        if count != source.count:
             source.check_keys()
             raise WorkError(
                 "HW_PUBLISH_TABLE",

@@ -20,7 +20,7 @@ from pyarrow import ArrowException
 from headwaters import lake as lakes
 from headwaters.contract import Contract
 from headwaters.declared.expectations import expectations_of
-from headwaters.declared.nodes import Node, table_of_hidden, setting, table_name
+from headwaters.declared.nodes import Node, setting, table_name, table_of_hidden
 from headwaters.delta_log import State, state
 from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.ingestion.status import status
