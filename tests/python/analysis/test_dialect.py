@@ -263,7 +263,7 @@ REFUSED = [
     "t like u <=> o",
     "interval + 1",
     "interval - i",
-    "i -- a comment that goes on \\\n + j",
+    "i -- a comment of two lines \\\n + j",
 ]
 
 
