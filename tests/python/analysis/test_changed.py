@@ -26,6 +26,15 @@ FOLLOWED = {
     ),
     ("select id, val from t", "select id, 1 as one, val from t"): "added column one",
     ("select id, val from t", "select id, val, date'2026-01-02' as day from t"): "added column day",
+    # what is written for Spark is what was read, or nothing is
+    ("select id, val from t", "select id, val, 'it''s' as text from t"): "added column text",
+    ("select id, val from t", "select id, val, 'it' 's' as text from t"): None,
+    ("select id, val from t", "select id, val, '\\00012' as text from t"): None,
+    ("select id, val from t", "select id, val, time'10:00:00' as at from t"): None,
+    ("select id, val from t", "select id, val, array(id, val)[0] as first from t"): (
+        "added column first from id, val"
+    ),
+    ("select id, id | val as x from t", "select id, id | val as x, id | val & 1 as y from t"): None,
     ("select id, val from t", "select x.val, x.id from t as x"): "columns in another order",
     ("select id, val, grp from t", "select id, grp from t"): "removed column val",
     ("select id, val, grp from t", "select id from t"): "removed columns val, grp",
