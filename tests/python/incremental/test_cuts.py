@@ -25,13 +25,17 @@ sources:
         data_tests:
           - unique_combination_of_columns: {arguments: {combination_of_columns: [day, nr]}}
       - {name: places}
+      - {name: rents}
 """
-SALES, PLACES = "{{ source('inputs', 'sales') }}", "{{ source('inputs', 'places') }}"
+SALES, PLACES, RENTS = (
+    f"{{{{ source('inputs', '{name}') }}}}" for name in ("sales", "places", "rents")
+)
 # Groups of NULL, and NULL in groups, are in all of them.
 MODELS = {
     "total": f"""
         select sum(amount) as s, count(*) as n, max(shop) as last, min(nr) + 1 as m
         from {SALES}""",
+    "total_of_dates": f"select sum(amount) as s, count(*) as n, max(due) as last from {RENTS}",
     "total_of_pairs": f"""
         select sum(s.amount) as s, count(p.name) as n, count_if(p.name is null) as unknown
         from {SALES} as s join {PLACES} as p on s.shop = p.shop""",
@@ -94,23 +98,30 @@ ROWS = (
 TABLES = {
     "sales": "day int, nr int, shop string, amount decimal(10, 2)",
     "places": "shop string, name string, size int",
+    "rents": "id int, due date, amount decimal(10, 2)",
 }
 ROUNDS = [
     [
         f"insert into {{inputs}}.sales values {ROWS}",
         "insert into {inputs}.places values ('a', 'Ann', 1), ('b', 'Bob', 30), ('b', 'Bea', 2)",
+        "insert into {inputs}.rents values (1, date'2026-01-01', 5), (2, null, 7), (3, null, null)",
     ],
     [
         "insert into {inputs}.sales values (4, 1, 'a', 99), (4, 2, null, -5), (4, 3, 'd', null)",
         "update {inputs}.sales set shop = 'b', amount = amount + 1 where day = 1 and nr = 1",
         "update {inputs}.sales set shop = null where nr is null",
+        "update {inputs}.rents set due = date'2026-02-01' where id < 3",
     ],
     [
         "delete from {inputs}.sales where shop = 'c'",
         "update {inputs}.places set name = 'moved', shop = 'd' where shop = 'b'",
         "insert into {inputs}.places values ('b', 'Ann', 1), (null, 'Zed', 2)",
     ],
-    ["delete from {inputs}.sales", "delete from {inputs}.places where shop is not null"],
+    [
+        "delete from {inputs}.sales",
+        "delete from {inputs}.rents",
+        "delete from {inputs}.places where shop is not null",
+    ],
     [f"insert into {{inputs}}.sales values {ROWS}, (9, 9, 'e', 1)"],
 ]
 
@@ -155,7 +166,9 @@ def said(rows: list[Any]) -> list[str]:
 def plain(name: str) -> str:
     """The SQL of a model over its tables."""
     text = MODELS[name].replace("{{ ref('known') }}", "{schema}.known")
-    return text.replace(SALES, "{inputs}.sales").replace(PLACES, "{inputs}.places")
+    for table, source in (("sales", SALES), ("places", PLACES), ("rents", RENTS)):
+        text = text.replace(source, f"{{inputs}}.{table}")
+    return text
 
 
 @pytest.fixture
