@@ -6,15 +6,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from ingestion import ROOT
+import yaml
+from ingestion import ROOT, Ingester, node, topic_stream
 from serving import door
 from topics import messages
 from typer.testing import CliRunner
 
 from headwaters import cli
 from headwaters.demo import retail, simulate
-from headwaters.demo.clicks import ClicksConfig, records
-from headwaters.demo.send import Record
+from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
+from headwaters.demo.send import Record, send
 from headwaters.dev import broker as brokers
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
@@ -70,3 +71,23 @@ def test_every_simulated_stream_goes_to_its_topic_and_through_the_door(
     for name, of in sent.items():
         found = Counter((key, value) for _, _, key, value in messages(broker, name))
         assert found == Counter(of) + Counter((None, value) for value in values[name])
+
+
+def test_clicks_are_the_same_rows_from_files_and_from_a_topic(
+    ingester: Ingester, broker: str, topic: str
+) -> None:
+    source = yaml.safe_load((ROOT / "models/bronze/click_events.yml").read_text())["sources"][0]
+    declared = source["tables"][0]["columns"]
+    columns = {one["name"]: one["data_type"] for one in declared}
+    rules = {one["name"]: one.get("constraints", []) for one in declared}
+    from_topic = topic_stream(broker, topic)["config"]["meta"]["stream"]
+    ingester.land("1.csv", ",".join(COLUMNS), *clicks(CLICKS), stream="files")
+    send(broker, topic, records(CLICKS))
+    ingester.run(
+        node(columns, {"format": "csv"}, "files", rules),
+        node(columns, from_topic, "topic", rules),
+    )
+    listed = ", ".join(columns)
+    found = ingester.rows("files", listed)
+    assert len(found) == len(list(clicks(CLICKS)))
+    assert ingester.rows("topic", listed) == found
