@@ -79,21 +79,50 @@ def test_two_programs_append_at_once_while_ingestion_writes_and_nothing_is_lost(
     declared = node(KINDS, {"writers": ["foreign"]})
     ingester.land("1.json", '{"id": "a", "amount": 5}')
     ingester.run(declared)
-    writers = [
-        subprocess.Popen([sys.executable, "-c", f"for _ in range(10): exec({program!r})"])
-        for program in (_on(APPEND, ingester.lake), _on(APPEND_BY_POLARS, ingester.lake))
-    ]
+    place = ingester.lake / "warehouse" / "bronze.db" / "orders"
+    writers = [_appending(block, place, ingester.lake) for block in (APPEND, APPEND_BY_POLARS)]
+    for one in writers:  # at once, as soon as both are ready
+        assert one.stdout and one.stdout.readline() == "ready\n"
+    for one in writers:
+        assert one.stdin
+        one.stdin.write("go\n")
+        one.stdin.flush()
     for number in range(3):
         ingester.land(f"more{number}.json", f'{{"id": "b{number}", "amount": 1}}')
         ingester.run(declared)
-    assert [one.wait(120) for one in writers] == [0, 0]
+    versions = [[int(line) for line in one.communicate(timeout=120)[0].split()] for one in writers]
+    assert [one.returncode for one in writers] == [0, 0]
+    assert max(seen[0] for seen in versions) < min(seen[-1] for seen in versions)
     assert audit(ingester, declared) == ["orders: 4 read = 4 bronze + 0 quarantined: right"]
-    bronze = DeltaTable(ingester.lake / "warehouse" / "bronze.db" / "orders")
-    rows = bronze.to_pyarrow_table(columns=["id", "amount"]).to_pylist()
+    rows = DeltaTable(place).to_pyarrow_table(columns=["id", "amount"]).to_pylist()
     ours = {"a": "5.00", "b0": "1.00", "b1": "1.00", "b2": "1.00"}
     theirs = {"f1": "1.00", "f2": "2.00", "p1": "3.00", "p2": "4.50"}
     assert Counter((row["id"], str(row["amount"])) for row in rows) == Counter(
-        [*ours.items(), *[*theirs.items()] * 10]
+        [*ours.items(), *[*theirs.items()] * APPENDS]
     )
     named = example(ENRICH, ingester.lake)["named"]
-    assert named.rows() == [("f1", Decimal(1), "first")] * 10 + [("f2", Decimal(2), "second")] * 10
+    assert named.rows() == [
+        *[("f1", Decimal(1), "first")] * APPENDS,
+        *[("f2", Decimal(2), "second")] * APPENDS,
+    ]
+
+
+APPENDS = 40
+
+
+def _appending(block: str, place: Path, lake: Path) -> subprocess.Popen[str]:
+    """A process that runs an example again and again, and prints the versions that it sees.
+
+    After the first time, when all is imported, it waits for a line.
+    """
+    append = f"exec({_on(block, lake)!r})"
+    program = f"""{append}
+import deltalake
+print("ready", flush=True)
+input()
+for _ in range({APPENDS - 1}):
+    {append}
+    print(deltalake.DeltaTable({str(place)!r}).version())"""
+    return subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )

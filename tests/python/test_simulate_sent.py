@@ -21,7 +21,7 @@ from headwaters.manifest import load_contracts
 from headwaters.project import Project
 from headwaters.serve.run import Options, endpoints_of
 
-FINANCE = simulate.FinanceConfig(rows=200, claims=20, malformed=0)
+FINANCE = simulate.FinanceConfig(rows=200, claims=20, malformed=0.0)
 RETAIL = retail.RetailConfig(customers=20, products=5, orders=30)
 CLICKS = ClicksConfig(visits=20)
 COMMANDS = (
