@@ -30,11 +30,14 @@
     {%- set reserved = ['_operation', '_row', '_copies', '_metadata', '_balance', '_side', '_net', '_stray', '_is_touched'] -%}
     {%- set reserved = reserved + ['_change_type', '_commit_version', '_commit_timestamp'] + adapter.strategy_of(settings).reserved
         | list -%}
+    {%- set taken = [] -%}
     {%- for column in columns if column.name | lower in reserved or modules.re.fullmatch('(?i)_before_\\d+', column.name) -%}
-        {{ hw_raise('RESERVED_COLUMN', target ~ ': the engine needs the name ' ~ column.name ~ ' itself. Give the column '
-            ~ 'another one, as in `'
-            ~ adapter.quote(column.name) ~ ' as ' ~ (column.name.strip('_') or 'value') ~ '`.') }}
+        {%- do taken.append(column.name) -%}
     {%- endfor -%}
+    {%- if taken -%}
+        {{ hw_raise('RESERVED_COLUMN', target ~ ': the engine uses the name ' ~ taken | join(', ') ~ ' itself. Give the column another '
+            ~ 'one, as in `' ~ adapter.quote(taken[0]) ~ ' as ' ~ (taken[0].strip('_') or 'value') ~ '`.') }}
+    {%- endif -%}
     {%- for column in columns if column.dtype.startswith('char') -%}
         {{ hw_raise('CHAR_COLUMN', target ~ ': ' ~ column.name ~ ' is a ' ~ column.dtype ~ ', and Delta cannot merge into a table '
             ~ 'that has one. Select cast(' ~ adapter.quote(column.name) ~ ' as string) as ' ~ adapter.quote(column.name) ~ '.') }}

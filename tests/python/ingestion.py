@@ -164,6 +164,14 @@ def node(
     }
 
 
+def modes(folder: Path) -> dict[str, int]:
+    """The permissions of a folder and of everything in it."""
+    return {
+        str(path.relative_to(folder.parent)): path.stat().st_mode & 0o777
+        for path in [folder, *folder.rglob("*")]
+    }
+
+
 def topic_stream(broker: str, topic: str, batch: int = 100_000, **rules: Any) -> Node:
     """A stream `orders` that reads a topic."""
     return node(
@@ -197,6 +205,13 @@ def audit(ingester: Ingester, declared: Node) -> list[str]:
     """The lines of `headwaters audit`."""
     lines: list[str] = ingester.ask(lake=str(ingester.lake), audit=[declared])
     return lines
+
+
+def lose_one_and_repeat_another(ingester: Ingester, table: str, lost: str, again: str) -> None:
+    """Take the rows of one condition from a table of bronze, and write one of the other's again."""
+    bronze = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / table}`"
+    ingester.ask(sql=f"delete from {bronze} where {lost}")
+    ingester.ask(sql=f"insert into {bronze} select * from {bronze} where {again} limit 1")
 
 
 def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> bool:

@@ -18,7 +18,15 @@ from typing import Any, Literal, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingestion import ROOT, Ingester, audit, bare_project, node, wait_for
+from ingestion import (
+    ROOT,
+    Ingester,
+    audit,
+    bare_project,
+    lose_one_and_repeat_another,
+    node,
+    wait_for,
+)
 from pyspark.sql import SparkSession
 
 from headwaters.checkpoint import Checkpoint
@@ -907,8 +915,7 @@ def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flig
 
     bronze = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'orders'}`"
     (version,) = ingester.ask(sql=f"describe history {bronze} limit 1")
-    ingester.ask(sql=f"delete from {bronze} where id = 'a'")
-    ingester.ask(sql=f"insert into {bronze} select * from {bronze} where id = 'b' limit 1")
+    lose_one_and_repeat_another(ingester, "orders", "id = 'a'", "id = 'b'")
     assert audit(ingester, SIMPLE) == [
         whole.replace("right", "WRONG: 1 missing, 1 extra"),
         f"  landing/orders/{strange}: 5 read, 3 bronze, 2 quarantined, 1 missing, 1 extra",

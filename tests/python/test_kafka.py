@@ -17,7 +17,18 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
-from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, topic_stream, wait_for
+from ingestion import (
+    ROOT,
+    Ingester,
+    Node,
+    audit,
+    kill,
+    lose_one_and_repeat_another,
+    node,
+    numbered,
+    topic_stream,
+    wait_for,
+)
 from processes import environment
 
 from headwaters.contract import parse_contract
@@ -83,7 +94,16 @@ def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_on
         ["b", '{"amount":"1.234567895E8"}', 2, 0, 0],
         ["c", '{"amount":"x"}', 2, 1, 0],
     ]
-    assert audit(ingester, declared) == ["orders: 5 read = 3 bronze + 2 quarantined: right"]
+    right = "orders: 5 read = 3 bronze + 2 quarantined: right"
+    assert audit(ingester, declared) == [right]
+
+    # as many rows as records, and one of them twice in place of another
+    lose_one_and_repeat_another(ingester, "orders", "id = 'a'", "id = 'b'")
+    assert audit(ingester, declared) == [
+        right.replace("right", "WRONG: 1 missing, 1 extra"),
+        f"  {topic} partition 0: 1 read, 0 bronze, 0 quarantined, 1 missing, 0 extra",
+        f"  {topic} partition 2: 2 read, 3 bronze, 0 quarantined, 0 missing, 1 extra",
+    ]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from dbt.adapters.headwaters.session import session_of
-from ingestion import Ingester, node
+from ingestion import Ingester, modes, node
 from processes import environment
 
 from headwaters import lake as lakes
@@ -21,14 +21,6 @@ from headwaters.relocate import clones, moved
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDERS = node({"id": "string"})
-
-
-def modes(folder: Path) -> dict[str, int]:
-    """The permissions of a folder and of everything in it."""
-    return {
-        str(path.relative_to(folder.parent)): path.stat().st_mode & 0o777
-        for path in [folder, *folder.rglob("*")]
-    }
 
 
 def refusal(lake: Path, made: Path, how: str = "copied") -> str:

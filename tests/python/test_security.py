@@ -9,13 +9,14 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ingestion import Ingester, node
-from processes import family
+from ingestion import Ingester, modes, node
+from processes import environment, family
 
 from headwaters.engine import Engine
 from headwaters.errors import WorkError
@@ -74,6 +75,40 @@ def test_engine_broker_and_ingestion_listen_on_loopback_alone(
     assert [place for place in found if not _loopback(place[0])] == []
 
 
+@pytest.mark.parametrize("umask", ["", pytest.param("027", marks=pytest.mark.slow)])
+def test_dbt_with_a_spark_of_its_own_is_for_its_owner_alone(
+    umask: str, new_project: Callable[[dict[str, str]], Path], tmp_path: Path
+) -> None:
+    """Also in a lake that others may enter: what is in it is for the owner, or for a group."""
+    folder, lake = new_project({"models/silver/a.sql": "select 1 as id"}), tmp_path / "lake"
+    lake.mkdir(0o755)  # as a mounted one
+    command = [sys.executable, "-m", "dbt.cli.main", "run", "--profiles-dir", "profiles"]
+    command += ["--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "dbt")]
+    found: dict[tuple[str, int], int] = {}
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**environment(lake), "HEADWATERS_UMASK": umask},
+        umask=0o022,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        while running.poll() is None:
+            found |= listeners(family(running.pid))
+        said = running.stdout.read() if running.stdout else ""
+    assert running.returncode == 0, said
+    # Spark's RPC and blocks, and its gateway to Python
+    assert len(found) >= 3
+    assert [place for place in found if not _loopback(place[0])] == []
+    assert (lake / "warehouse/silver.db/a/_delta_log").is_dir()
+    made = {path: mode for path, mode in modes(lake).items() if path != "lake"}
+    assert {"lake/metastore", "lake/logs", "lake/warehouse/silver.db"} <= made.keys()
+    open_to = 0o077 & ~int(umask or "077", 8)
+    assert {path: oct(mode) for path, mode in made.items() if mode & 0o077 & ~open_to} == {}
+    table = {mode & 0o077 for path, mode in made.items() if "/silver.db/a/" in path}
+    assert table == ({0o040, 0o050} if umask else {0})
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [("", "No authentication token provided"), ("/;token=wrong", "Invalid authentication token")],
@@ -108,6 +143,11 @@ def test_the_token_is_in_one_file_which_its_owner_alone_may_read(
     dbt("--debug", "run", project_dir=folder, schema=schema)
     secret = engine.token.encode()
     assert len(secret) > 40
+    # what an engine makes, too, is for its owner alone
+    of_engine = {name: modes(lake / name) for name in ("engine", "logs", "metastore", "warehouse")}
+    assert all(f"{name}/" in str(found) for name, found in of_engine.items())
+    others = {p: oct(m) for found in of_engine.values() for p, m in found.items() if m & 0o077}
+    assert others == {}
     places = [*lake.rglob("*"), *tmp_path.rglob("*")]
     having = [path for path in places if path.is_file() and secret in path.read_bytes()]
     assert having == [lake / "engine" / "engine.json"]

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingestion import Ingester, Node, audit, node, numbered, wait_for
+from ingestion import Ingester, Node, audit, lose_one_and_repeat_another, node, numbered, wait_for
 
 from headwaters.demo.send import send
 
@@ -50,7 +50,14 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
     first = [[1, "a", None], [2, "b", '{"more":"x"}']]
     assert ingester.rows("strict", "id, name, _rescued") == first
     assert ingester.rows("later", "id") == []
-    assert audit(ingester, strict)[0].endswith("2 read = 2 bronze + 0 quarantined: right")
+    appended = "strict: 2 read = 2 bronze + 0 quarantined: {}"
+    assert audit(ingester, strict) == [appended.format("right")]
+    # as many rows as records, and one of them twice in place of another
+    lose_one_and_repeat_another(ingester, "strict", "id = 1", "id = 2")
+    assert audit(ingester, strict) == [
+        appended.format("WRONG: 1 missing, 1 extra"),
+        f"  {ingester.lake / 'shop'}: 2 read, 2 bronze, 0 quarantined, 1 missing, 1 extra",
+    ]
 
     sql(
         "update {shop} set name = 'A' where id = 1",
@@ -76,8 +83,16 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
         [2, "b", "delete", 3],
         [3, "c", "insert", 4],
     ]
-    assert audit(ingester, changes) == ["changes: 6 read = 6 bronze + 0 quarantined: right"]
+    right = "{}: 6 read = 6 bronze + 0 quarantined: right"
+    assert audit(ingester, changes) == [right.format("changes")]
     assert ingester.run(changes) == ["changes  nothing new"]
+    # as many rows as records, and one of them twice in place of another
+    lose_one_and_repeat_another(ingester, "changes", "_source_change = 'update_preimage'", "id = 3")
+    assert audit(ingester, changes) == [
+        right.format("changes").replace("right", "WRONG: 1 missing, 1 extra"),
+        "  version 2: 2 read, 1 bronze, 0 quarantined, 1 missing, 0 extra",
+        "  version 4: 1 read, 2 bronze, 0 quarantined, 0 missing, 1 extra",
+    ]
 
 
 def test_the_rate_source_makes_numbers_without_a_gap(ingester: Ingester) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headwaters.incremental.sql_text import without_format
+from headwaters.incremental.surroundings import changed_settings
 
 # A small change needs no question: only what may be a large share of the work is compared with all
 # of it.
@@ -64,7 +65,8 @@ def of_state(
     if not same and not (partition_by and clustering):
         return Decision("replace", "the table is not partitioned as the model says")
     if built_by is None or without_format(built_by) != without_format(would_be_built_by):
-        because = f"{why_not}: " if why_not else ""
+        reasons = [why_not] if why_not else changed_settings(built_by or "", would_be_built_by)
+        because = f"{'; '.join(reasons)}: " if reasons else ""
         return Decision(
             "replace", f"{because}the SQL and settings of the model are not what built the table"
         )

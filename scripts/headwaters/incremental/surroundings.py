@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 
@@ -18,6 +19,7 @@ SETTINGS = (
 _TEXTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _NAME = r"(?:\w+|`(?:[^`]|``)+`)"
 _CALL = re.compile(rf"(?<![\w.`])({_NAME}(?:\s*\.\s*{_NAME}){{0,2}})\s*\(")
+_BUILT_BY = re.compile(r"/\* built by (\[.*\]) \*/\n")
 _UNSTABLE = ("Create Time:", "Owner:", "Comment:")
 
 
@@ -49,3 +51,20 @@ def definitions(
         found[name] = "\n".join(line for line in lines if not line.startswith(_UNSTABLE))
         waiting += called(found[name].split("Body:")[-1])
     return dict(sorted(found.items()))
+
+
+def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
+    """What the session says in another way than when a table was built: texts of `hw_built_by`."""
+    before, now = _settings(built_by), _settings(would_be_built_by)
+    return [
+        f"{name} was {before[name]} and is {now[name]}"
+        for name in SETTINGS
+        if name in before and name in now and before[name] != now[name]
+    ]
+
+
+def _settings(built_by: str) -> dict[str, str]:
+    """None of a text of an older release."""
+    head = _BUILT_BY.match(built_by)
+    found: dict[str, str] = json.loads(head[1])[-1]["settings"] if head else {}
+    return found

@@ -57,16 +57,16 @@ REFUSED = {
     ),
     "operation": (
         CHANGE_FEED + "select id, 1 as _Operation from {{ changes(source('inputs', 'fed')) }}",
-        ["the engine needs the name _Operation itself", "`_Operation` as Operation"],
+        ["the engine uses the name _Operation itself", "`_Operation` as Operation"],
     ),
     "metadata": (
         AFFECTED + "select id, max(id) as _metadata\n"
         "from {{ affected(source('inputs', 'fed'), key='id') }} group by id",
-        ["the engine needs the name _metadata itself"],
+        ["the engine uses the name _metadata itself"],
     ),
     "validity": (
         HISTORY + "select id, id as valid_from, _image from {{ images(source('inputs', 'fed')) }}",
-        ["the engine needs the name valid_from itself"],
+        ["the engine uses the name valid_from itself"],
     ),
     "weighed_before": (
         SIGNED_SUM + "select id, sum(_weight) as rows\n"
@@ -266,6 +266,33 @@ REFUSED = {
         "select id, id / 2 as half from {{ affected(source('inputs', 'repeated'), key='id') }}",
         ["unique_key id, half of", "more than one row for 1, 0.5. The table was left as it is."],
     ),
+}
+
+# Names that no model's column may have, and those that a strategy adds to them.
+RESERVED = [
+    *("_operation", "_row", "_copies", "_metadata", "_balance", "_side", "_net", "_stray"),
+    *("_is_touched", "_before_1", "_change_type", "_commit_version", "_commit_timestamp"),
+]
+NAMED = {
+    "changes": (
+        CHANGE_FEED + "select id, %s from {{ changes(source('inputs', 'fed')) }}",
+        [*RESERVED, "_image"],
+    ),
+    "signed": (
+        SIGNED_SUM + "select id, %s from {{ signed(source('inputs', 'fed')) }} group by id",
+        [*RESERVED, "_here", "_stays"],
+    ),
+    "images": (
+        HISTORY + "select id, _image, %s from {{ images(source('inputs', 'fed')) }}",
+        [*RESERVED, "valid_to", "is_current", "_superseded", "_cut", "_until", "_next"],
+    ),
+}
+REFUSED |= {
+    f"names_in_{name}": (
+        sql % ", ".join(f"{'sum(_weight)' if name == 'signed' else 'id'} as {n}" for n in names),
+        ["[HW_RESERVED_COLUMN] ", f": the engine uses the name {', '.join(names)} itself"],
+    )
+    for name, (sql, names) in NAMED.items()
 }
 
 SOURCES = """

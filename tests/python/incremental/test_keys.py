@@ -431,3 +431,47 @@ def test_settings_name_columns_in_any_case_and_of_any_name(keys: Callable[..., K
         assert world.differences("named_sums", totals) == 0
         for name in ("named_copy", "named_totals"):
             assert world.differences(name, "select k, val, n from {inputs}.batches") == 0, name
+
+
+FIRST, AGAIN = "timestamp_micros(1793511000000000)", "timestamp_micros(1793514600000000)"
+
+
+def test_partitions_by_a_moment_of_the_repeated_hour_are_followed_or_refused(
+    keys: Callable[..., Keys], new_york: None
+) -> None:
+    """Delta writes a partition's moment in the session's zone, in which it may come twice."""
+    every = models("moments", partition_by="k")
+    by_number = "{{ config(incremental_strategy='change_feed', unique_key='n', partition_by='k') }}"
+    world = keys(
+        {name: every[name] for name in ("moments_copy", "moments_totals")}
+        | {"moments_by_number": f"{by_number}\n{COPY % 'moments'}"}
+    )
+    world.make("moments", "timestamp", [FIRST, "timestamp_micros(0)", "null"])
+    world.sql("update {inputs}.moments set n = val")
+    world.run()
+
+    def check() -> None:
+        world.check("moments")
+        assert world.differences("moments_by_number", "select * from {inputs}.moments") == 0
+
+    check()
+    for change in (
+        f"update {{inputs}}.moments set val = val + 10 where k = {FIRST}",
+        f"update {{inputs}}.moments set k = timestamp_micros(1) where k = {FIRST}",
+        f"update {{inputs}}.moments set k = {FIRST} where k = timestamp_micros(1)",
+        f"delete from {{inputs}}.moments where k = {FIRST}",
+        f"insert into {{inputs}}.moments values ({FIRST}, 7, 7)",
+    ):
+        world.sql(change)
+        said = world.run()
+        assert {name: m for name, m in said.items() if m.startswith("replace")} == {}, change
+        check()
+
+    # the same text again, an hour later: refused, and followed once it is gone
+    world.sql(f"insert into {{inputs}}.moments values ({AGAIN}, 9, 9)")
+    refused = "k has a value that Delta cannot keep in a partition column"
+    assert [m for m in world.run(expect=False).values() if refused not in m] == []
+    world.sql("delete from {inputs}.moments where n = 9")
+    check()
+    world.run()
+    check()

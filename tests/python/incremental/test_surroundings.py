@@ -1,8 +1,16 @@
-"""What a model's rows depend on besides its SQL, found without Spark."""
+"""What a model's rows depend on besides its SQL: settings of the session, and SQL functions."""
 
 from __future__ import annotations
 
-from headwaters.incremental.surroundings import called, definitions
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwaters.incremental.surroundings import called, changed_settings, definitions
 
 DESCRIBED = {
     "fx.twice": ["Function: spark_catalog.fx.twice", "Create Time: today", "Body: fx.plus(x, x)"],
@@ -29,3 +37,118 @@ def test_functions_of_a_persons_own_are_recorded_with_those_that_they_call() -> 
         "fx.twice": "Function: spark_catalog.fx.twice\nBody: fx.plus(x, x)",
         "local": "Function: spark_catalog.default.local\nBody: upper(x)",
     }
+
+
+def test_settings_that_differ_are_named_where_both_texts_have_them() -> None:
+    def built_by(**settings: str) -> str:
+        return f'/* built by ["x", {{}}, {json.dumps({"settings": settings})}] */\nselect 1'
+
+    zones = [built_by(**{ZONE: zone, ANSI: "true"}) for zone in ("UTC", "Asia/Tokyo")]
+    assert changed_settings(*zones) == [f"{ZONE} was UTC and is Asia/Tokyo"]
+    for older in (zones[1], built_by(**{ANSI: "true"}), "select 1", "*********(redacted)", ""):
+        assert changed_settings(older, zones[1]) == []
+
+
+PROJECT = """
+name: surroundings
+version: 0.1.0
+profile: headwaters
+models:
+  surroundings:
+    +materialized: incremental
+    +file_format: delta
+    +incremental_strategy: change_feed
+    +unique_key: id
+"""
+SOURCES = "sources: [{name: inputs, schema: '{{ target.schema }}_inputs', tables: [{name: rows}]}]"
+CHANGES = "from {{ changes(source('inputs', 'rows')) }}"
+MODELS = {
+    "days": f"select id, cast(at as date) as day {CHANGES}",
+    "days_by_key": "{{ config(incremental_strategy='affected_keys') }} select id, cast(at as date)"
+    " as day from {{ affected(source('inputs', 'rows'), key='id') }}",
+    "numbers": f"select id, cast(code as int) as number {CHANGES}",
+    "periods": "{{ config(incremental_strategy='history') }} select id, cast(at as date) as day,"
+    " _image from {{ images(source('inputs', 'rows')) }}",
+}
+OTHER = "the SQL and settings of the model are not what built the table"
+ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
+
+
+@pytest.fixture
+def settings(spark: Any) -> Iterator[Callable[[str, str], None]]:
+    """Sets one of the session's settings, until the test ends."""
+    before: dict[str, str] = {}
+
+    def change(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.slow
+def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    spark: Any,
+    schema: str,
+    settings: Callable[[str, str], None],
+) -> None:
+    rows = f"{schema}_inputs.rows"
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(
+        f"create table {rows} (id int, at timestamp, code string) using delta"
+        " tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    spark.sql(
+        f"insert into {rows} values (1, timestamp'2026-01-01 03:00:00Z', '7'),"
+        " (2, timestamp'2026-01-01 12:00:00Z', 'x')"
+    )
+    files = {f"models/{name}.sql": sql for name, sql in MODELS.items()}
+    folder = new_project(files | {"dbt_project.yml": PROJECT, "models/inputs.yml": SOURCES})
+
+    def run(expect: bool = True) -> dict[str, str]:
+        ran = dbt("run", project_dir=folder, schema=schema, expect=expect)
+        found = {answer.node.name: answer.message for answer in ran.result.results}
+        return {name: found[name] for name in MODELS}
+
+    def table(name: str, columns: str = "*") -> list[tuple[str, ...]]:
+        found = spark.sql(f"select {columns} from {schema}.{name} order by id").collect()
+        return [tuple(map(str, row)) for row in found]
+
+    def days(name: str) -> list[tuple[str, ...]]:
+        return table(name, "id, day")
+
+    run()  # which sets what is not said here, as ANSI
+    utc = [("1", "2026-01-01"), ("2", "2026-01-01")]
+    assert [days(name) for name in ("days", "days_by_key", "periods")] == [utc] * 3
+    assert spark.conf.get(ANSI) == "false"
+    assert table("numbers") == [("1", "7"), ("2", "None")]
+
+    # nothing changed in the input, and one row after the zone did
+    settings(ZONE, "America/New_York")
+    said = run()
+    why = f"{ZONE} was UTC and is America/New_York: {OTHER}"
+    assert {
+        name: re.sub(r" [\d.]+ (Bytes|kB),", "", message) for name, message in said.items()
+    } == {
+        **dict.fromkeys(MODELS, f"replace: 2 rows, {why}"),
+    }
+    new_york = [("1", "2025-12-31"), ("2", "2026-01-01")]
+    assert [days(name) for name in ("days", "days_by_key", "periods")] == [new_york] * 3
+    spark.sql(f"insert into {rows} values (3, timestamp'2026-01-02 03:00:00Z', '8')")
+    assert {message.split(":")[0] for message in run().values()} <= {"append", "merge"}
+    new_york.append(("3", "2026-01-01"))
+    assert [days(name) for name in ("days", "days_by_key", "periods")] == [new_york] * 3
+
+    # a cast that fails now is told, and its table left
+    settings(ANSI, "true")
+    said = run(expect=False)
+    assert said["days"].endswith(f", {ANSI} was false and is true: {OTHER}")
+    assert "[CAST_INVALID_INPUT] " in said["numbers"]
+    assert table("numbers") == [("1", "7"), ("2", "None"), ("3", "8")]
+    spark.sql(f"delete from {rows} where id = 2")
+    assert run()["numbers"].startswith("replace: 2 rows")
+    assert table("numbers") == [("1", "7"), ("3", "8")]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from headwaters.erasure import keyed_hash
 from tables.conftest import PERSON, PERSONAL, Orders
@@ -383,3 +386,111 @@ def test_nobody_is_overlooked_where_a_stream_keeps_text(
 def sha(text: str) -> str:
     """The SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# What reads a lookup whose changes it ignores; a row of it has lost its row of the lookup.
+NAMED = """
+{{ config(incremental_strategy='change_feed', unique_key='id', on_lookup_change='ignore') }}
+select o.id, o.customer, n.name from {{ changes(ref('silver_orders')) }} as o
+left join {{ lookup(source('bronze', 'names')) }} as n on o.customer = n.customer
+"""
+
+
+@pytest.mark.slow
+def test_a_model_that_ignores_its_lookup_follows_the_erasure(orders: Orders) -> None:
+    for path, text in PERSONAL.items():
+        orders.write(path, text)
+    bronze = PERSONAL["models/bronze/orders.yml"]
+    columns = bronze[bronze.index("columns:") :].strip()
+    orders.write("models/bronze/orders.yml", f"{bronze}      - {{name: names, {columns}}}\n")
+    orders.write("models/gold/named.sql", NAMED)
+    orders.write("models/gold/named.yml", f"models: [{{name: named, {columns}}}]\n")
+    orders.sql(
+        "create table {schema}_bronze.names using delta as"
+        " select * from values ('ann', 'Ann'), ('bob', 'Bob') as names (customer, name)"
+    )
+    orders.dbt("run")
+    named = "select id, customer, name from {schema}_gold.named order by id"
+    kept = [(2, "bob", "Bob"), (4, "cyd", None), (5, "bob", "Bob")]
+    assert orders.sql(named) == sorted([*kept, (1, "ann", "Ann"), (3, "ann", "Ann")])
+    # her row of the lookup goes first, then one of the input
+    orders.sql("delete from {schema}_bronze.names where customer = 'ann'")
+    orders.dbt("run")
+    orders.sql("delete from {bronze} where id = 1")
+    done = {**ANN, "reason": "asked on 2026-03-01", "dry_run": False}
+    assert "gold.named: 2 rows (follows its inputs: dbt run)" in orders.operation("erase", **done)
+    orders.dbt("run")
+    assert orders.sql(named) == kept
+    proof = orders.operation("erase", **done)
+    assert "erase: no row has the value; " in proof
+
+
+@pytest.mark.slow
+def test_the_log_has_the_person_until_the_day_that_erase_names(unbuilt: Orders) -> None:
+    orders = unbuilt
+    for path, text in PERSONAL.items():
+        orders.write(path, text)
+    orders.sql(
+        "alter table {bronze} set tblproperties ('delta.checkpointInterval' = '2',"
+        " 'delta.deletedFileRetentionDuration' = 'interval 0 hours')"
+    )
+    orders.sql("update {bronze} set amount = 11 where id = 1")  # with its checkpoint
+    done = {**ANN, "reason": "asked on 2026-03-01", "dry_run": False}
+    assert "erase: deleted from bronze.orders" in orders.operation("erase", **done)
+    said = orders.operation("erase", **done)
+    log = folder(orders, orders.bronze) / "_delta_log"
+    written = [file for file in log.iterdir() if file.name[0] not in "._"]
+    holding = {file for file in written if has_ann(file)}
+    assert {file.suffix for file in holding} == {".json", ".crc", ".parquet"}
+    newest = max(file.stat().st_mtime_ns // 1_000_000 for file in holding)
+    day = datetime.fromtimestamp(0, UTC) + timedelta(days=30, milliseconds=newest)
+    assert (
+        f"; {len(written)} files of its log searched, the value is in {len(holding)}, which Delta"
+        f" removes with the first checkpoint after {day:%Y-%m-%d %H:%M} UTC"
+        " (delta.logRetentionDuration)\n"
+    ) in said
+    gone_by = orders.sql("select log_files_left, log_gone_by from {schema}_ops.erasures")
+    assert gone_by == [(len(holding), day.replace(tzinfo=None))]
+
+    # that day: Delta counts whole ones
+    for file in log.rglob("*"):
+        past = file.stat().st_mtime - timedelta(days=31).total_seconds()
+        os.utime(file, (past, past))
+    for _ in range(2):
+        orders.sql("update {bronze} set amount = amount + 1")
+    assert not any(file.exists() for file in holding)
+    proof = orders.operation("erase", **done)
+    assert proof.endswith("erase: proven: no row, no file and no log of a table has the value")
+
+
+def has_ann(file: Path) -> bool:
+    """Whether a file of a log has the person among statistics or in a condition."""
+    is_parquet = file.suffix == ".parquet"
+    text = str(parquet.read_table(file).to_pylist()) if is_parquet else file.read_text()
+    return re.search(r"\bann\b", text) is not None
+
+
+@pytest.mark.slow
+def test_logs_and_artifacts_are_searched_wherever_they_are(
+    unbuilt: Orders, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = unbuilt
+    for path, text in PERSONAL.items():
+        orders.write(path, text)
+    monkeypatch.setenv("SUBJECT", "Ann Smith")
+    orders.sql("update {bronze} set customer = 'Ann Smith' where customer = 'ann'")
+    places = [lake / "logs", tmp_path / "artifacts", tmp_path / "own"]
+    options = orders.options()
+    at = options.index("--target-path")
+    monkeypatch.setattr(orders, "options", lambda: options[:at])
+    monkeypatch.setenv("DBT_TARGET_PATH", str(places[1]))
+    monkeypatch.setenv("DBT_LOG_PATH", str(places[2]))
+    for place in places:
+        (place / "deep").mkdir(parents=True, exist_ok=True)
+        (place / "deep" / "of_a_person.txt").write_text("seen: Ann Smith.\n")
+    said = orders.operation("erase", **ANN)
+    (lake / "logs" / "deep" / "of_a_person.txt").unlink()
+    shown = ["logs", *map(str, places[1:])]
+    assert [line for line in said.splitlines() if "mentions it" in line] == [
+        f"  ! {place}/deep/of_a_person.txt: mentions it" for place in shown
+    ]
