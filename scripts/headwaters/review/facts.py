@@ -153,6 +153,11 @@ class ModelReview:
         return self.relation or f"{self.layer}.{self.name}"
 
     @property
+    def why_not_compared(self) -> str:
+        """The reason alone, for where it is said already that rows were not compared."""
+        return (self.why_not or "").removeprefix("not compared: ")
+
+    @property
     def is_one_sided(self) -> bool:
         """Whether only the base or only the branch has the table."""
         return bool({"added", "removed"} & set(self.causes))

@@ -229,7 +229,7 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
     if found and found.why_no_examples:
         yield f"- no examples: {code(found.why_no_examples, 300)}"
     if model.why_not:
-        yield f"- not compared: {code(model.why_not, 400)}"
+        yield f"- not compared: {code(model.why_not_compared, 400)}"
     for column in _touched(model)[:60]:
         if column.before is None:
             yield f"- column {code(column.name)} is added, {code(column.after or '?')}"
