@@ -10,19 +10,19 @@
 (select * except (_change_type, _commit_version, _commit_timestamp) from {{ feed }} where _change_type in
 {%- if sign > 0 %} ('insert', 'update_postimage'){% else %} ('delete', 'update_preimage'){% endif %})
     {%- else -%}
-(select * except (_net, _copy) from ({{ hw_summed_images_sql(feed, range.grouping, [], ['_commit_version', '_commit_timestamp']) }})
-lateral view explode(array_repeat(0, cast(greatest({{ '-' if sign < 0 }}_net, 0) as int))) _copies as _copy)
+(select * except (_hw_net, _hw_copy) from ({{ hw_summed_images_sql(feed, range.grouping, [], ['_commit_version', '_commit_timestamp']) }})
+lateral view explode(array_repeat(0, cast(greatest({{ '-' if sign < 0 }}_hw_net, 0) as int))) _copies as _hw_copy)
     {%- endif -%}
 {%- endmacro %}
 
 
-{#- Equal rows of a feed with the sum of their images' weights, `_net`: with the columns `kept` of the feed's own, without `dropped`. -#}
+{#- Equal rows of a feed with the sum of their images' weights, `_hw_net`: with the columns `kept` of the feed's own, without `dropped`. -#}
 {% macro hw_summed_images_sql(feed, grouping, kept, dropped) -%}
     {%- if grouping -%}
-select {{ (grouping.columns | list + kept) | join(', ') }}, sum({{ hw_image_weight() }}) as _net from {{ feed }}
+select {{ (grouping.columns | list + kept) | join(', ') }}, sum({{ hw_image_weight() }}) as _hw_net from {{ feed }}
 group by {{ (grouping.keys | list + kept) | join(', ') }}
     {%- else -%}
-select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_image_weight() }}) as _net from {{ feed }} group by all
+select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_image_weight() }}) as _hw_net from {{ feed }} group by all
     {%- endif -%}
 {%- endmacro %}
 

@@ -28,6 +28,8 @@
     and Delta to theirs; and types. -#}
 {% macro hw_check_names_and_types(target, columns, settings) %}
     {%- set reserved = ['_operation', '_row', '_copies', '_metadata', '_balance', '_side', '_net', '_stray', '_is_touched'] -%}
+    {#- Delta takes the alias of a target for a column of that name -#}
+    {%- set reserved = reserved + ['_target', '_staged'] -%}
     {%- set reserved = reserved + ['_change_type', '_commit_version', '_commit_timestamp'] + adapter.strategy_of(settings).reserved
         | list -%}
     {%- set taken = [] -%}

@@ -529,6 +529,21 @@ def one(name: str, n: object = 1) -> str:
     return json.dumps({"id": name, "n": n})
 
 
+@pytest.mark.slow
+def test_thousands_of_files_in_one_batch_land_once(ingester: Ingester) -> None:
+    """More than there may be open files, and each its own partition of the read."""
+    many = node({"id": "string", "n": "int"}, {"batch": {"max_files": 10_000}})
+    for number in range(8000):
+        ingester.land(f"{number}.jsonl", one(f"f{number}", number if number % 1000 else "x"))
+    ingester.run(many)
+    assert ingester.rows("orders", "count(*), count(distinct id), max(_batch_id)", "1") == [
+        [7992, 7992, 0]
+    ]
+    assert [row[0] for row in ingester.quarantine()] == ["type"] * 8
+    assert ingester.run(many) == ["orders  nothing new"]
+    assert audit(ingester, many) == ["orders: 8,000 read = 7,992 bronze + 8 quarantined: right"]
+
+
 def test_a_run_takes_what_is_new_and_says_so_when_nothing_is(ingester: Ingester) -> None:
     ingester.land("a.jsonl", one("a"))
     ingester.land(".b.jsonl", one("still being written"))

@@ -63,10 +63,10 @@ struct(* except (_image)) as _row from (
     drops those that have one. Images that stand for periods of the target have version -1, and `until` where a deletion ended them. -#}
 {% macro hw_images_sql(spec, feed, grouping) -%}
     {%- set happened = 'coalesce(' ~ hw_quote(spec.column) ~ ', _commit_timestamp)' if spec.column else '_commit_timestamp' -%}
-(select * except (_commit_version, _commit_timestamp, _net), named_struct(
-'at', cast(if(_net < 0, _commit_timestamp, {{ happened }}) as timestamp), 'version', _commit_version,
-'deleted', _net < 0, 'until', cast(null as timestamp)) as _image
-from ({{ hw_summed_images_sql(feed, grouping, ['_commit_version', '_commit_timestamp'], []) }}) where _net <> 0)
+(select * except (_commit_version, _commit_timestamp, _hw_net), named_struct(
+'at', cast(if(_hw_net < 0, _commit_timestamp, {{ happened }}) as timestamp), 'version', _commit_version,
+'deleted', _hw_net < 0, 'until', cast(null as timestamp)) as _image
+from ({{ hw_summed_images_sql(feed, grouping, ['_commit_version', '_commit_timestamp'], []) }}) where _hw_net <> 0)
 {%- endmacro %}
 
 

@@ -36,6 +36,9 @@ LOOKUP = (
     " on items.id = lookups.id"
 )
 
+# What each model does after somebody else has written to its table.
+FOREIGN = {"keeps": "fail", "warns": "warn", "rebuilds": "rebuild"}
+
 # How an input is made where it is not (id int, val int) with a feed: it has the same rows.
 ROWS = "select /*+ coalesce(1) */ * from values (1, 10{more}), (2, 20{more}), (3, 30{more})"
 MOMENT = ", timestamp '2026-01-01 00:00:00.123456'"
@@ -294,8 +297,10 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "periods_restored": "{{ config(on_gap='rebuild') }}" + PERIODS % "restored_off",
         "periods_varied": PERIODS % "variants",
         "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
-        "keeps": "{{ config(on_foreign_write='fail') }}" + MODEL % "plain",
-        "warns": "{{ config(on_foreign_write='warn') }}" + MODEL % "plain",
+        **{
+            name: f"{{{{ config(on_foreign_write='{choice}') }}}}" + MODEL % "plain"
+            for name, choice in FOREIGN.items()
+        },
         "calls": "select id, {{ target.schema }}_inputs.outer_one(val) as val"
         " from {{ changes(source('inputs', 'plain')) }}",
     }
@@ -313,7 +318,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     dbt("run", project_dir=folder, schema=schema)
 
     spark.sql(function % ("inner_one", "x * 2"))
-    for name in ("keeps", "warns"):
+    for name in FOREIGN:
         spark.sql(f"delete from {schema}.{name} where id = 2")
     spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
     for name, (statements, _) in HAPPENS.items():
@@ -383,11 +388,24 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert "are not what built the table" in said["calls"]
     built_by = spark.sql(f"show tblproperties {schema}.calls ('headwaters.sql')").collect()[0][1]
     assert '"spark.sql.session.timeZone": "' in built_by
-    assert "on_foreign_write is fail, so the table was left as it is" in said["keeps"]
+    changed = {
+        name: f"{schema}.{name} was changed by DELETE of version 1, which is no run of its model"
+        for name in FOREIGN
+    }
+    assert said["keeps"].splitlines()[1].strip() == (
+        f"[HW_FOREIGN_WRITE] {changed['keeps']}. on_foreign_write is fail, so the table was left as"
+        " it is; `dbt run --full-refresh --select keeps` replaces it by what its SQL gives."
+    )
+    assert [message for message in ran.messages if "on_foreign_write is warn" in message] == [
+        f"{changed['warns']}: its rows may differ from what a full refresh gives"
+        " (on_foreign_write is warn)"
+    ]
     assert said["warns"] == "no changes"
-    for name in ("keeps", "warns"):
-        left = spark.sql(f"select id, val from {schema}.{name}").collect()
-        assert [tuple(row) for row in left] == [(1, 10)]
+    assert said["rebuilds"] == "replace: 2 rows, the table was changed by DELETE of version 1"
+    first, second = (1, 10), (2, 20)
+    for name in FOREIGN:
+        left = spark.sql(f"select id, val from {schema}.{name} order by id").collect()
+        assert [tuple(row) for row in left] == ([first, second] if name == "rebuilds" else [first])
 
     refused = ["--exclude", "refuses", "kept", "begins", "keeps", "lost_silently"]
     again = dbt("run", "--vars", key, *refused, project_dir=folder, schema=schema)

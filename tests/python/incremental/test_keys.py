@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from incremental.test_bad_input import RESERVED
 
 pytestmark = pytest.mark.slow
 
 Dbt = Callable[..., Any]
 NewProject = Callable[[dict[str, str]], Path]
 
+ROOT = Path(__file__).resolve().parents[3]
 FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
 
@@ -217,10 +222,10 @@ class Keys:
             if answer.node.resource_type != "operation"
         }
 
-    def differences(self, model: str, plain: str) -> int:
+    def differences(self, model: str, plain: str, shown: str = "select * from {}") -> int:
         """How many rows of a model's table are not in plain SQL, or the other way round."""
         plain = plain.replace("{inputs}", self.inputs)
-        table = f"select * from {self.schema}.{model}"
+        table = shown.format(f"{self.schema}.{model}")
         both = f"({table} except all ({plain})) union all (({plain}) except all {table})"
         return int(self.spark.sql(f"select count(*) from ({both})").collect()[0][0])
 
@@ -475,3 +480,86 @@ def test_partitions_by_a_moment_of_the_repeated_hour_are_followed_or_refused(
     check()
     world.run()
     check()
+
+
+# Delta refuses these names itself, and `_hw_` begins what is nobody else's.
+NOT_TRIED = re.compile(r"_change_type|_commit_version|_commit_timestamp|_hw_\w+")
+
+
+def internal_names() -> list[str]:
+    """Every name that begins with an underscore in the engine's SQL, and may be a column's."""
+    floors = [ROOT / "macros" / floor for floor in ("sql", "delta", "incremental")]
+    texts = "\n".join(file.read_text() for floor in floors for file in floor.rglob("*.sql"))
+    found = set(re.findall(r"(?<![\w-])_[a-z]\w*", texts))
+    return sorted(name for name in found if not NOT_TRIED.fullmatch(name))
+
+
+# What happens to each table between two runs; the first run comes before.
+STEPS = [
+    ["insert into {t} select concat(k, 'c') as k, * except (k) from {t} where k = 'a'"],
+    ["update {t} set _old = _old + 1", "delete from {t} where k = 'a'"],
+    ["update {t} set _net = 5 where k = 'b'"],
+    ["insert into {t} select concat(k, k) as k, * except (k) from {t}", "delete from {t}"],
+]
+
+
+def test_columns_may_have_the_names_that_the_engine_uses(keys: Callable[..., Keys]) -> None:
+    """Those of an input all of them, those of a model all that are not refused."""
+    names = internal_names()
+    assert {"_weight", "_is_touched", "_touched", "_new", "_net"} < set(names)
+    # `parts` is read by signed() and images(), which add a column each
+    columns = {"texts": names, "parts": [n for n in names if n not in ("_weight", "_image")]}
+
+    def select(sql: str, table: str, *refused: str) -> str:
+        free = [name for name in columns[table] if name not in (*RESERVED, *refused)]
+        return ", ".join(f"{sql.format(name)} as {name}" for name in free)
+
+    rows = "select k, " + select("{0}", "texts", "_image") + " from "
+    totals = "select k, " + select("max({0})", "texts", "_image") + " from {} group by k"
+    sums = select("sum({0}%s)", "parts", "_here", "_stays")
+    periods = select("{0}", "parts", *("_superseded", "_cut", "_until", "_next"))
+    changes = rows + "{{ changes(source('inputs', 'texts')) }}"
+    plain = {
+        **dict.fromkeys(("copy", "newest", "keyless", "automatic"), rows + "{inputs}.texts"),
+        "totals": totals.format("{inputs}.texts"),
+        "sums": f"select k, count(*), {sums.replace('%s', '')} from {{inputs}}.parts group by k",
+        "periods": f"select k, {periods} from {{inputs}}.parts",
+    }
+    config = "{{ config(incremental_strategy='%s', unique_key='k') }}\n"
+    world = keys(
+        {
+            "copy": (config % "change_feed").replace(") }}", ", cluster_by='_old') }}") + changes,
+            "newest": (config % "change_feed").replace(") }}", ", latest_by='_new') }}") + changes,
+            "keyless": "{{ config(incremental_strategy='change_feed') }}\n" + changes,
+            "automatic": "{{ config(incremental_strategy='auto') }}\n"
+            + rows
+            + "{{ source('inputs', 'texts') }}",
+            "totals": config % "affected_keys"
+            + totals.format("{{ affected(source('inputs', 'texts'), key='k') }}"),
+            "sums": config % "signed_sum"
+            + f"select k, sum(_weight) as rows, {sums.replace('%s', ' * _weight')}"
+            + " from {{ signed(source('inputs', 'parts')) }} group by k",
+            "periods": config % "history"
+            + f"select k, {periods}, _image from {{{{ images(source('inputs', 'parts')) }}}}",
+        }
+    )
+    for table, given in columns.items():
+        listed = ", ".join(f"{at} as {name}" for at, name in enumerate(given))
+        world.sql(
+            f"create table {{inputs}}.{table} using delta {FEED_ON}"
+            f" as select k, {listed} from values ('a'), ('b') as v(k)"
+        )
+    for step, statements in enumerate([[], *STEPS]):
+        for statement, table in product(statements, columns):
+            world.sql(statement.replace("{t}", f"{{inputs}}.{table}"))
+        said = world.run()
+        assert not step or not [m for m in said.values() if m.startswith("replace")], said
+        # of the periods those that have not ended, without what the strategy adds
+        current = "select * except (valid_from, valid_to, is_current) from {} where is_current"
+        shown = {"periods": current}
+        wrong = {
+            name: said[name]
+            for name, sql in plain.items()
+            if world.differences(name, sql, shown.get(name, "select * from {}"))
+        }
+        assert wrong == {}, statements

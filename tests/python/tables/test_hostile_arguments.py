@@ -24,11 +24,21 @@ ACTS: dict[str, dict[str, Any]] = {
     "replace_where": {"model": "silver_orders", "predicate": "id = 1", "allow_all": False},
     "restore": {"table": "silver_orders", "version": 0},
 }
+# Those that change nothing, or nothing of the tables here.
+READS: dict[str, dict[str, Any]] = {
+    "check_tables": {},
+    "drop_orphaned_staging_tables": {"schemas": ["nowhere"]},
+    "explain_refresh": {"model": "silver_orders"},
+    "list_backups": {},
+    "plan_tables": {"select": "gold"},
+    "register_sources": {},
+}
 NO_BOOLEANS: list[Any] = [0, 1, None, "false", "no", "", []]
 NO_NAMES: list[Any] = [
     *(None, "", 7, {"a": "b"}),
     *("silver_orders'", "silver_orders; drop table x", "`silver_orders`", "silver_orders\n"),
     *("{{ ref('silver_orders') }}", "silver.silver_orders version as of 0", "${user.name}"),
+    *("silver.orders", "nowhere.silver_orders", "silver.silver_orders.id", "silver_orders."),
 ]
 NO_PREDICATES: list[Any] = [
     *(None, "", True, "id = 1; drop table x", "id = 1 -- x", "id = 1) or (true", "id = 'x"),
@@ -43,6 +53,11 @@ WRONG: dict[str, list[Any]] = {
     "select": [name for name in NO_NAMES if not str(name).endswith("\n")],
     "predicate": NO_PREDICATES,
     "version": NO_NUMBERS,
+    "timestamp": [
+        *(None, "", True, 7, 1.5, "yesterday", "2026-02-30", "1999-01-01", "2999-01-01"),
+        *("2026-01-01'; drop table x", "2026-01-01\n", "current_timestamp()", "{{ target }}"),
+    ],
+    "schemas": [None, "", 7, "silver", {"a": "b"}, [7]],
     "expires": [None, "", 30, "soon", "1 day; drop table x", "1 day\n'"],
     "subject": [
         *(None, "", 7, [], {}, {"customer": None}, {"customer": 7}, {"x'; y": {"env": "SUBJECT"}}),
@@ -84,14 +99,24 @@ def test_no_operation_begins_with_what_it_does_not_understand(
     assert acting == ACTS.keys(), "an operation that this test does not know"
 
     before = state(orders)
-    for operation, right in ACTS.items():
-        done = {"reason": "x", "dry_run": False, **right}
+    for operation, right in (ACTS | READS).items():
+        done = {"reason": "x", "dry_run": False, **right} if operation in ACTS else right
         wrong = [
-            {**done, name: value} for name in done if name != "reason" for value in WRONG[name]
+            {**without(done, name), name: value}
+            for name in declared[operation]
+            if name != "reason"
+            for value in WRONG[name]
         ]
-        wrong += [{**done, "reason": value} for value in (None, "", " \n")]
+        if operation in ACTS:
+            wrong += [{**done, "reason": value} for value in (None, "", " \n")]
         wrong += [{**done, "dryrun": True}, {**done, "x'; `y`\n{{ z }}": 1}]
         for arguments in wrong:
             said = orders.operation(operation, expect=False, **arguments)
             assert "Traceback" not in said and said, (operation, arguments)
         assert state(orders) == before, operation
+
+
+def without(arguments: dict[str, Any], name: str) -> dict[str, Any]:
+    """The arguments, less the version where it is to be told by its time."""
+    replaced = "version" if name == "timestamp" else ""
+    return {key: value for key, value in arguments.items() if key != replaced}

@@ -7,8 +7,8 @@ alter table world.linear set tblproperties ('headwaters.pending' = '{"id": "<run
 create table world.linear__stage using parquet as
 with _appeared as (select struct(*) as _row, `id` from (
 with items as (
-    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all)
-lateral view explode(array_repeat(0, cast(greatest(_net, 0) as int))) _copies as _copy) as `items`
+    select * from (select * except (_hw_net, _hw_copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _hw_net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all)
+lateral view explode(array_repeat(0, cast(greatest(_hw_net, 0) as int))) _copies as _hw_copy) as `items`
 ),
 rates as (
     select * from /* lookup {"at": 0, "kind": "lookup", "source": "world_inputs.rates", "version": 1} */ world_inputs.rates version as of 1 as `rates`
@@ -28,8 +28,8 @@ select * from final
 )),
 _disappeared as (select struct(*) as _row, `id` from (
 with items as (
-    select * from (select * except (_net, _copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all)
-lateral view explode(array_repeat(0, cast(greatest(-_net, 0) as int))) _copies as _copy) as `items`
+    select * from (select * except (_hw_net, _hw_copy) from (select * except (_change_type, _commit_version, _commit_timestamp), sum(case when _change_type in ('insert', 'update_postimage') then 1 else -1 end) as _hw_net from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) group by all)
+lateral view explode(array_repeat(0, cast(greatest(-_hw_net, 0) as int))) _copies as _hw_copy) as `items`
 ),
 rates as (
     select * from /* lookup {"at": 0, "kind": "lookup", "source": "world_inputs.rates", "version": 1} */ world_inputs.rates version as of 1 as `rates`
