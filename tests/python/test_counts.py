@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Row = tuple[Any, ...]
 
 COUNTY_FILES = f"read_parquet('{ROOT}/lake/dbt-test/landing/county_cases/*.parquet')"
-COUNTY_ROWS = 195_898
+COUNTY_ROWS = 346_188
 # the sample, which has no purchase, and simulated visits
 CLICK_FILES = f"read_csv('{ROOT}/lake/dbt-test/landing/click_events/*.csv', all_varchar = true)"
 
