@@ -353,6 +353,7 @@ def test_a_patch_that_was_stopped_is_no_longer_wanted(
         assert made.table(name) == made.table(name, refreshed=True), name
 
 
+@pytest.mark.slow
 def test_what_follows_reads_a_patch_as_any_change(made: Project, spark: Any, inputs: str) -> None:
     follows = (
         f"{FEED}select id, amount from {{{{ changes(ref('narrowed')) }}}}",

@@ -142,13 +142,8 @@ def at_own_end(model: str, number: int, sql: str) -> bool:
 STOPS = (at_hidden_commit, at_own_note, at_own_commit, at_own_end)
 
 
-@pytest.mark.parametrize(
-    "stop",
-    [
-        stop if stop is at_own_commit else pytest.param(stop, marks=pytest.mark.slow)
-        for stop in STOPS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", STOPS)
 def test_a_run_that_is_stopped(world: World, stop: Stop) -> None:
     """What changed is taken back before the next run, so that hidden tables were ahead in vain."""
     for statement in (
