@@ -84,19 +84,20 @@ def test_spark_groups_operands_alike(spark: Any) -> None:
 def test_spark_reads_what_is_written_alike(spark: Any) -> None:
     pairs = {text: made for text in EXPRESSIONS if (made := written(text)) is not None}
     assert len(pairs) > 150
-    places = range(len(pairs))
-    values = [
+    # as texts: the client has no value for an interval of months
+    told = [
         spark.sql(
-            f"select {', '.join(f'{text} as c{n}' for n, text in zip(places, side, strict=True))}"
-            f" from {TABLE}"
-        )
-        for side in (list(pairs), list(pairs.values()))
+            "select "
+            + ", ".join(
+                f"typeof({text}) || ' ' || coalesce(cast({text} as string), 'null') as c{number}"
+                for number, text in enumerate(side)
+            )
+            + f" from {TABLE}"
+        ).first()
+        for side in (pairs.keys(), pairs.values())
     ]
-    types = [[field.dataType for field in found.schema] for found in values]
-    rows = [found.first() for found in values]
     assert [
         (text, made, one, other)
-        for (text, made), *told in zip(pairs.items(), *types, *rows, strict=True)
-        for one, other in [((told[0], repr(told[2])), (told[1], repr(told[3])))]
+        for (text, made), one, other in zip(pairs.items(), *told, strict=True)
         if one != other
     ] == []
