@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from benchmarks.runner import (
     Bench,
     Clock,
+    DbtRuns,
     clock,
     dbt_project,
     files_of,
@@ -112,7 +113,7 @@ class Cells:
     def __init__(self, bench: Bench, spark: Any, options: list[str], pid: int) -> None:
         self.bench, self.spark, self.options, self.pid = bench, spark, options, pid
         self.round = 0
-        self.manifests: dict[str, Any] = {}
+        self.runs = DbtRuns()
         self.answer = ""
 
     def prepare(self) -> None:
@@ -227,20 +228,9 @@ class Cells:
         return int(self.sql(f"describe history {table} limit 1")[0]["version"])
 
     def dbt(self, *arguments: str, options: str = "{}") -> None:
-        """`dbt run` of the model, in this process against the engine; `options` are its vars."""
-        from dbt.cli.main import dbtRunner
-
-        common = [*self.options, "--vars", options]
-        if options not in self.manifests:
-            self.manifests[options] = dbtRunner().invoke(["--quiet", "parse", *common]).result
-        outcome = dbtRunner(manifest=self.manifests[options]).invoke(
-            ["--quiet", "run", *arguments, *common]
-        )
-        assert outcome.success, outcome.exception
-        results: Any = outcome.result
-        [self.answer] = [
-            str(done.message) for done in results.results if done.node.resource_type == "model"
-        ]
+        """`dbt run` of the model; `options` are its vars."""
+        [done] = self.runs([*self.options, "--vars", options], *arguments)
+        self.answer = str(done.message)
         print(f"  {self.answer}", flush=True)
 
     def dbt_otherwise(self) -> None:

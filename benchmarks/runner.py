@@ -225,6 +225,27 @@ def files_of(spark: Any, table: str) -> dict[Path, int]:
     }
 
 
+class DbtRuns:
+    """`dbt run` in this process against the engine. What is parsed once is not parsed again."""
+
+    def __init__(self) -> None:
+        self._manifests: dict[tuple[str, ...], Any] = {}
+
+    def __call__(self, options: Sequence[str], *arguments: str) -> list[Any]:
+        """The results of the models; `options` are those of the project, its `--vars` too."""
+        from dbt.cli.main import dbtRunner
+
+        key = tuple(options)
+        if key not in self._manifests:
+            self._manifests[key] = dbtRunner().invoke(["--quiet", "parse", *options]).result
+        outcome = dbtRunner(manifest=self._manifests[key]).invoke(
+            ["--quiet", "run", *arguments, *options]
+        )
+        assert outcome.success, outcome.exception
+        results: Any = outcome.result
+        return [done for done in results.results if done.node.resource_type == "model"]
+
+
 @contextmanager
 def statements_of_dbt() -> Iterator[list[str]]:
     """Every statement that dbt sends to Spark for a model."""

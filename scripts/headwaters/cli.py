@@ -13,7 +13,7 @@ import typer
 
 from headwaters.demo import commands as demo
 from headwaters.dev import commands as dev
-from headwaters.errors import DISK, CodedError, UserError, WorkError, java_ended
+from headwaters.errors import CodedError, UserError, WorkError, java_ended, refused_file
 from headwaters.options import ProfilesDir, Target, find_project
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ def _coded(error: Exception) -> CodedError | None:
             "HW_NO_EXTRA", f"{error.name} is missing: pip install 'headwaters[{extra}]'"
         )
     if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename} cannot be used: {error.strerror}"
-        if error.errno in DISK:
-            return WorkError("HW_FILE", text)
-        return UserError("HW_FILE", text)
+        return refused_file(error, f"{error.filename} cannot be used")
     return None
 
 

@@ -31,6 +31,12 @@ class WorkError(CodedError):
     """Work that was started rightly and failed. Shown as one line; exit code 1."""
 
 
+def refused_file(error: OSError, what: str, remedy: str = "") -> CodedError:
+    """What the operating system refuses of a file: work that failed where it is the disk."""
+    kind = WorkError if error.errno in DISK else UserError
+    return kind("HW_FILE", f"{what}: {error.strerror}{remedy and f'. {remedy}'}")
+
+
 def first_line(error: Exception) -> str:
     """What an error says, without what Spark and dbt add in further lines."""
     return str(getattr(error, "msg", error)).splitlines()[0]

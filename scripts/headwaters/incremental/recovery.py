@@ -129,7 +129,7 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
     for commit in commits:
         if commit.version <= seen["version"]:
             break
-        note = _note(commit)
+        note = noted_run(commit)
         if note is not None:
             if note == run:
                 noted, engine = True, commit.engine
@@ -157,6 +157,17 @@ def version_of_run(
     """
     written = next((commit.version for commit in commits if _is_of(commit, run)), None)
     return written if written is not None or seen is None else seen["version"]
+
+
+def noted_run(commit: Commit) -> str | None:
+    """The run that noted its inputs in this commit; an empty text where one has finished."""
+    if commit.operation != "SET TBLPROPERTIES":
+        return None
+    text = _properties(commit).get("headwaters.pending")
+    if text is None:
+        return None
+    run = Run.parse(text)
+    return run.id if run else ""
 
 
 def described(commit: Commit) -> str:
@@ -194,17 +205,6 @@ def _is_of(commit: Commit, run: str) -> bool:
 
 def _replaces_table(commit: Commit) -> bool:
     return "TABLE AS SELECT" in commit.operation
-
-
-def _note(commit: Commit) -> str | None:
-    """The run that noted its inputs in this commit; an empty text where one has finished."""
-    if commit.operation != "SET TBLPROPERTIES":
-        return None
-    text = _properties(commit).get("headwaters.pending")
-    if text is None:
-        return None
-    run = Run.parse(text)
-    return run.id if run else ""
 
 
 def _properties(commit: Commit) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Gatherer:
                 continue  # a copy for some days, which belongs to no model
             owner, number = table_of_hidden(name) or (name, 0)
             needs, node = tables.needs_of(name, one, found), self.declared.tables.get(owner)
-            its = states.get(owner)
+            its = states.get(owner) if number else None
             used = self._try(owner, tables.hidden_tables, its[1]) if its else 0
             made = self._try(
                 name, tables.table_of, name, str(folder), self._kind(name), one, node, needs, now

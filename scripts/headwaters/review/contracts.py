@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headwaters.contract import CHANGE_FEED
 from headwaters.declared.nodes import Node, owner_of, table_name
 from headwaters.declared.properties import declared_properties
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
@@ -19,7 +20,6 @@ from headwaters.incremental.strategies import strategy_of
 from headwaters.review.facts import Finding
 
 _CONTACT = "catalog.engineering.comms."
-_FEED = "delta.enableChangeDataFeed"
 
 
 def broken(key: str, base: Mapping[str, Node], head: Mapping[str, Node]) -> tuple[Finding, ...]:
@@ -108,8 +108,8 @@ def _feeds(node: Node, base: Mapping[str, Node], head: Mapping[str, Node]) -> It
     for parent in node["depends_on"]["nodes"]:
         one, other = base.get(parent), head.get(parent)
         if one and other and _has_feed(one) and not _has_feed(other):
-            yield f"{table_name(one)}, which it follows, loses its change feed ({_FEED})"
+            yield f"{table_name(one)}, which it follows, loses its change feed ({CHANGE_FEED[0]})"
 
 
 def _has_feed(node: Node) -> bool:
-    return declared_properties(node["config"]).get(_FEED) == "true"
+    return CHANGE_FEED in declared_properties(node["config"]).items()

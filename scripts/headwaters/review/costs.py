@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from headwaters.incremental.commits import Commit, as_mapping
+from headwaters.incremental.commits import Commit
+from headwaters.incremental.recovery import noted_run
 from headwaters.pages.texts import duration, size
 from headwaters.review.facts import Cost, Difference, Effort
 
-_PENDING = "headwaters.pending"
 MOST_RUNS = 10  # the last ones, by which the next is predicted
 _WRITTEN = ("numOutputBytes", "numTargetBytesAdded")
 
@@ -51,15 +51,11 @@ def _runs(commits: Sequence[Commit]) -> Iterator[Run]:
     for place, commit in enumerate(commits):
         if not commit.effect.rows or commit.replaces_all:
             continue
-        begun = next((one for one in commits[place + 1 :] if _begins(one) or one.effect.rows), None)
-        if begun is not None and _begins(begun):
+        earlier = commits[place + 1 :]
+        begun = next((one for one in earlier if noted_run(one) or one.effect.rows), None)
+        if begun is not None and noted_run(begun):
             written = sum(int(commit.metrics.get(name) or 0) for name in _WRITTEN)
             yield Run(commit.effect.rows, written, (commit.at - begun.at) / 1000)
-
-
-def _begins(commit: Commit) -> bool:
-    noted = as_mapping(commit.parameters.get("properties")).get(_PENDING)
-    return str(noted or "null") != "null"
 
 
 def of_a_run(past: Past, rows: int | None = None) -> Effort | None:

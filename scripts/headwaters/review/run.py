@@ -15,7 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters import drafts
 from headwaters.declared.nodes import Node
-from headwaters.errors import DISK, CodedError, UserError, WorkError, first_line
+from headwaters.errors import CodedError, UserError, WorkError, first_line, refused_file
 from headwaters.manifest import compiled, copied, parse, selected
 from headwaters.project import Project
 from headwaters.review import changes as changing
@@ -109,7 +109,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
 
 def _problem(error: Exception) -> str:
     if isinstance(error, OSError):
-        return f"[HW_FILE] {error.filename or 'a temporary file'} cannot be used: {error.strerror}"
+        return str(refused_file(error, f"{error.filename or 'a temporary file'} cannot be used"))
     return first_line(error)
 
 
@@ -126,12 +126,8 @@ def _write(made: Review, out: Path) -> None:
     try:
         write(made, out)
     except OSError as error:  # that of a full disk names no file
-        kind = WorkError if error.errno in DISK else UserError
-        raise kind(
-            "HW_FILE",
-            f"{error.filename or out} cannot be written: {error.strerror}. Free some space, or "
-            "name another folder with --out",
-        ) from None
+        remedy = "Free some space, or name another folder with --out"
+        raise refused_file(error, f"{error.filename or out} cannot be written", remedy) from None
 
 
 def summary(made: Review) -> list[str]:

@@ -11,8 +11,23 @@ from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import structure
 
-# The columns that the expressions are over.
-COLUMNS = {"i", "j", "k", "t", "u", "o", "d", "at", "q", "f", "n", "l", "m", "s"}
+# The columns that the expressions are over, each with a value.
+COLUMNS = {
+    "i": "7",
+    "j": "3",
+    "k": "2",
+    "t": "'x y'",
+    "u": "'z'",
+    "o": "true",
+    "d": "date'2024-02-29'",
+    "at": "timestamp'2024-02-29 12:30:00'",
+    "q": "cast(1.50 as decimal(10, 2))",
+    "f": "cast('NaN' as double)",
+    "n": "cast(null as int)",
+    "l": "array(1, 2, 3)",
+    "m": "map('x', 1)",
+    "s": "named_struct('x', 1, 'y y', 2)",
+}
 EXPRESSIONS = r"""
 'it\'s'
 'it' 's'

@@ -246,6 +246,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "stream_tables": _stream_tables,
     "table_location": streams.table_location,
     "setting": nodes.setting,
+    "table_of_hidden": nodes.table_of_hidden,
     "milliseconds_of": units.milliseconds_of,
     "or_nearest": names.or_nearest,
     "declared_properties": properties.declared_properties,
