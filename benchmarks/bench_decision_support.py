@@ -1,18 +1,19 @@
 """A warehouse over the tables of TPC-H: 11 models brought up to date, and what people do without
 
-The tables are those of `tpchgen-cli` at SCALE (1: six million lines). The models, in
+The tables are those of `tpchgen-cli` at TPCH_SCALE (1: six million lines). The models, in
 `decision_support/`, are those of a small warehouse: lines and orders made clean, joined and added
 up. SHARES of the orders, with their lines, are inserted, updated, deleted and moved to another
 customer and supplier, a quarter of the share each: `spread` over all files, or `recent`, the
 newest keys. Then the same change is brought into the models by each variant: `full refresh` builds
 every table anew, `headwaters` is `dbt run`, `stock merge` is dbt's merge of the last 30 days, and
 `DuckDB` builds the same tables from Parquet files. After each headwaters run, every table is
-compared with the full refresh. `SHARES=0.003 PLACES=spread SCALE=5 make bench-decision-support`
+compared with the full refresh. `SHARES=0.003 PLACES=spread TPCH_SCALE=5 make bench-decision-support`
 chooses cells.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -37,13 +38,14 @@ from benchmarks.runner import (
 
 NOTES = ""
 
-SCALE = float(os.environ.get("SCALE", "1"))
+SCALE = float(os.environ.get("TPCH_SCALE", "1"))
 SHARES = [float(share) for share in os.environ.get("SHARES", "0.0001 0.001 0.003 0.01").split()]
 PLACES = os.environ.get("PLACES", "spread recent").split()
 ORDERS = round(1_500_000 * SCALE)
 NEWEST = 4 * ORDERS  # keys of orders are sparse: 8 of 32
 
 TABLES = ("lineitem", "orders", "customer", "part", "supplier", "nation")
+UNIQUE = {"orders": "o_orderkey"}  # as the sources' tests say
 SQL = {
     file.stem: file.read_text()
     for file in sorted((Path(__file__).parent / "decision_support").glob("*.sql"))
@@ -70,9 +72,13 @@ def run(bench: Bench) -> None:
     parquet = bench.work / "tpch"
     generator = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", str(SCALE)]
     subprocess.run([*generator, "--output-dir", str(parquet)], check=True)
-    sources = (
-        f"sources: [{{name: tpch, tables: [{', '.join(f'{{name: {t}}}' for t in TABLES)}]}}]\n"
-    )
+    tables = [
+        {"name": table, "columns": [{"name": UNIQUE[table], "data_tests": ["unique", "not_null"]}]}
+        if table in UNIQUE
+        else {"name": table}
+        for table in TABLES
+    ]
+    sources = json.dumps({"sources": [{"name": "tpch", "tables": tables}]})
     ours = dbt_project(
         bench.work / "ours",
         {"models/sources.yml": sources}

@@ -1,0 +1,282 @@
+"""Change sets that are handed on: by whom, to whom, and for which ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwaters.incremental.commits import ChangeSet, Commit, Range, range_of
+from headwaters.incremental.handed_on import HandedOn, followers, hands_on
+
+RUN = "202611260300_0123abcd"
+SIGNED = f"headwaters run {RUN}"
+CHANGE_SET = ChangeSet(RUN, "silver.orders__stage_1", ("_operation", "_replaced"))
+NOTED = {"version": 4, "at": 4_000}
+
+
+def node(name: str, materialized: str, *reads: str, kind: str = "model") -> dict[str, Any]:
+    return {
+        "unique_id": name,
+        "resource_type": kind,
+        "config": {"materialized": materialized},
+        "depends_on": {"nodes": list(reads)},
+    }
+
+
+GRAPH = {
+    "nodes": {
+        "a": node("a", "incremental", "m", "other"),
+        "b": node("b", "table", "m"),
+        "c": node("c", "test", "m", kind="test"),
+        "d": node("d", "incremental", "other"),
+        "e": node("e", "incremental", "m"),
+    }
+}
+
+
+def commit(version: int, operation: str, **further: Any) -> Commit:
+    """A commit of the engine that runs the tests, made at `version` seconds."""
+    engine = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
+    known: dict[str, Any] = {"parameters": {}, "metrics": {}, "engine": engine} | further
+    return Commit(version, version * 1_000, operation, **known)
+
+
+def merge(version: int, predicate: str = f"k = 1 and o <> '{SIGNED}'") -> Commit:
+    metrics = {f"numTargetRows{what}": "1" for what in ("Inserted", "Updated", "Deleted")}
+    return commit(version, "MERGE", parameters={"predicate": predicate}, metrics=metrics)
+
+
+def replaced_by_keys(version: int) -> Commit:
+    parameters = {"mode": "Overwrite", "replaceOnCond": "true"}
+    metrics = {"numOutputRows": "2", "numDeletedRows": "1"}
+    return commit(version, "WRITE", parameters=parameters, metrics=metrics, user_metadata=SIGNED)
+
+
+NOTE = commit(4, "SET TBLPROPERTIES", parameters={"properties": "{}"})
+PROPERTIES = commit(7, "SET TBLPROPERTIES", parameters={"properties": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("commits", "found"),
+    [
+        ([merge(6), NOTE], CHANGE_SET),
+        ([PROPERTIES, replaced_by_keys(6), NOTE], CHANGE_SET),
+        ([PROPERTIES, commit(6, "OPTIMIZE"), merge(5), NOTE], CHANGE_SET),
+        # nothing changed, or others did as well
+        ([PROPERTIES, NOTE], None),
+        ([merge(6, "k = 1 and o <> 'headwaters run 202611260300_ffffffff'"), NOTE], None),
+        ([merge(6), merge(5), NOTE], None),
+        ([merge(6), merge(5, "k = 1"), NOTE], None),
+        ([commit(7, "DELETE", metrics={"numDeletedRows": "1"}), merge(6), NOTE], None),
+        ([commit(7, "RESTORE"), merge(6), NOTE], None),
+        # the columns are no longer those of the change set
+        ([commit(7, "ADD COLUMNS"), merge(6), NOTE], None),
+        ([merge(6), commit(5, "CHANGE COLUMN"), NOTE], None),
+        ([merge(6), commit(5, "A NEW OPERATION"), NOTE], None),
+    ],
+)
+def test_a_range_that_is_one_commit_of_the_run_is_read_from_its_change_set(
+    commits: list[Commit], found: ChangeSet | None
+) -> None:
+    kept = HandedOn()
+    changes = range_of("`silver`.`orders`", NOTED, commits[0].version, commits)
+    assert kept.find(changes) is None
+    kept.keep("silver.Orders", CHANGE_SET)
+    kept.keep("silver.customers", ChangeSet(RUN, "another", ()))
+    assert kept.find(changes) == found
+
+
+def test_a_later_change_set_takes_the_place_of_one_before() -> None:
+    kept = HandedOn()
+    kept.keep("silver.orders", ChangeSet(RUN, "an older one", ()))
+    kept.keep("silver.orders", CHANGE_SET)
+    assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE])) == CHANGE_SET
+
+
+def test_followers_are_the_incremental_models_that_read_a_model() -> None:
+    assert followers("m", GRAPH) == ["a", "e"]
+    assert followers("b", GRAPH) == []
+
+
+KEYED = {"incremental_strategy": "affected_keys", "unique_key": ["k"]}
+LINEAR = {"incremental_strategy": "change_feed", "unique_key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("config", "selected", "on_foreign_write", "hands"),
+    [
+        (KEYED, ["m", "e"], "rebuild", True),
+        (LINEAR, ["m", "a", "b"], "fail", True),
+        # nobody is there to read it
+        (KEYED, ["m"], "rebuild", False),
+        (KEYED, ["m", "b", "c", "d"], "rebuild", False),
+        # rows without a key are no pairs of old and new
+        (KEYED | {"unique_key": None}, ["e"], "rebuild", False),
+        ({"incremental_strategy": "merge", "unique_key": "k"}, ["e"], "rebuild", False),
+        (KEYED | {"derivation": {"stage_of": "silver.orders"}}, ["e"], "rebuild", False),
+        # what is replaced is read from the table, or computed as what the table must have
+        (KEYED | {"allow_nondeterministic": True}, ["e"], "warn", True),
+        (LINEAR | {"allow_nondeterministic": True}, ["e"], "rebuild", False),
+        (LINEAR | {"on_lookup_change": "ignore"}, ["e"], "rebuild", False),
+        (LINEAR | {"on_lookup_change": "rebuild"}, ["e"], "rebuild", True),
+        (LINEAR, ["e"], "warn", False),
+    ],
+)
+def test_who_hands_on(
+    config: dict[str, Any], selected: list[str], on_foreign_write: str, hands: bool
+) -> None:
+    assert hands_on("m", GRAPH, selected, config, on_foreign_write) is hands
+
+
+SOURCES = """
+sources:
+  - name: inputs
+    schema: "{{ target.schema }}_inputs"
+    tables: [{name: fed}]
+"""
+
+
+def model(sql: str, strategy: str, key: object, **further: object) -> str:
+    settings = {"incremental_strategy": strategy, "unique_key": key, **further}
+    return f"{{{{ config(materialized='incremental', **{settings}) }}}}\n{sql}"
+
+
+FED = "source('inputs', 'fed')"
+# Models of each strategy that hands on, with plain SQL of what they are.
+FIRST: dict[str, tuple[str, str]] = {
+    "rows": (
+        model(
+            f"select id, part as `a.b`, val from {{{{ changes({FED}) }}}}",
+            "change_feed",
+            ["id", "a.b"],
+            partition_by="a.b",
+        ),
+        "select id, if(part = '', null, part), val from fed",
+    ),
+    "totals": (
+        model(
+            "select part, count(*) as n, sum(val) as val"
+            f" from {{{{ affected({FED}, key='part') }}}} group by part",
+            "affected_keys",
+            "part",
+        ),
+        "select part, count(*), sum(val) from fed group by part",
+    ),
+    "sums": (
+        model(
+            "select part, sum(_weight) as n, sum(val * _weight) as val"
+            f" from {{{{ signed({FED}) }}}} group by part",
+            "signed_sum",
+            "part",
+            derived={"mean": "val / n"},
+        ),
+        "select part, count(*), sum(val), sum(val) / count(*) from fed group by part",
+    ),
+    "latest": (
+        model(f"select part, id, val from {{{{ changes({FED}) }}}}", "change_feed", "part").replace(
+            "'unique_key'", "'latest_by': ['id', 'val'], 'unique_key'"
+        ),
+        "select part, max((id, val)).id, max((id, val)).val from fed group by part",
+    ),
+    "ranks": (
+        model(
+            "select id, part, val, rank() over (order by val, id, part) as place"
+            f" from {{{{ {FED} }}}}",
+            "auto",
+            ["id", "part"],
+        ),
+        "select id, part, val, rank() over (order by val, id, part) from fed",
+    ),
+}
+COLUMNS = {"rows": "id, `a.b`", "ranks": "id, part", "latest": "part", "sums": "part"}
+COPIES = {
+    f"copy_of_{name}": model(
+        f"select * from {{{{ changes(ref('{name}')) }}}}",
+        "change_feed",
+        COLUMNS.get(name, "part").replace("`", "").split(", "),
+    )
+    for name in FIRST
+}
+# The other ways to read what changed.
+ADDED_UP = {
+    "signed_rows": model(
+        "select `a.b`, sum(_weight) as n, sum(val * _weight) as val"
+        " from {{ signed(ref('rows')) }} group by `a.b`",
+        "signed_sum",
+        "a.b",
+    ),
+    "affected_rows": model(
+        "select `a.b`, count(*) as n, sum(val) as val"
+        " from {{ affected(ref('rows'), key='a.b') }} group by `a.b`",
+        "affected_keys",
+        "a.b",
+    ),
+}
+STEPS = (
+    "insert into {fed} values (1, 'a', 1), (2, 'a', 2), (3, 'b', 3), (4, '', 4), (5, null, 5),"
+    " (6, cast(x'ff41' as string), 6), (7, 'd', 7), (8, 'e', 8)",
+    # of each kind, with a key that is no text, in one commit
+    "merge into {fed} using (values (1, 10), (3, null), (5, 50), (6, 60), (9, 9)) as s (k, v)"
+    " on id = k when matched and v is null then delete when matched then update set val = v"
+    " when not matched then insert (id, part, val) values (k, 'c', v)",
+    # a row moves, groups appear and go
+    "update {fed} set part = if(id = 2, 'new', 'a') where id in (2, 7)",
+    "delete from {fed} where id in (1, 8)",
+)
+
+
+def test_models_read_what_the_run_before_them_changed(
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    spark: Any,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fed = f"{schema}_inputs.fed"
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(
+        f"create table {fed} (id int, part string, val int) using delta"
+        " tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    followers = COPIES | ADDED_UP
+    models = {name: sql for name, (sql, _) in FIRST.items()} | followers
+    folder = new_project(
+        {"models/inputs.yml": SOURCES} | {f"models/{name}.sql": sql for name, sql in models.items()}
+    )
+    asked: set[tuple[str, bool]] = set()
+    find = HandedOn.find
+
+    def noting(kept: HandedOn, changes: Range) -> ChangeSet | None:
+        found = find(kept, changes)
+        asked.add((changes.source.rpartition(".")[2].strip("`"), found is not None))
+        return found
+
+    monkeypatch.setattr(HandedOn, "find", noting)
+    for number, step in enumerate(STEPS):
+        spark.sql(step.replace("{fed}", fed))
+        asked.clear()
+        if number == len(STEPS) - 1:  # another invocation reads the feed
+            dbt("run", "--select", *FIRST, project_dir=folder, schema=schema)
+            dbt("run", "--select", *followers, project_dir=folder, schema=schema)
+        else:
+            dbt("run", project_dir=folder, schema=schema)
+        handed_on = 0 < number < len(STEPS) - 1
+        if number:
+            assert asked == {("fed", False)} | {(name, handed_on) for name in FIRST}
+        wanted = {
+            name: plain.replace("from fed", f"from {fed}") for name, (_, plain) in FIRST.items()
+        }
+        wanted |= {copy: f"select * from {schema}.{copy[8:]}" for copy in COPIES}
+        sums = f"select `a.b`, count(*), sum(val) from {schema}.rows group by `a.b`"
+        wanted |= dict.fromkeys(ADDED_UP, sums)
+        wrong = {}
+        for name, want in wanted.items():
+            got = f"select * from {schema}.{name}"
+            both = f"({got} except all ({want})) union all (({want}) except all {got})"
+            if differences := spark.sql(both).collect():
+                wrong[name] = differences
+        assert wrong == {}, step
+        assert spark.sql(f"show tables in {schema} like '*__stage_*'").collect() == []
