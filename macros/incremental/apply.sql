@@ -17,8 +17,7 @@
             {{ return(dict(look, refused=hw_rows_missing())) }}
         {%- endif -%}
     {%- endif -%}
-    {%- set served = selected_resources if hw_hands_on(settings) else [] -%}
-    {%- set followers = adapter.followers(model.unique_id, graph) | reject('in', served) | list -%}
+    {%- set followers = adapter.followers(model.unique_id, graph) | reject('in', hw_served(settings)) | list -%}
     {%- set write = adapter.way_of_writing(look, settings.get('apply_by'), engine, followers | length) -%}
     {%- set present = look.updated + look.deleted -%}
     {%- if write.way == 'insert' -%}

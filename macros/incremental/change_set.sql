@@ -36,7 +36,7 @@ where not (_new._row <=> _old._row) or _new._copies > 1
     {%- for column in hw_prune_columns(settings) -%}
         {%- do columns.append(', ' ~ (row ~ '.' if row else '') ~ hw_quote(column) ~ ' as _before_' ~ loop.index) -%}
     {%- endfor -%}
-    {%- if hw_hands_on(settings) -%}{%- do columns.append(', ' ~ (whole or 'cast(null as boolean)') ~ ' as _replaced') -%}{%- endif -%}
+    {%- if hw_served(settings) -%}{%- do columns.append(', ' ~ (whole or 'cast(null as boolean)') ~ ' as _replaced') -%}{%- endif -%}
     {{ return(columns | join) }}
 {% endmacro %}
 
@@ -51,7 +51,7 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 {#- The columns of a change set that are not the table's. -#}
 {% macro hw_beside_names(settings) %}
     {%- set before = hw_before_names(settings) if hw_has_key(settings) else [] -%}
-    {{ return(['_operation'] + before + (['_replaced'] if hw_hands_on(settings) else [])) }}
+    {{ return(['_operation'] + before + (['_replaced'] if hw_served(settings) else [])) }}
 {% endmacro %}
 
 
@@ -62,9 +62,11 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 {% endmacro %}
 
 
-{#- Whether models of this invocation read what this one changes from its staging table, which is dropped when the invocation ends. -#}
-{% macro hw_hands_on(settings) %}
-    {{ return(execute and var('headwaters_hooks', true) and adapter.hands_on(
+{#- The models of this invocation that read what this one changes from its staging table. The last of them drops it, or the hook at the
+    end of the invocation. -#}
+{% macro hw_served(settings) %}
+    {%- if not var('headwaters_hooks', true) -%}{{ return([]) }}{%- endif -%}
+    {{ return(adapter.served(
         model.unique_id, graph, selected_resources, settings, settings.get('on_foreign_write') or hw_on_gap(settings))) }}
 {% endmacro %}
 

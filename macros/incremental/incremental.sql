@@ -19,6 +19,7 @@
         {%- do hw_reconcile_table(target, plan.detail) -%}
     {%- endif -%}
     {%- set result = hw_run_plan(target, existing, sql, plan) -%}
+    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
     {%- do store_result('main', response=adapter.run_response(result.message, result.choice, **result.counts)) -%}
 
     {%- if result.choice == 'replace' or result.replaced -%}
@@ -73,8 +74,9 @@
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=applied.refused))) }}
     {%- endif -%}
     {%- do hw_set_applied_versions(target, plan, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
-    {%- if applied.rows > applied.inserted and hw_hands_on(model.config) -%}
-        {%- do adapter.hand_on(target | string, hw_run_id(), staged.stage | string, hw_beside_names(model.config)) -%}
+    {%- set served = hw_served(model.config) if applied.rows > applied.inserted else [] -%}
+    {%- if served -%}
+        {%- do adapter.hand_on(target | string, hw_run_id(), staged.stage | string, hw_beside_names(model.config), served) -%}
     {%- else -%}
         {%- do hw_drop_staging_table(staged.stage) -%}
     {%- endif -%}

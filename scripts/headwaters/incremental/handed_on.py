@@ -10,7 +10,7 @@ the feed, and so is every range of a later invocation. See docs/decisions/0033-h
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from headwaters.incremental.commits import ChangeSet, Range
@@ -26,11 +26,20 @@ class HandedOn:
         """None, at first."""
         self._lock = threading.Lock()
         self._change_sets: dict[tuple[str, ...], ChangeSet] = {}
+        self._readers: dict[str, set[str]] = {}
 
-    def keep(self, table: str, change_set: ChangeSet) -> None:
-        """The newest change set of a table takes the place of the one before."""
+    def keep(self, table: str, change_set: ChangeSet, readers: Iterable[str]) -> None:
+        """Keep it for models; the newest change set of a table takes the place of others."""
         with self._lock:
             self._change_sets[parts_of(table)] = change_set
+            self._readers[change_set.stage] = set(readers)
+
+    def released_by(self, reader: str) -> list[str]:
+        """The staging tables that nobody needs any more, now that a model has run."""
+        with self._lock:
+            needed = {stage: readers - {reader} for stage, readers in self._readers.items()}
+            self._readers = {stage: readers for stage, readers in needed.items() if readers}
+        return [stage for stage, readers in needed.items() if not readers]
 
     def find(self, changes: Range) -> ChangeSet | None:
         """The change set that has all that a table went through, or None: the feed has it."""
@@ -44,31 +53,30 @@ class HandedOn:
         return found
 
 
-def hands_on(
+def served(
     unique_id: str,
     graph: Mapping[str, Any],
     selected: Sequence[str],
     config: Mapping[str, Any],
     on_foreign_write: str,
-) -> bool:
-    """Whether a run of a model keeps its change set for other models that run after it.
+) -> list[str]:
+    """The models for which a run of another one keeps its change set.
 
     `selected` are the nodes of the invocation. The rows that are replaced must be those of the
     table: where they are computed, nothing may have left others there.
     """
     strategy = strategy_of(config)
-    if (
-        strategy is None
-        or not config.get("unique_key")
-        or "stage_of" in (config.get("derivation") or {})
-    ):
-        return False
-    is_exact = not strategy.computes_old_rows or not (
+    is_hidden = "stage_of" in (config.get("derivation") or {})
+    if strategy is None or is_hidden or not config.get("unique_key"):
+        return []
+    may_differ = (
         config.get("allow_nondeterministic")
         or config.get("on_lookup_change") == "ignore"
         or on_foreign_write == "warn"
     )
-    return is_exact and not set(followers(unique_id, graph)).isdisjoint(selected)
+    if strategy.computes_old_rows and may_differ:
+        return []
+    return [name for name in followers(unique_id, graph) if name in selected]
 
 
 def followers(unique_id: str, graph: Mapping[str, Any]) -> list[str]:

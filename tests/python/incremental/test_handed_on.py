@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwaters.incremental.commits import ChangeSet, Commit, Range, range_of
-from headwaters.incremental.handed_on import HandedOn, followers, hands_on
+from headwaters.incremental.handed_on import HandedOn, followers, served
 
 RUN = "202611260300_0123abcd"
 SIGNED = f"headwaters run {RUN}"
@@ -84,15 +84,15 @@ def test_a_range_that_is_one_commit_of_the_run_is_read_from_its_change_set(
     kept = HandedOn()
     changes = range_of("`silver`.`orders`", NOTED, commits[0].version, commits)
     assert kept.find(changes) is None
-    kept.keep("silver.Orders", CHANGE_SET)
-    kept.keep("silver.customers", ChangeSet(RUN, "another", ()))
+    kept.keep("silver.Orders", CHANGE_SET, ["a"])
+    kept.keep("silver.customers", ChangeSet(RUN, "another", ()), ["a"])
     assert kept.find(changes) == found
 
 
 def test_a_later_change_set_takes_the_place_of_one_before() -> None:
     kept = HandedOn()
-    kept.keep("silver.orders", ChangeSet(RUN, "an older one", ()))
-    kept.keep("silver.orders", CHANGE_SET)
+    kept.keep("silver.orders", ChangeSet(RUN, "an older one", ()), ["a"])
+    kept.keep("silver.orders", CHANGE_SET, ["a"])
     assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE])) == CHANGE_SET
 
 
@@ -106,29 +106,39 @@ LINEAR = {"incremental_strategy": "change_feed", "unique_key": "k"}
 
 
 @pytest.mark.parametrize(
-    ("config", "selected", "on_foreign_write", "hands"),
+    ("config", "selected", "on_foreign_write", "models"),
     [
-        (KEYED, ["m", "e"], "rebuild", True),
-        (LINEAR, ["m", "a", "b"], "fail", True),
+        (KEYED, ["m", "e"], "rebuild", ["e"]),
+        (LINEAR, ["m", "e", "a", "b"], "fail", ["a", "e"]),
         # nobody is there to read it
-        (KEYED, ["m"], "rebuild", False),
-        (KEYED, ["m", "b", "c", "d"], "rebuild", False),
+        (KEYED, ["m"], "rebuild", []),
+        (KEYED, ["m", "b", "c", "d"], "rebuild", []),
         # rows without a key are no pairs of old and new
-        (KEYED | {"unique_key": None}, ["e"], "rebuild", False),
-        ({"incremental_strategy": "merge", "unique_key": "k"}, ["e"], "rebuild", False),
-        (KEYED | {"derivation": {"stage_of": "silver.orders"}}, ["e"], "rebuild", False),
+        (KEYED | {"unique_key": None}, ["e"], "rebuild", []),
+        ({"incremental_strategy": "merge", "unique_key": "k"}, ["e"], "rebuild", []),
+        (KEYED | {"derivation": {"stage_of": "silver.orders"}}, ["e"], "rebuild", []),
         # what is replaced is read from the table, or computed as what the table must have
-        (KEYED | {"allow_nondeterministic": True}, ["e"], "warn", True),
-        (LINEAR | {"allow_nondeterministic": True}, ["e"], "rebuild", False),
-        (LINEAR | {"on_lookup_change": "ignore"}, ["e"], "rebuild", False),
-        (LINEAR | {"on_lookup_change": "rebuild"}, ["e"], "rebuild", True),
-        (LINEAR, ["e"], "warn", False),
+        (KEYED | {"allow_nondeterministic": True}, ["e"], "warn", ["e"]),
+        (LINEAR | {"allow_nondeterministic": True}, ["e"], "rebuild", []),
+        (LINEAR | {"on_lookup_change": "ignore"}, ["e"], "rebuild", []),
+        (LINEAR | {"on_lookup_change": "rebuild"}, ["e"], "rebuild", ["e"]),
+        (LINEAR, ["e"], "warn", []),
     ],
 )
-def test_who_hands_on(
-    config: dict[str, Any], selected: list[str], on_foreign_write: str, hands: bool
+def test_who_is_served(
+    config: dict[str, Any], selected: list[str], on_foreign_write: str, models: list[str]
 ) -> None:
-    assert hands_on("m", GRAPH, selected, config, on_foreign_write) is hands
+    assert served("m", GRAPH, selected, config, on_foreign_write) == models
+
+
+def test_the_last_reader_releases_a_staging_table() -> None:
+    kept = HandedOn()
+    kept.keep("silver.orders", CHANGE_SET, ["a", "e"])
+    kept.keep("silver.totals", ChangeSet(RUN, "totals__stage", ()), ["e"])
+    assert kept.released_by("other") == []
+    assert kept.released_by("a") == []
+    assert kept.released_by("e") == [CHANGE_SET.stage, "totals__stage"]
+    assert kept.released_by("e") == []
 
 
 SOURCES = """

@@ -218,7 +218,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
     "followers": handed_on.followers,
-    "hands_on": handed_on.hands_on,
+    "served": handed_on.served,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "plan_of_request": plan.of_request,
@@ -372,9 +372,16 @@ class HeadwatersAdapter(SparkAdapter):
         return answered
 
     @available
-    def hand_on(self, table: str, run: str, stage: str, beside: list[str]) -> None:
-        """Keep the staging table of a run that has written for the models that follow."""
-        self._handed_on.keep(table, commits.ChangeSet(run, stage, tuple(beside)))
+    def hand_on(
+        self, table: str, run: str, stage: str, beside: list[str], readers: list[str]
+    ) -> None:
+        """Keep the staging table of a run that has written, for models that run after it."""
+        self._handed_on.keep(table, commits.ChangeSet(run, stage, tuple(beside)), readers)
+
+    @available
+    def released_by(self, reader: str) -> list[str]:
+        """The staging tables that nobody needs any more, now that a model has run."""
+        return self._handed_on.released_by(reader)
 
     @available
     def handed_on(self, changes: commits.Range) -> commits.ChangeSet | None:
