@@ -15,6 +15,15 @@
 {% endmacro %}
 
 
+{#- A staging table whose rows have been written, in the form of the change data feed. -#}
+{% macro hw_handed_on_sql(change_set) -%}
+(select * except ({{ change_set.beside | join(', ') }}), if(_operation = 'update', 'update_postimage', _operation) as _change_type,
+0L as _commit_version, cast(null as timestamp) as _commit_timestamp from {{ change_set.stage }}
+union all
+select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} where _operation = 'update')
+{%- endmacro %}
+
+
 {% macro hw_text_guard(texts) %}
     {%- set conditions = [] -%}
     {%- for name in texts -%}{%- do conditions.append('contains(cast(' ~ hw_quote(name) ~ " as string), '\ufffd')") -%}{%- endfor -%}

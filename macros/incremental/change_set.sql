@@ -50,7 +50,7 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 
 {#- The columns of a change set that are not the table's. -#}
 {% macro hw_beside_names(settings) %}
-    {%- set before = hw_before_names(settings) if hw_has_key(settings) else [] -%}
+    {%- set before = hw_before_names(settings) if hw_as_list(settings.get('unique_key')) else [] -%}
     {{ return(['_operation'] + before + (['_replaced'] if hw_served(settings) else [])) }}
 {% endmacro %}
 
