@@ -7,8 +7,8 @@ customer and supplier, a quarter of the share each: `spread` over all files, or 
 newest keys. Then the same change is brought into the models by each variant: `full refresh` builds
 every table anew, `headwaters` is `dbt run`, `stock merge` is dbt's merge of the last 30 days, and
 `DuckDB` builds the same tables from Parquet files. After each headwaters run, every table is
-compared with the full refresh. `SHARES=0.003 PLACES=spread TPCH_SCALE=5 make bench-decision-support`
-chooses cells.
+compared with the full refresh. `TPCH_SCALE=5 SHARES=0.003 PLACES=spread` before
+`make bench-decision-support` choose cells.
 """
 
 from __future__ import annotations

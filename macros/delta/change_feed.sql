@@ -6,12 +6,22 @@
 
 
 {#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
-    in place of bytes that are not UTF-8: see `hw_read_changes`. -#}
+    in place of bytes that are not UTF-8: see `hw_read_changes`. What a run of this invocation has handed on is read from there. -#}
 {% macro hw_feed_of_range(source, range) %}
+    {%- if range.change_set -%}{{ return(hw_handed_on_sql(range.change_set)) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}
     {%- set feed = hw_feed_sql(source, range.after, range.to) -%}
     {{ return('(select * from ' ~ feed ~ ' where ' ~ guard ~ ')' if guard else feed) }}
 {% endmacro %}
+
+
+{#- A staging table whose rows have been written, in the form of the change data feed. -#}
+{% macro hw_handed_on_sql(change_set) -%}
+(select * except ({{ change_set.beside | join(', ') }}), if(_operation = 'update', 'update_postimage', _operation) as _change_type,
+0L as _commit_version, cast(null as timestamp) as _commit_timestamp from {{ change_set.stage }}
+union all
+select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} where _operation = 'update')
+{%- endmacro %}
 
 
 {% macro hw_text_guard(texts) %}
@@ -83,7 +93,7 @@
     {%- for name in adapter.texts_of(spec.columns) if not spec.read or name | lower in spec.read -%}
         {%- do texts.append(name) -%}
     {%- endfor -%}
-    {%- set range = range.with_texts(texts) -%}
+    {%- set range = range.with_texts(texts).with_change_set(adapter.handed_on(range) if spec.kind != 'images' else none) -%}
     {%- set sums = spec.kind == 'images' or (spec.kind == 'changes' and range.needs_grouping) -%}
     {{ return(range.with_grouping(adapter.grouping_of(spec.columns)) if sums else range) }}
 {% endmacro %}

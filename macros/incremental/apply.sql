@@ -17,7 +17,8 @@
             {{ return(dict(look, refused=hw_rows_missing())) }}
         {%- endif -%}
     {%- endif -%}
-    {%- set write = adapter.way_of_writing(look, settings.get('apply_by'), engine, adapter.followers(model.unique_id, graph)) -%}
+    {%- set followers = adapter.followers(model.unique_id, graph) | reject('in', hw_served(settings)) | list -%}
+    {%- set write = adapter.way_of_writing(look, settings.get('apply_by'), engine, followers | length) -%}
     {%- set present = look.updated + look.deleted -%}
     {%- if write.way == 'insert' -%}
         {%- do run_query(hw_insert_sql(target, stage, settings)) -%}
@@ -57,7 +58,7 @@ where {{ within }}
 
 {% macro hw_insert_sql(target, stage, settings) -%}
 insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }})
-select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}) from {{ stage }}
+select * except ({{ hw_beside_names(settings) | join(', ') }}) from {{ stage }}
 {%- endmacro %}
 
 
@@ -67,7 +68,7 @@ select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}
 insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }}, 'targetAlias' = '_target',
 'replaceOn' = {{ hw_literal(hw_is_replaced(keys, look)) }})
 replace where true
-select * except ({{ (['_operation'] + hw_before_names(settings)) | join(', ') }}) from {{ stage }} as _staged where _operation <> 'delete'
+select * except ({{ hw_beside_names(settings) | join(', ') }}) from {{ stage }} as _staged where _operation <> 'delete'
 {%- endmacro %}
 
 

@@ -4,7 +4,7 @@
 {% macro hw_classified_sql(new, old, keys, settings) -%}
     {%- set operation = "case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end" -%}
     {%- set copies = 'count(*) over (partition by ' ~ hw_quoted(keys) | join(', ') ~ ')' -%}
-select inline(array(coalesce(_new._row, _old._row))){{ hw_before_sql(settings, '_old._row') }}, {{ operation }} as _operation
+select inline(array(coalesce(_new._row, _old._row))){{ hw_beside_sql(settings, '_old._row') }}, {{ operation }} as _operation
 from (select *, {{ copies }} as _copies from {{ new }}) as _new full outer join {{ old }} as _old on {{ hw_equals(keys, '_new', '_old') }}
 where not (_new._row <=> _old._row) or _new._copies > 1
 {%- endmacro %}
@@ -28,14 +28,46 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 {% endmacro %}
 
 
-{#- Where the row that a change replaces lay, as columns `_before_1`, … of the change set: its own values, not the new row's, so that a row
-    that moved is found where it was. Without a `row` that is replaced, where the new one lies. -#}
-{% macro hw_before_sql(settings, row=none) %}
+{#- What a change set has beside the table's columns: where the row that a change replaces lay, as columns `_before_1`, …: its own values,
+    not the new row's, so that a row that moved is found where it was; and that row itself, `_replaced`, where it is handed on. `row`
+    has its columns, `whole` is all of it. Without a row that is replaced, where the new one lies. -#}
+{% macro hw_beside_sql(settings, row=none, whole=row) %}
     {%- set columns = [] -%}
     {%- for column in hw_prune_columns(settings) -%}
         {%- do columns.append(', ' ~ (row ~ '.' if row else '') ~ hw_quote(column) ~ ' as _before_' ~ loop.index) -%}
     {%- endfor -%}
+    {%- if hw_served(settings) -%}{%- do columns.append(', ' ~ (whole or 'cast(null as boolean)') ~ ' as _replaced') -%}{%- endif -%}
     {{ return(columns | join) }}
+{% endmacro %}
+
+
+{% macro hw_before_names(settings) %}
+    {%- set names = [] -%}
+    {%- for column in hw_prune_columns(settings) -%}{%- do names.append('_before_' ~ loop.index) -%}{%- endfor -%}
+    {{ return(names) }}
+{% endmacro %}
+
+
+{#- The columns of a change set that are not the table's. -#}
+{% macro hw_beside_names(settings) %}
+    {%- set before = hw_before_names(settings) if hw_as_list(settings.get('unique_key')) else [] -%}
+    {{ return(['_operation'] + before + (['_replaced'] if hw_served(settings) else [])) }}
+{% endmacro %}
+
+
+{#- A change set with the table's columns and `_operation` only. -#}
+{% macro hw_rows_alone_sql(rows, settings) %}
+    {%- set others = hw_beside_names(settings) | reject('equalto', '_operation') | list -%}
+    {{ return('select * except (' ~ others | join(', ') ~ ') from (\n' ~ rows ~ '\n)' if others else rows) }}
+{% endmacro %}
+
+
+{#- The models of this invocation that read what this one changes from its staging table. The last of them drops it, or the hook at the
+    end of the invocation. -#}
+{% macro hw_served(settings) %}
+    {%- if not var('headwaters_hooks', true) -%}{{ return([]) }}{%- endif -%}
+    {{ return(adapter.served(
+        model.unique_id, graph, selected_resources, settings, settings.get('on_foreign_write') or hw_on_gap(settings))) }}
 {% endmacro %}
 
 

@@ -27,7 +27,7 @@
 {#- Names that a model's columns cannot have, since statements of the engine give them to columns of their own, or Spark
     and Delta to theirs; and types. -#}
 {% macro hw_check_names_and_types(target, columns, settings) %}
-    {%- set reserved = ['_operation', '_row', '_copies', '_metadata', '_balance', '_side', '_net', '_stray', '_is_touched'] -%}
+    {%- set reserved = ['_operation', '_row', '_copies', '_metadata', '_balance', '_side', '_net', '_stray', '_is_touched', '_replaced'] -%}
     {#- Delta takes the alias of a target for a column of that name -#}
     {%- set reserved = reserved + ['_target', '_staged'] -%}
     {%- set reserved = reserved + ['_change_type', '_commit_version', '_commit_timestamp'] + adapter.strategy_of(settings).reserved

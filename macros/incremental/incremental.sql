@@ -19,6 +19,7 @@
         {%- do hw_reconcile_table(target, plan.detail) -%}
     {%- endif -%}
     {%- set result = hw_run_plan(target, existing, sql, plan) -%}
+    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
     {%- do store_result('main', response=adapter.run_response(result.message, result.choice, **result.counts)) -%}
 
     {%- if result.choice == 'replace' or result.replaced -%}
@@ -73,7 +74,12 @@
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=applied.refused))) }}
     {%- endif -%}
     {%- do hw_set_applied_versions(target, plan, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
-    {%- do hw_drop_staging_table(staged.stage) -%}
+    {%- set served = hw_served(model.config) if applied.rows > applied.inserted else [] -%}
+    {%- if served -%}
+        {%- do adapter.hand_on(target | string, hw_run_id(), staged.stage | string, hw_beside_names(model.config), served) -%}
+    {%- else -%}
+        {%- do hw_drop_staging_table(staged.stage) -%}
+    {%- endif -%}
     {{ return(hw_result_of(applied, plan)) }}
 {% endmacro %}
 
@@ -137,9 +143,8 @@
     {%- set audit = '' -%}
     {%- if adapter.expectations_of(settings) -%}
         {%- set unfiltered = hw_followed_sql(model.compiled_code, settings, kept=false) -%}
-        {%- set audit = hw_audit_staged(
-            target, staged.stage, hw_change_set_sql(strategy, target, unfiltered, plan, settings, staged.columns, staged.bounds), settings
-        ) -%}
+        {%- set rows = hw_change_set_sql(strategy, target, unfiltered, plan, settings, staged.columns, staged.bounds) -%}
+        {%- set audit = hw_audit_staged(target, staged.stage, hw_rows_alone_sql(rows, settings), settings) -%}
     {%- endif -%}
     {%- set since = hw_commits_since_plan(target, plan, settings) -%}
     {%- if since.refused -%}

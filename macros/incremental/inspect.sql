@@ -4,7 +4,7 @@
     would not. `deleted_keys` are hashes, as `kept_key` is, that of any key which is not deleted. -#}
 {% macro hw_inspect_staged(target, stage, keys, settings, bounds=[]) %}
     {%- set before = hw_before_names(settings) -%}
-    {%- set row = run_query(hw_inspection_sql(target, stage, keys, before, bounds)).rows[0] -%}
+    {%- set row = run_query(hw_inspection_sql(target, stage, keys, before, hw_beside_names(settings), bounds)).rows[0] -%}
     {%- set staged = row['staged'] | int -%}
     {%- set bounds = adapter.bounds_of(row, keys + before) -%}
     {%- set key_bounds, before_bounds = bounds[:keys | length], bounds[keys | length:] -%}
@@ -27,7 +27,7 @@
 
 {#- Counts and describes the rows of a change set; lists some of their keys. Distinct keys beside other aggregates would make Spark
     keep all of those for each key: they are counted apart. -#}
-{% macro hw_inspection_sql(target, stage, keys, before, bounds) -%}
+{% macro hw_inspection_sql(target, stage, keys, before, beside, bounds) -%}
     {%- set key = hw_quote(keys[0]) -%}
 select count(*) as staged,
 count_if(_operation = 'insert') as inserted,
@@ -36,7 +36,7 @@ count_if(_operation = 'delete') as deleted,
 (select count(distinct struct({{ hw_quoted(keys) | join(', ') }})) from {{ stage }}) as distinct_keys,
 coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
 (total, file) -> total + file.file_size), 0L) as bytes,
-typeof(any_value(struct(* except ({{ (['_operation'] + before) | join(', ') }})))) as stage_type,
+typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
 typeof((select struct(*) from {{ target }} limit 1)) as target_type,
     {%- if bounds | length > keys | length %}
 (select count(*) from {{ target }} as t left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}
@@ -53,13 +53,6 @@ any_value({{ hw_hash_of_keys(keys) }}) filter (where _operation <> 'delete') as 
 {{ hw_bounds_expressions(keys + before) }}
 from {{ stage }}
 {%- endmacro %}
-
-
-{% macro hw_before_names(settings) %}
-    {%- set names = [] -%}
-    {%- for column in hw_prune_columns(settings) -%}{%- do names.append('_before_' ~ loop.index) -%}{%- endfor -%}
-    {{ return(names) }}
-{% endmacro %}
 
 
 {#- Keys as a message shows them: in one line, as text that is text. -#}

@@ -46,7 +46,7 @@ with _winners as (select struct(*) as _row, * from (
 {{ winners }}
 )),
 _present as (select struct(*) as _row, * from {{ target }} as _target where {{ adapter.within_bounds(bounds, '_target') }})
-select inline(array(_new._row)){{ hw_before_sql(settings, '_old._row') }}, if(_old._row is null, 'insert', 'update') as _operation
+select inline(array(_new._row)){{ hw_beside_sql(settings, '_old._row') }}, if(_old._row is null, 'insert', 'update') as _operation
 from _winners as _new left join _present as _old on {{ hw_equals(keys, '_new', '_old') }}
 where _old._row is null or struct({{ new }}, _new._row) > struct({{ old }}, _old._row)
 {%- endmacro %}

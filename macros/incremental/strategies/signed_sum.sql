@@ -39,7 +39,7 @@ select {{ hw_quoted(hw_spelled(settings.get('unique_key'), columns)) | join(', '
 
 {% macro hw_added_sums_sql(target, keys, delta, sums, moved, rows, lasting, settings) -%}
     {%- set operation = "if(_target._here is null, 'insert', if(" ~ rows ~ " = 0 and _lasting._stays is null, 'delete', 'update'))" -%}
-select {{ sums | join(', ') }}{{ hw_before_sql(settings, '_target') }}, {{ operation }} as _operation
+select {{ sums | join(', ') }}{{ hw_beside_sql(settings, '_target', 'struct(_target.* except (_here))') }}, {{ operation }} as _operation
 from (
 {{ delta }}
 ) as _delta left join (select *, true as _here from {{ target }}) as _target on {{ hw_equals(keys, '_delta', '_target') }}

@@ -236,15 +236,28 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class ChangeSet:
+    """What a run changed in a table, in its staging table: see headwaters.incremental.handed_on.
+
+    `beside` are the columns of the staging table that are not the table's own.
+    """
+
+    run: str
+    stage: str
+    beside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Range:
     """What a table went through after version `after` up to version `to`.
 
-    `rows` that changed, an upper bound; `commits` that changed rows; `replaced`: the versions that
-    replaced the whole table; `uncounted`: the feed has to be asked, how many rows changed and
-    whether it has them; `doubt`: why its timestamps need not be right; `gap`: why the feed cannot
-    tell the range; both None where there is no reason; `grouping`: how its rows are grouped, None
-    where Spark can compare all of their columns; `texts`: the columns in which the feed may have
-    U+FFFD for bytes that are not UTF-8.
+    `rows` that changed, an upper bound; `commits` that changed rows, and `changed_by`, the one that
+    did where it is one; `replaced`: the versions that replaced the whole table; `uncounted`: the
+    feed has to be asked, how many rows changed and whether it has them; `doubt`: why its timestamps
+    need not be right; `gap`: why the feed cannot tell the range; both None where there is no
+    reason; `grouping`: how its rows are grouped, None where Spark can compare all of their columns;
+    `texts`: the columns in which the feed may have U+FFFD for bytes that are not UTF-8;
+    `change_set`: where the same rows are at hand, or None.
     """
 
     source: str
@@ -252,6 +265,7 @@ class Range:
     to: int
     rows: int = 0
     commits: int = 0
+    changed_by: Commit | None = None
     inserts_only: bool = True
     columns_added: bool = False
     columns_altered: bool = False
@@ -261,6 +275,7 @@ class Range:
     gap: str | None = None
     grouping: Grouping | None = None
     texts: tuple[str, ...] = ()
+    change_set: ChangeSet | None = None
 
     @property
     def versions(self) -> int:
@@ -301,6 +316,10 @@ class Range:
     def with_texts(self, texts: Iterable[str]) -> Range:
         """The range once its columns of text are known, or known to be UTF-8 throughout."""
         return replace(self, texts=tuple(texts))
+
+    def with_change_set(self, change_set: ChangeSet | None) -> Range:
+        """The range once it is known whether a run has handed its rows on."""
+        return replace(self, change_set=change_set)
 
     def with_rows(self, rows: int) -> Range:
         """The range once its rows are counted."""
@@ -420,6 +439,7 @@ def _with_commit(result: Range, commit: Commit, span: str, horizon: int) -> Rang
             result,
             rows=result.rows + effect.rows,
             commits=result.commits + 1,
+            changed_by=commit if result.commits == 0 else None,
             inserts_only=result.inserts_only and effect.inserts_only,
             uncounted=result.uncounted or effect.uncounted,
         )

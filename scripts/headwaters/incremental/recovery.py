@@ -98,8 +98,8 @@ def applied_versions(
         if seen is not None and commit.is_same(seen):
             reached = True
             break
-        is_pending = pending is not None and _is_of(commit, pending.id)
-        if is_pending or _is_of(commit, last.id):
+        is_pending = pending is not None and is_of(commit, pending.id)
+        if is_pending or is_of(commit, last.id):
             written = written or is_pending
             if _replaces_table(commit):
                 reached = True  # whatever was before is gone
@@ -139,8 +139,8 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
                 others.append(note)
         elif commit.operation in ("RESTORE", "CLONE"):
             superseded = superseded or described(commit)
-        elif _changes_rows(commit) and not _is_of(commit, run):
-            if _is_of(commit, "") or _replaces_table(commit):
+        elif _changes_rows(commit) and not is_of(commit, run):
+            if is_of(commit, "") or _replaces_table(commit):
                 superseded = superseded or "another run of the model"
             else:
                 foreign = foreign or described(commit)
@@ -155,7 +155,7 @@ def version_of_run(
     A run that wrote none left those of `seen`, the commit that it planned from. None where the
     commits, which begin after the run, have neither.
     """
-    written = next((commit.version for commit in commits if _is_of(commit, run)), None)
+    written = next((commit.version for commit in commits if is_of(commit, run)), None)
     return written if written is not None or seen is None else seen["version"]
 
 
@@ -194,7 +194,7 @@ def _changes_rows(commit: Commit) -> bool:
     return commit.effect.rows > 0 and not commit.is_operation
 
 
-def _is_of(commit: Commit, run: str) -> bool:
+def is_of(commit: Commit, run: str) -> bool:
     """Whether a run made the commit; of any run if `run` is empty."""
     if _replaces_table(commit):  # its properties have the name
         replaced_by = Run.parse(_properties(commit).get("headwaters.run"))

@@ -43,7 +43,7 @@ def way_of_writing(
     """How to write what the macro `hw_inspect_staged` looked at.
 
     `apply_by` is the model's setting; `engine` what wrote the table's newest commit, which is the
-    one that writes now; `followers` the models that follow the table's change data feed.
+    one that writes now; `followers`: how many models read this commit in the change data feed.
     """
     if look["rows"] == look["inserted"]:
         return Write("insert")
@@ -62,15 +62,6 @@ def way_of_writing(
             if type_ not in _HASHED and not type_.startswith(_HASHED_WITH):
                 return Write("merge", f"a key of type {type_} cannot be told by its hash")
     return Write("replace")
-
-
-def followers(unique_id: str, graph: Mapping[str, Any]) -> int:
-    """How many models of a project may follow the change data feed of a model's table."""
-    return sum(
-        unique_id in node["depends_on"]["nodes"]
-        for node in graph["nodes"].values()
-        if node["resource_type"] == "model" and node["config"]["materialized"] == "incremental"
-    )
 
 
 def has_replace_on(engine: str) -> bool:

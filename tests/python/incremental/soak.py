@@ -10,7 +10,7 @@ docs/soak-incremental.md, which keeps the results of earlier engines.
              what is not chosen falls behind, and follows more commits at once when it is
 - `stop`     a change; a run of a few models that stops before the n-th statement of each; then the
              inputs go back to where they were, or on; a run and a comparison
-- `kill`     five times a change and a dbt process that meets SIGKILL at a random moment, on models
+- `kill`     ten times a change and a dbt process that meets SIGKILL at a random moment, on models
              of every way to write; then a run and a comparison
 - `pair`     three times a change and two dbt processes at once, on the same models, one of which
              starts a random moment later; then a run and a comparison
@@ -41,8 +41,8 @@ from incremental.histories import drawn, follow
 from incremental.world import INPUTS, ROOT, World
 
 SCHEMA = "soak"
-COUNTS = {"history": 100, "stop": 50, "kill": 25, "pair": 20}
-KILLS = 5
+COUNTS = {"history": 100, "stop": 50, "kill": 10, "pair": 20}
+KILLS = 10
 FEW = 4  # models that a history chooses, beside those that they read
 KILLED = (
     *("linear", "latest_pruned", "people_totals", "sums", "chained_sums", "latest", "marks"),

@@ -145,7 +145,7 @@ def test_a_range_adds_up_what_its_commits_did() -> None:
         "t", 0, 3, rows=7, commits=2, inserts_only=False
     )
     assert over(append(1, 5), commit(2, "ADD COLUMNS"), commit(3, "CHANGE COLUMN")) == Range(
-        "t", 0, 3, rows=5, commits=1, columns_added=True, columns_altered=True
+        "t", 0, 3, 5, 1, append(1, 5), columns_added=True, columns_altered=True
     )
     replaced = commit(
         1,

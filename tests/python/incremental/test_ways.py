@@ -84,7 +84,7 @@ WAYS: dict[str, tuple[str, str, str]] = {
         "select cast(id as double) / 2, part, val from fed",
         "a key of type double cannot be told by its hash",
     ),
-    "followed": (COPY, PLAIN, "4 models follow the table"),
+    "followed": (COPY, PLAIN, ""),
     **{
         f"follower_{n}": (
             "select id, part, val from {{ changes(ref('followed')) }} where id % 4 = " + str(n),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.incremental.writing import Write, followers, is_one_of, way_of_writing
+from headwaters.incremental.writing import Write, is_one_of, way_of_writing
 
 ENGINE = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 LOOK: dict[str, Any] = {
@@ -100,21 +100,3 @@ def test_a_number_is_found_in_its_bucket(numbers: list[int], other: int) -> None
     )
     for number in (*numbers, other):
         assert (number in buckets[number % len(numbers)]) == (number in numbers)
-
-
-def test_followers_are_the_incremental_models_that_read_a_model() -> None:
-    def node(resource_type: str, materialized: str, *reads: str) -> dict[str, Any]:
-        return {
-            "resource_type": resource_type,
-            "config": {"materialized": materialized},
-            "depends_on": {"nodes": list(reads)},
-        }
-
-    nodes = {
-        "a": node("model", "incremental", "m", "other"),
-        "b": node("model", "table", "m"),
-        "c": node("test", "test", "m"),
-        "d": node("model", "incremental", "other"),
-        "e": node("model", "incremental", "m"),
-    }
-    assert followers("m", {"nodes": nodes}) == 2

@@ -49,6 +49,7 @@ from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
     bounds,
     commits,
+    handed_on,
     layout,
     plan,
     recovery,
@@ -216,7 +217,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "lists_all": bounds.lists_all,
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
-    "followers": writing.followers,
+    "followers": handed_on.followers,
+    "served": handed_on.served,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "plan_of_request": plan.of_request,
@@ -284,6 +286,7 @@ class HeadwatersAdapter(SparkAdapter):
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
         self._erasure: Erasure | None = None
+        self._handed_on = handed_on.HandedOn()
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
@@ -367,6 +370,23 @@ class HeadwatersAdapter(SparkAdapter):
         self._histories().begin(get_invocation_id())
         answered: list[commits.Commit] = self._ask_history(table, limit).rows
         return answered
+
+    @available
+    def hand_on(
+        self, table: str, run: str, stage: str, beside: list[str], readers: list[str]
+    ) -> None:
+        """Keep the staging table of a run that has written, for models that run after it."""
+        self._handed_on.keep(table, commits.ChangeSet(run, stage, tuple(beside)), readers)
+
+    @available
+    def released_by(self, reader: str) -> list[str]:
+        """The staging tables that nobody needs any more, now that a model has run."""
+        return self._handed_on.released_by(reader)
+
+    @available
+    def handed_on(self, changes: commits.Range) -> commits.ChangeSet | None:
+        """Where the rows of a range are at hand, or None."""
+        return self._handed_on.find(changes)
 
     def _histories(self) -> Histories:
         connections: Any = self.connections

@@ -1,0 +1,90 @@
+"""The change sets that the runs of an invocation hand on to the models that follow their tables.
+
+A run knows what it changes: its staging table has the rows that it writes, and those that they
+replace. A model further down that needs just this commit reads them there. The change data feed
+would have Delta look for them in files: where old rows were marked as deleted beside their files
+it reads the files again, for each reader. A range that has more than this one commit is read from
+the feed, and so is every range of a later invocation. See docs/decisions/0033-handed-on.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from headwaters.incremental.commits import ChangeSet, Range
+from headwaters.incremental.recovery import is_of
+from headwaters.incremental.sql_text import parts_of
+from headwaters.incremental.strategies import strategy_of
+
+
+class HandedOn:
+    """The change sets of an invocation, by the table that they changed. Threads may share it."""
+
+    def __init__(self) -> None:
+        """None, at first."""
+        self._lock = threading.Lock()
+        self._change_sets: dict[tuple[str, ...], ChangeSet] = {}
+        self._readers: dict[str, set[str]] = {}
+
+    def keep(self, table: str, change_set: ChangeSet, readers: Iterable[str]) -> None:
+        """Keep it for models; the newest change set of a table takes the place of others."""
+        with self._lock:
+            self._change_sets[parts_of(table)] = change_set
+            self._readers[change_set.stage] = set(readers)
+
+    def released_by(self, reader: str) -> list[str]:
+        """The staging tables that nobody needs any more, now that a model has run."""
+        with self._lock:
+            needed = {stage: readers - {reader} for stage, readers in self._readers.items()}
+            self._readers = {stage: readers for stage, readers in needed.items() if readers}
+        return [stage for stage, readers in needed.items() if not readers]
+
+    def find(self, changes: Range) -> ChangeSet | None:
+        """The change set that has all that a table went through, or None: the feed has it."""
+        with self._lock:
+            found = self._change_sets.get(parts_of(changes.source))
+        commit = changes.changed_by
+        if found is None or commit is None or not is_of(commit, found.run):
+            return None
+        if changes.columns_added or changes.columns_altered or changes.replaced:
+            return None
+        return found
+
+
+def served(
+    unique_id: str,
+    graph: Mapping[str, Any],
+    selected: Sequence[str],
+    config: Mapping[str, Any],
+    on_foreign_write: str,
+) -> list[str]:
+    """The models for which a run of another one keeps its change set.
+
+    `selected` are the nodes of the invocation. The rows that are replaced must be those of the
+    table: where they are computed, nothing may have left others there.
+    """
+    strategy = strategy_of(config)
+    is_hidden = "stage_of" in (config.get("derivation") or {})
+    if strategy is None or is_hidden or not config.get("unique_key"):
+        return []
+    may_differ = (
+        config.get("allow_nondeterministic")
+        or config.get("on_lookup_change") == "ignore"
+        or on_foreign_write == "warn"
+    )
+    if strategy.computes_old_rows and may_differ:
+        return []
+    return [name for name in followers(unique_id, graph) if name in selected]
+
+
+def followers(unique_id: str, graph: Mapping[str, Any]) -> list[str]:
+    """The models of a project that may follow the change data feed of a model's table."""
+    return [
+        node["unique_id"]
+        for node in graph["nodes"].values()
+        if node["resource_type"] == "model"
+        and node["config"]["materialized"] == "incremental"
+        and unique_id in node["depends_on"]["nodes"]
+    ]
