@@ -21,6 +21,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.cut import Stage, cut
 from headwaters.analysis.exact import is_exact
+from headwaters.analysis.meaning import refuse_unmarked
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused, unforeseen
@@ -35,6 +36,7 @@ from headwaters.analysis.relations import (
     Weight,
     new_column,
 )
+from headwaters.analysis.scopes import Names
 from headwaters.analysis.traced import TracedRules
 from headwaters.incremental.strategies import STRATEGIES
 
@@ -238,11 +240,13 @@ def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
         return None
 
     def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation:
-        followed = [replace(source, kind="affected") for source in inputs]
-        return Reader(followed, _Tracing(), (), question.functions).read(tree)
+        if whole.reader.knows(inputs):
+            return whole.reader.traced(tree)[0]
+        return _TracingReader(replace(question, inputs=inputs)).traced(tree)[0]
 
     def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> Stage | None:
-        return _stage(replace(question, sql=sql, inputs=inputs, unique_key=()), tree)
+        part = replace(question, sql=sql, inputs=inputs, unique_key=())
+        return _stage(part, tree, whole.reader)
 
     relation = whole.traced.relation
     found = cut(question.sql, whole.tree, relation, question.inputs, prove, read)
@@ -259,11 +263,14 @@ def _is_unfollowed(name: str, question: Question) -> bool:
     return name in question.constant or name in question.without_feed
 
 
-def _stage(question: Question, tree: exp.Query) -> Stage | None:
-    """The query as a hidden query, if keys are proven that all of its inputs can be followed by."""
+def _stage(question: Question, tree: exp.Query, reader: _TracingReader) -> Stage | None:
+    """The query as a hidden query, if keys are proven that all of its inputs can be followed by.
+
+    It is made of parts of a query that answers the same in every run.
+    """
     try:
-        refuse_changing(tree, question.inputs, (), question.functions)
-        traced = _Traced(question, tree)
+        refuse_unmarked(tree, (source.name.lower() for source in question.inputs))
+        traced = _Traced(question, tree, reader)
     except Refused:
         return None
     for key in itertools.islice(traced.keys(), MOST_KEYS):
@@ -356,11 +363,12 @@ class _Whole:
 
     def __init__(self, question: Question, tree: exp.Query) -> None:
         self.question, self.tree = question, tree
+        self.reader = _TracingReader(question)
 
     @cached_property
     def _read(self) -> _Traced | Refused:
         try:
-            return _Traced(self.question, self.tree)
+            return _Traced(self.question, self.tree, self.reader)
         except Refused as refused:
             return refused
 
@@ -384,15 +392,13 @@ class _Whole:
 class _Traced:
     """The columns that a query equates, groups by and selects, by the inputs that they are of."""
 
-    def __init__(self, question: Question, tree: exp.Query) -> None:
+    def __init__(self, question: Question, tree: exp.Query, reader: _TracingReader) -> None:
         """Reads the query. Raises Refused where it is not understood."""
         self._question = question
-        self._rules = _Tracing()
-        inputs = [replace(source, kind="affected") for source in question.inputs]
-        reader = Reader(inputs, self._rules, question.allowed, question.functions)
-        relation = self.relation = reader.read(tree)
+        relation, self._noted = reader.traced(tree)
+        self.relation = relation
         self._same: dict[Place, frozenset[Place]] = {}
-        for one, other in self._rules.equal:
+        for one, other in self._noted.equal:
             both = self._class(one) | self._class(other)
             self._same.update(dict.fromkeys(both, both))
         # what is selected as it is, and its name
@@ -420,7 +426,7 @@ class _Traced:
         """
         found: dict[frozenset[frozenset[Place]], None] = {}
         selected = frozenset(self._selected)
-        for group in self._rules.groups:
+        for group in self._noted.groups:
             found[selected.intersection(map(self._class, group))] = None
         for source in self._question.inputs:
             for unique in source.unique:
@@ -531,12 +537,59 @@ def _place(column: Column, fact: _Trace | None) -> Place | None:
     return fact.places.get(column.id) if fact is not None else None
 
 
+@dataclass
+class _Noted:
+    """Which columns a query equates, and by which ones it groups: once each, in their order."""
+
+    equal: dict[tuple[Place, Place], None] = field(default_factory=dict)
+    groups: dict[frozenset[Place], None] = field(default_factory=dict)
+
+    def add(self, other: _Noted) -> None:
+        """What another query that is part of this one does."""
+        self.equal |= other.equal
+        self.groups |= other.groups
+
+
+class _TracingReader(Reader):
+    """Reads queries by the rule book that allows everything.
+
+    They may share common table expressions, of which each is read once and says each time what it
+    equates.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._tracing = _Tracing()
+        self._notes: dict[int, _Noted] = {}
+        inputs = [replace(source, kind="affected") for source in question.inputs]
+        super().__init__(inputs, self._tracing, question.allowed, question.functions)
+
+    def traced(self, tree: exp.Query) -> tuple[Relation, _Noted]:
+        """The query, and what it equates. Raises Refused."""
+        self._tracing.noted = _Noted()
+        return self.read(tree), self._tracing.noted
+
+    def knows(self, inputs: Iterable[Input]) -> bool:
+        """Whether these are its inputs, or some of them."""
+        return all(source.name.lower() in self._inputs for source in inputs)
+
+    def _common(self, query: exp.CTE, names: Names) -> Relation:
+        around, own = self._tracing.noted, self._notes.get(id(query))
+        if own is None:
+            own = self._tracing.noted = _Noted()
+        try:
+            relation = super()._common(query, names)
+        finally:
+            self._tracing.noted = around
+        self._notes[id(query)] = own
+        around.add(own)
+        return relation
+
+
 class _Tracing:
     """The rule book that allows everything."""
 
     def __init__(self) -> None:
-        self.equal: list[tuple[Place, Place]] = []
-        self.groups: list[frozenset[Place]] = []
+        self.noted = _Noted()
 
     def base(self, source: Input, relation: Relation) -> _Trace:
         return _Trace()
@@ -602,11 +655,11 @@ class _Tracing:
         for column, one, other in zip(columns, left.columns, right.columns, strict=True):
             mine, theirs = _place(one, left.fact), _place(other, right.fact)
             if mine and theirs:
-                self.equal.append((mine, theirs))
+                self.noted.equal[mine, theirs] = None
             if place := mine or theirs:
                 places[column.id] = place
         if operator != "union all":
-            self.groups.append(frozenset(places.values()))
+            self.noted.groups[frozenset(places.values())] = None
         return _Trace(places)
 
     def nested(
@@ -642,8 +695,8 @@ class _Tracing:
             one = _place(pair.left, left) or _place(pair.left, right)
             other = _place(pair.right, right) or _place(pair.right, left)
             if one is not None and other is not None and pair.left.type == pair.right.type:
-                self.equal.append((one, other))
+                self.noted.equal[one, other] = None
 
     def _group(self, relation: Relation, columns: Sequence[Column]) -> None:
         places = (_place(column, relation.fact) for column in columns)
-        self.groups.append(frozenset(place for place in places if place is not None))
+        self.noted.groups[frozenset(place for place in places if place is not None)] = None

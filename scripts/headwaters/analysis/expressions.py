@@ -370,8 +370,10 @@ class Expressions(ABC):
         query = dialect.parsed(f"select {body} as answer")
         parameters = Scope(Relation(()), [], (), is_open=True)
         assert isinstance(query, exp.Select)
-        self._value(query.expressions[0].unalias(), parameters)
-        self._bodies[name] = body
+        try:
+            self._value(query.expressions[0].unalias(), parameters)
+        finally:
+            self._bodies[name] = body
 
     def _aggregate(
         self,

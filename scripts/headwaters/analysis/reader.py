@@ -74,7 +74,8 @@ class Reader(Expressions):
         super().__init__(rules, allowed, functions)
         self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
-        self._known: dict[int, Relation] = {}  # of common table expressions
+        # common table expressions, which are kept so that nothing else has their ids
+        self._known: dict[int, tuple[exp.CTE, Relation]] = {}
 
     def read(self, tree: exp.Query) -> Relation:
         """The relation that the query is. Raises Refused."""
@@ -317,11 +318,7 @@ class Reader(Expressions):
         if name in names.queries and not node.args.get("db"):
             query, known = names.queries[name]
             self._only(query, {"this", "alias"})
-            relation = self._known.get(id(query))
-            if relation is None:
-                relation = self._known[id(query)] = self._query(query.this, known, None)
-            else:
-                relation = self._read_again(relation)
+            relation = self._common(query, known)
             return self._named(_renamed(relation, query.args["alias"]), node)
         source = self._inputs.get(name)
         if source is None:
@@ -347,6 +344,14 @@ class Reader(Expressions):
         relation = Relation(columns, None, unique)
         relation = replace(relation, fact=self._rules.base(source, relation))
         return self._named(relation, node)
+
+    def _common(self, query: exp.CTE, names: Names) -> Relation:
+        """A common table expression, which is read once."""
+        if id(query) in self._known:
+            return self._read_again(self._known[id(query)][1])
+        relation = self._query(query.this, names, None)
+        self._known[id(query)] = query, relation
+        return relation
 
     def _read_again(self, relation: Relation) -> Relation:
         """The same relation as another reading of it: with columns of its own."""

@@ -427,8 +427,9 @@ def _is_comparable(type: str | None) -> bool:
     return type is None or not re.search(r"\b(map|variant|collate|interval|geo\w*)\b", type)
 
 
-def _only(fact: Traced, ids: Iterable[int]) -> Traced:
-    return replace(fact, names={id: fact.names[id] for id in ids if id in fact.names})
+def _only(fact: Traced, ids: Collection[int]) -> Traced:
+    # in the order of the names: that of a set depends on what was analysed before
+    return replace(fact, names={id: name for id, name in fact.names.items() if id in ids})
 
 
 def _with(fact: Traced, conditions: Iterable[str]) -> Traced:
