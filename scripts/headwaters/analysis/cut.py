@@ -10,17 +10,17 @@ queries in place of what they compute, and is computed in full. There are three 
   from a hidden query.
 
 Texts are cut out of the query's own text, at the places that the tree knows, and each is parsed
-again, once: what is not the part of the tree that it was taken for is not cut. No SQL is written
+again: what is not the part of the tree that it was taken for is not cut. No SQL is written
 from a tree, which would have to say in all details what Spark understands. The common table
 expressions that a piece reads are those of the query's own tree, so that none is parsed or read
-for each piece.
+once more for each piece.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import TokenType, exp
@@ -117,6 +117,7 @@ class _Cutter:
         # of the columns of hidden queries, by their SQL; empty where they are not known
         self._types: dict[str, dict[str, str]] = {}
         self._ctes = {query.alias.lower(): query for query in dialect.found(tree, exp.CTE)}
+        self._named_by = _named_by(tree)
         self._stages: list[Stage] = []
         # begin and end of what is replaced, and by what
         self._edits: list[tuple[int, int, str]] = []
@@ -139,7 +140,7 @@ class _Cutter:
         if not self._stages:
             return None
         rest = self._sql
-        for begin, end, text in sorted(self._edits, reverse=True):
+        for begin, end, text in sorted(self._left_out(), reverse=True):
             rest = f"{rest[:begin]}{text}{rest[end:]}"
         hidden = [
             _hidden(number, stage, self._types[stage.sql])
@@ -149,9 +150,48 @@ class _Cutter:
         left = self._read(tree, [*self._inputs.values(), *hidden])
         if [column.name for column in left.columns] != [column.name for column in relation.columns]:
             return None
-        queries = {query.alias.lower(): query for query in dialect.found(tree, exp.CTE)}
-        read = _tables(tree, queries) & self._inputs.keys()
+        read = _tables(tree, _named_by(tree)) & self._inputs.keys()
         return Cut(rest, tuple(self._stages), frozenset(read))
+
+    def _left_out(self) -> list[tuple[int, int, str]]:
+        """The edits, and those that leave out common table expressions which nothing reads then."""
+        clause = self._tree.args.get("with_")
+        queries: list[exp.CTE] = clause.expressions if clause is not None else []
+        read = self._still_read(queries)
+        kept = [place for place, query in enumerate(queries) if query.alias.lower() in read]
+        places = [self._place_after_as(query) for query in queries]
+        first = self._at.get(queries[0].args["alias"].this.meta_get("start", -1)) if queries else 0
+        if len(kept) == len(queries) or None in places or not first:
+            return self._edits
+        if self._tokens[first - 1].token_type is not TokenType.WITH:
+            return self._edits
+        begins = [query.args["alias"].this.meta["start"] for query in queries]
+        ends = [place[1] + 1 for place in places if place is not None]
+        last = max(kept, default=-1)
+        if kept:
+            gone = [(begins[n], begins[n + 1]) for n in range(last) if n not in kept]
+            gone += [(ends[last], ends[-1])] if last < len(queries) - 1 else []
+        else:
+            gone = [(self._tokens[first - 1].start, ends[-1])]
+        return [(begin, end, "") for begin, end in gone] + [
+            edit for edit in self._edits if not any(b <= edit[0] < e for b, e in gone)
+        ]
+
+    def _still_read(self, queries: Sequence[exp.CTE]) -> set[str]:
+        """Names of tables in what no edit replaces, and in the queries that they name."""
+        known = {query.alias.lower(): query for query in queries}
+        found: set[str] = set()
+        waiting = [node for node in self._tree.iter_expressions() if not isinstance(node, exp.With)]
+        while waiting:
+            for table in dialect.found(waiting.pop(), exp.Table):
+                start = table.this.meta_get("start", -1)
+                name = table.name.lower()
+                if name in found or any(begin <= start < end for begin, end, _ in self._edits):
+                    continue
+                found.add(name)
+                if name in known:
+                    waiting.append(known[name].this)
+        return found
 
     # where to cut
 
@@ -304,14 +344,15 @@ class _Cutter:
         """`columns`: texts and names of the select list, some of which are `meant` to be nodes."""
         listed = ", ".join(f"{text} as {name}" for text, name in columns.items())
         rows = self._sql[slice(*clauses["rows"])]
-        body = f"select {listed}\n{rows}\ngroup by {', '.join(by)}"
-        made = self._piece(query, body).selects
+        group = f"\ngroup by {', '.join(by)}"
+        body, around = f"select {listed}\n{rows}{group}", f"select {listed}{group}"
+        made = self._piece(query, body, around).selects
         if len(made) != len(columns) or any(
             found.unalias() != meant.get(text, found.unalias())
             for text, found in zip(columns, made, strict=True)
         ):
             return None
-        return self._proven(query, body)
+        return self._proven(query, body, around)
 
     def _read_stage(self, clauses: _Clauses, stage: Stage) -> None:
         """Put it in place of what the query reads and groups."""
@@ -337,7 +378,7 @@ class _Cutter:
                     for column in (equal.this, equal.expression):
                         found[(".".join(map(_quoted, parts_of(column))),)] = None
         try:
-            relation = self._relation(query, f"select *{rows}")
+            relation = self._relation(query, f"select *{rows}", "select *")
             names = [column.name.lower() for column in relation.columns]
             for key in relation.unique:
                 places = [n for n, column in enumerate(relation.columns) if column.id in key]
@@ -351,7 +392,8 @@ class _Cutter:
             pass
         for by in list(found)[:_MOST_WAYS]:
             try:
-                relation = self._relation(query, f"select {', '.join(by)}{rows}")
+                listed = f"select {', '.join(by)}"
+                relation = self._relation(query, f"{listed}{rows}", listed)
             except Refused:
                 continue
             if not any(key <= relation.ids for key in relation.unique):
@@ -359,12 +401,12 @@ class _Cutter:
 
     # hidden queries
 
-    def _proven(self, query: exp.Select, body: str) -> Stage | None:
+    def _proven(self, query: exp.Select, body: str, around: str = "") -> Stage | None:
         """SQL that is made of parts of a query, as a hidden query."""
-        tree = self._piece(query, body)
+        tree = self._piece(query, body, around)
         stage = self._prove(f"{self._with(query)}{body}", tree, self._used(tree))
         if stage is not None:
-            relation = self._relation(query, body)
+            relation = self._relation(query, body, around)
             self._types[stage.sql] = {c.name: c.type or "" for c in relation.columns}
         return stage
 
@@ -385,9 +427,16 @@ class _Cutter:
         except Refused:
             return False
 
-    def _piece_of(self, query: exp.Expr, body: str) -> exp.Query:
-        """The tree of SQL that is made of parts of a query, with what it reads by WITH."""
-        tree = dialect.parsed(body)
+    def _piece_of(self, query: exp.Expr, body: str, around: str = "") -> exp.Query:
+        """The tree of SQL that is made of parts of a query, with what it reads by WITH.
+
+        `around` is the same without FROM and WHERE, where they are those of the query: they are
+        known, and may be long.
+        """
+        tree = dialect.parsed(around or body)
+        if around:
+            rows = ("from_", "joins", "where")
+            tree.args |= {name: query.args[name] for name in rows if query.args.get(name)}
         read = self._read_by(query)
         if read and tree.args.get("with_"):
             raise dialect.refused(tree, "HW_NOT_UNDERSTOOD", "it has common table expressions")
@@ -398,19 +447,19 @@ class _Cutter:
             tree.args["with_"].parent = tree
         return tree
 
-    def _read_piece(self, query: exp.Expr, body: str) -> Relation:
+    def _read_piece(self, query: exp.Expr, body: str, around: str = "") -> Relation:
         """What a piece is, by rules that allow everything. Raises Refused."""
-        tree = self._piece(query, body)
+        tree = self._piece(query, body, around)
         return self._read(tree, self._used(tree))
 
     def _used(self, tree: exp.Query) -> list[Input]:
         """The inputs that a piece reads, or common table expressions that it reads do."""
-        names = _tables(tree, self._ctes)
+        names = _tables(tree, self._named_by)
         return [source for name, source in self._inputs.items() if name in names]
 
     def _read_by(self, query: exp.Expr) -> list[exp.CTE]:
         """The common table expressions around a query that it reads."""
-        read = _tables(query, self._ctes)
+        read = _tables(query, self._named_by)
         inner = {id(found) for node in _within(query) for found in dialect.found(node, exp.CTE)}
         return [
             found for name, found in self._ctes.items() if name in read and id(found) not in inner
@@ -438,7 +487,23 @@ class _Cutter:
             self._places[id(query)] = self._found(query)
         return self._places[id(query)]
 
+    def _place_after_as(self, query: exp.CTE) -> tuple[int, int] | None:
+        """Where what a common table expression has in brackets after AS begins and ends."""
+        at = self._at.get(query.args["alias"].this.meta_get("start", -1))
+        if at is None:
+            return None
+        following = self._tokens[at + 1 : at + 3]
+        if query.args["alias"].columns and following:
+            after = self._at.get(self._brackets.get(following[0].start, -1))
+            following = self._tokens[after + 1 : after + 3] if after is not None else []
+        if [token.token_type for token in following] != [TokenType.ALIAS, TokenType.L_PAREN]:
+            return None
+        closed = self._brackets.get(following[1].start)
+        return None if closed is None else (following[1].end + 1, closed)
+
     def _found(self, query: exp.Expr) -> tuple[int, int] | None:
+        if isinstance(query.parent, exp.CTE) and (place := self._place_after_as(query.parent)):
+            return place
         starts = (node.meta_get("start") for node in dialect.walked(query))
         places = [start for start in starts if start is not None]
         if not places:
@@ -575,18 +640,25 @@ def _within(query: exp.Expr) -> Iterator[exp.Expr]:
             yield from (node for node in ensure_list(value) if isinstance(node, exp.Expr))
 
 
-def _tables(node: exp.Expr, queries: Mapping[str, exp.CTE]) -> set[str]:
-    """Names of the tables that are read, also by common table expressions that are."""
+def _tables(node: exp.Expr, named_by: Mapping[str, Collection[str]]) -> set[str]:
+    """Names of the tables that are read, also by common table expressions, which name others."""
+    parts = _within(node) if isinstance(node, exp.Select) else [node]
+    waiting = [table.name.lower() for part in parts for table in _outside_with(part)]
     found: set[str] = set()
-    waiting = list(_within(node)) if isinstance(node, exp.Select) else [node]
     while waiting:
-        for table in _outside_with(waiting.pop()):
-            name = table.name.lower()
-            if name not in found:
-                found.add(name)
-                if name in queries:
-                    waiting.append(queries[name].this)
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += named_by.get(name, ())
     return found
+
+
+def _named_by(tree: exp.Query) -> dict[str, set[str]]:
+    """For each common table expression the names of the tables that it reads."""
+    return {
+        query.alias.lower(): {table.name.lower() for table in _outside_with(query.this)}
+        for query in dialect.found(tree, exp.CTE)
+    }
 
 
 def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:

@@ -21,6 +21,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.cut import Stage, cut
 from headwaters.analysis.exact import is_exact
+from headwaters.analysis.linear import is_across_rows
 from headwaters.analysis.meaning import refuse_unmarked
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
@@ -37,7 +38,7 @@ from headwaters.analysis.relations import (
     new_column,
 )
 from headwaters.analysis.scopes import Names
-from headwaters.analysis.traced import TracedRules
+from headwaters.analysis.traced import TracedRules, refuse_one_group
 from headwaters.incremental.strategies import STRATEGIES
 
 # A column of an input: the input's name, and the column's in lower case.
@@ -126,6 +127,8 @@ def derive(question: Question) -> Derivation:
             best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
         except Exception as error:
             unproven.append(unforeseen(error))
+    if not unproven and is_across_rows(tree) and (best is None or best[0][0]):
+        unproven += _refusals(question, tree)
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
         reason = _reason(unproven) or _without_feed(question)
@@ -157,7 +160,7 @@ def _is_collated(question: Question, tree: exp.Query) -> bool:
             isinstance(node, exp.Anonymous)
             and node.name.lower() in ("collate", *question.functions)
         )
-        for node in tree.walk()
+        for node in dialect.walked(tree)
     )
 
 
@@ -191,6 +194,8 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
         for source in question.inputs
         if source.name not in question.constant and source.name not in question.without_feed
     ]
+    if names:
+        refuse_one_group(tree)
     chosen = itertools.chain.from_iterable(
         itertools.combinations(names, many) for many in range(len(names), 0, -1)
     )
@@ -340,22 +345,34 @@ def _candidates(
     question: Question, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
     """Strategies and inputs with roles, the cheapest first."""
-    followable = [source for source in question.inputs if source.name not in question.without_feed]
-    ordered = sorted(followable, key=lambda source: source.name in question.constant)
-    for followed in ordered:
-        yield (
-            "change_feed",
-            [
-                replace(source, kind="changes" if source.name == followed.name else "lookup")
-                for source in question.inputs
-            ],
-        )
+    if not is_across_rows(whole.tree):
+        for inputs in _followed_alone(question):
+            yield "change_feed", inputs
     if whole.refused:
         unproven.append(whole.refused)
         return
     for key in itertools.islice(whole.traced.keys(), MOST_KEYS):
         for inputs in itertools.islice(whole.traced.roles(key), MOST_ROLES):
             yield "affected_keys", inputs
+
+
+def _followed_alone(question: Question) -> Iterator[list[Input]]:
+    """The inputs with one that is followed, and the others as lookups."""
+    followable = [source for source in question.inputs if source.name not in question.without_feed]
+    for followed in sorted(followable, key=lambda source: source.name in question.constant):
+        yield [
+            replace(source, kind="changes" if source.name == followed.name else "lookup")
+            for source in question.inputs
+        ]
+
+
+def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
+    """Why no row of an input gives rows of the result: what is told where nothing else is known."""
+    for inputs in _followed_alone(question):
+        try:
+            proven(tree, inputs, "linear", (), question.allowed, question.functions)
+        except Refused as refused:
+            yield refused
 
 
 class _Whole:

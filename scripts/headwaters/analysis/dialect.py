@@ -155,6 +155,7 @@ def line(node: exp.Expr) -> int | None:
     return min(lines) if lines else None
 
 
-def whole_text(node: exp.Expr) -> str:
-    """The node as SQL."""
-    return str(node.sql(dialect=_Written, normalize_functions=False))
+def whole_text(node: exp.Expr, is_own: bool = False) -> str:
+    """The node as SQL. `is_own`: it is a copy that may be changed."""
+    written = _Written().generator(normalize_functions=False)
+    return str(written.generate(node, copy=not is_own))

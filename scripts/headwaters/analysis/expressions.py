@@ -85,10 +85,8 @@ class Expressions(ABC):
         """The relation that a query is."""
 
     def _value(self, node: exp.Expr, scope: Scope) -> Value:
-        if scope.groups is not None:
-            column = scope.groups.get(self._signature(node, scope))
-            if column is not None:
-                return value_of(column)
+        if scope.groups and (column := self._grouped_by(node, scope)) is not None:
+            return value_of(column)
         if isinstance(node, exp.Column):
             return self._column(node, scope)
         if isinstance(node, exp.Paren):
@@ -516,7 +514,16 @@ class Expressions(ABC):
 
         return rendered(node, column_of)
 
-    def _signature(self, node: exp.Expr, scope: Scope) -> str:
+    def _grouped_by(self, node: exp.Expr, scope: Scope) -> Column | None:
+        """The column by which rows are grouped that an expression is."""
+        assert scope.groups is not None
+        if not scope.kinds_of_groups:
+            scope.kinds_of_groups = frozenset(signature[0] for signature in scope.groups)
+        if _kind_of_node(node.unnest()) not in scope.kinds_of_groups:
+            return None  # most are told apart by their kind, which costs less than their text
+        return scope.groups.get(self._signature(node, scope))
+
+    def _signature(self, node: exp.Expr, scope: Scope) -> tuple[type, str]:
         """The expression with its columns by number: equal where Spark takes two as one."""
 
         def numbered(found: exp.Expr) -> exp.Expr:
@@ -528,7 +535,9 @@ class Expressions(ABC):
                     return exp.to_identifier(f"#{column[0].id}.{'.'.join(rest)}", quoted=True)
             return found
 
-        return dialect.whole_text(node.unnest().transform(numbered)).lower()
+        inner = node.unnest()
+        made = inner.transform(numbered)
+        return _kind_of_node(inner), dialect.whole_text(made, is_own=True).lower()
 
     # refusals
 
@@ -542,6 +551,11 @@ class Expressions(ABC):
 
     def _unknown(self, node: exp.Expr) -> Refused:
         return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
+
+
+def _kind_of_node(node: exp.Expr) -> type:
+    """Its class; a literal with a type, such as date'2026-01-01', is a cast as others are."""
+    return exp.Cast if isinstance(node, exp.TryCast) else type(node)
 
 
 def _is_summed(scope: Scope) -> bool:

@@ -54,12 +54,13 @@ class Scope:
     is_open: bool = False
     aliases: dict[str, Value] = field(default_factory=dict)
     windows: dict[str, exp.Expr] = field(default_factory=dict)
-    groups: dict[str, Column] | None = None
+    groups: dict[tuple[type, str], Column] | None = None
     may_aggregate: bool = False
     is_of_rows: bool = False  # within an aggregate, whose arguments are those of rows
     # what tells rows apart before they are grouped
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
+    kinds_of_groups: frozenset[type] = frozenset()  # of expressions that are grouped by
     order_of_copies: str = ""  # the one window order in which equal rows tie
     _by_name: dict[int, tuple[tuple[Column, ...], dict[str, list[Column]]]] = field(
         default_factory=dict
