@@ -20,7 +20,8 @@ from sqlglot import exp
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.cut import Stage, cut
-from headwaters.analysis.exact import is_exact
+from headwaters.analysis.exact import is_comparable, is_exact
+from headwaters.analysis.keyed import refuse_incomparable
 from headwaters.analysis.linear import is_across_rows
 from headwaters.analysis.meaning import refuse_unmarked
 from headwaters.analysis.proof import proven
@@ -108,7 +109,7 @@ def derive(question: Question) -> Derivation:
         if best is None or rank < best[0]:
             best = rank, derived
         # whether anything tells the rows apart is the same whatever the roles
-        if best[0] == (0, not (question.unique_key or whole.unique_key)):
+        if best[0] == (0, False) or (best[0] == (0, True) and not whole.unique_key):
             break
     left = len(question.inputs) if best is None else best[0][0]
     # an order in which rows may tie is refused by every rule book, whatever the roles
@@ -315,7 +316,7 @@ def _without_feed(question: Question) -> Refused | None:
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
     """What to tell of all that was not proven: what is missing, or what the best key failed at."""
-    order = ("HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
+    order = ("HW_NOT_COMPARABLE", "HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
 
     def rank(refused: Refused) -> int:
         return order.index(refused.code) if refused.code in order else len(order)
@@ -332,8 +333,16 @@ def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
 
 def _unique_key(relation: Relation) -> tuple[str, ...]:
     """The fewest columns that are known to tell the rows apart; none where nothing does."""
-    places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}
-    known = [sorted(places[part] for part in key) for key in relation.unique]
+    places: dict[int, int] = {}
+    for place, column in enumerate(relation.columns):
+        places.setdefault(column.id, place)
+    for place, column in enumerate(relation.columns):
+        for part in column.whole:  # a struct tells apart what is in it
+            places.setdefault(part, place)
+    known = [sorted({places[part] for part in key}) for key in relation.unique]
+    known = [
+        key for key in known if all(is_comparable(relation.columns[place].type) for place in key)
+    ]
     if not known:
         return ()
     shortest = min(known, key=lambda key: (len(key), key))
@@ -354,6 +363,12 @@ def _candidates(
     for key in itertools.islice(whole.traced.keys(), MOST_KEYS):
         for inputs in itertools.islice(whole.traced.roles(key), MOST_ROLES):
             yield "affected_keys", inputs
+    if not whole.unique_key:
+        for column in whole.traced.incomparable:
+            try:
+                refuse_incomparable(column.name, column.type)
+            except Refused as refused:
+                unproven.append(refused)
 
 
 def _followed_alone(question: Question) -> Iterator[list[Input]]:
@@ -420,16 +435,21 @@ class _Traced:
             self._same.update(dict.fromkeys(both, both))
         # what is selected as it is, and its name
         self._selected: dict[frozenset[Place], str] = {}
+        grouped = frozenset[Place]().union(*self._noted.groups)
+        # by which rows are grouped, and which are no keys
+        self.incomparable: list[Column] = []
         for column in relation.columns:
             place = _place(column, relation.fact)
-            if place is not None:
+            if not is_comparable(column.type):
+                self.incomparable += [column] if place in grouped else []
+            elif place is not None:
                 self._selected.setdefault(self._class(place), column.name)
         # what tells the result's rows apart
         self._of_rows: list[frozenset[frozenset[Place]]] = []
         by_id = {column.id: _place(column, relation.fact) for column in relation.columns}
         by_name = {column.name.lower(): by_id[column.id] for column in relation.columns}
         named = [by_name.get(name.lower()) for name in question.unique_key]
-        for places in (named, *([by_id[part] for part in key] for key in relation.unique)):
+        for places in (named, *([by_id.get(part) for part in key] for key in relation.unique)):
             if places and all(places):
                 self._of_rows.append(frozenset(self._class(place) for place in places if place))
 
@@ -570,8 +590,8 @@ class _Noted:
 class _TracingReader(Reader):
     """Reads queries by the rule book that allows everything.
 
-    They may share common table expressions, of which each is read once and says each time what it
-    equates.
+    They may share common table expressions and queries in brackets, of which each is read once and
+    says each time what it equates.
     """
 
     def __init__(self, question: Question) -> None:
@@ -589,7 +609,7 @@ class _TracingReader(Reader):
         """Whether these are its inputs, or some of them."""
         return all(source.name.lower() in self._inputs for source in inputs)
 
-    def _common(self, query: exp.CTE, names: Names) -> Relation:
+    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
         around, own = self._tracing.noted, self._notes.get(id(query))
         if own is None:
             own = self._tracing.noted = _Noted()

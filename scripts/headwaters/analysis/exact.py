@@ -31,6 +31,11 @@ def is_exact(type: str | None) -> bool:
     return decimal_of(type) is not None or type in _SAME
 
 
+def is_comparable(type: str | None) -> bool:
+    """Whether Spark can say whether two values of the type are the same, as far as it is known."""
+    return type is None or not re.search(r"\b(map|variant|interval|geo\w*)\b", type)
+
+
 def is_exact_cast(before: str | None, after: str | None) -> bool:
     """Whether a cast changes no number, or fails."""
     one, other = decimal_of(before), decimal_of(after)

@@ -57,6 +57,12 @@ LEAVES = (
     *(exp.Literal, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier),
     *(exp.HexString, exp.RawString, exp.National),
 )
+_MADE_OF_PARTS = (*PLAIN_NODES, exp.In)
+# Most of them, which are nothing else.
+_OPERATORS = {
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Case, exp.If, exp.Between, exp.Interval),
+}
 _NUMERIC = (
     *(exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DECIMAL),
     *(exp.DType.DOUBLE, exp.DType.FLOAT),
@@ -89,6 +95,11 @@ class Expressions(ABC):
             return value_of(column)
         if isinstance(node, exp.Column):
             return self._column(node, scope)
+        if isinstance(node, LEAVES):
+            filled = is_filled(node, ())
+            return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node))
+        if type(node) in _OPERATORS:
+            return self._made_of_parts(node, scope)
         if isinstance(node, exp.Paren):
             return self._value(node.this, scope)
         if isinstance(node, (exp.Subquery, exp.Exists, exp.In, exp.Any, exp.All)) and (
@@ -107,14 +118,14 @@ class Expressions(ABC):
             return joined(self._value(node.this, scope))
         if isinstance(node, exp.Star):
             return joined(*(Value(column.weight) for column in scope.visible))
-        if isinstance(node, LEAVES):
-            type = type_of(node, ())
-            return Value(type=type, is_filled=is_filled(node, ()), texts=_texts(node))
-        if isinstance(node, (*PLAIN_NODES, exp.In)):
-            return self._made_of(
-                node, [self._value(part, scope) for part in node.iter_expressions()], scope
-            )
+        if isinstance(node, _MADE_OF_PARTS):
+            return self._made_of_parts(node, scope)
         raise self._unknown(node)
+
+    def _made_of_parts(self, node: exp.Expr, scope: Scope) -> Value:
+        """Of an expression whose parts are all read alike."""
+        parts = [self._value(part, scope) for part in node.iter_expressions()]
+        return self._made_of(node, parts, scope)
 
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
         """Of an expression or a row function with these parts."""

@@ -74,8 +74,8 @@ class Reader(Expressions):
         super().__init__(rules, allowed, functions)
         self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
-        # common table expressions, which are kept so that nothing else has their ids
-        self._known: dict[int, tuple[exp.CTE, Relation]] = {}
+        # queries, which are kept so that nothing else has their ids
+        self._known: dict[int, tuple[exp.Expr, Relation]] = {}
 
     def read(self, tree: exp.Query) -> Relation:
         """The relation that the query is. Raises Refused."""
@@ -295,7 +295,10 @@ class Reader(Expressions):
             raise self._unknown(node)
         self._only(node, {"this", "alias", "with_"})
         if not isinstance(node.this, exp.Table):
-            return self._named(self._query(node.this, self._with(node, names), outer), node)
+            names = self._with(node, names)
+            if outer is None:
+                return self._named(self._common(node, names), node)
+            return self._named(self._query(node.this, names, outer), node)
         # brackets around joins
         scope = self._from([node.this], names, outer)
         if node.args.get("alias"):
@@ -345,8 +348,8 @@ class Reader(Expressions):
         relation = replace(relation, fact=self._rules.base(source, relation))
         return self._named(relation, node)
 
-    def _common(self, query: exp.CTE, names: Names) -> Relation:
-        """A common table expression, which is read once."""
+    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
+        """A common table expression, or what reads no column of a query around it: once."""
         if id(query) in self._known:
             return self._read_again(self._known[id(query)][1])
         relation = self._query(query.this, names, None)

@@ -15,6 +15,9 @@ from headwaters.analysis.relations import Column, Relation, Weight, new_column
 # Spark's special dates and times.
 _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
+# Within which nothing is called.
+_ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
+
 
 @dataclass(frozen=True)
 class Value:
@@ -153,21 +156,20 @@ def is_grouped(node: exp.Select) -> bool:
 
 def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
     """Aggregate functions of this query, not those of windows and subqueries."""
-    if isinstance(node, exp.Query):
-        return
-    if isinstance(node, exp.Window):
-        function = unwrapped(node.this)
-        for child in function.iter_expressions():
-            yield from aggregates(child)
-        for name in ("partition_by", "order"):
-            clause = node.args.get(name)
-            for child in ensure_list(clause):
-                yield from aggregates(child)
-        return
-    if isinstance(node, exp.Anonymous) and node.name.lower() in (functions.ANY_AGGREGATES):
-        yield node
-    for child in node.iter_expressions():
-        yield from aggregates(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, exp.Query):
+            continue
+        if isinstance(found, exp.Window):
+            clauses = (found.args.get(name) for name in ("partition_by", "order"))
+            within = [child for clause in clauses for child in ensure_list(clause)]
+            waiting += [*unwrapped(found.this).iter_expressions(), *within][::-1]
+            continue
+        if isinstance(found, exp.Anonymous) and found.name.lower() in functions.ANY_AGGREGATES:
+            yield found
+        if type(found) not in _ATOMS:
+            waiting += list(found.iter_expressions())[::-1]
 
 
 def wrappers(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -22,7 +22,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import is_exact
+from headwaters.analysis.exact import is_comparable, is_exact
 from headwaters.analysis.harmless import kind_of
 from headwaters.analysis.relations import (
     Column,
@@ -393,7 +393,7 @@ class TracedRules:
             if isinstance(fact, Traced)
             and column.id in fact.names
             and names.count(column.name.lower()) == 1
-            and _is_comparable(column.type)
+            and _tells_apart(column.type)
         ]
 
     def _token(self) -> frozenset[int]:
@@ -451,8 +451,9 @@ def _null(type: str | None) -> str:
     return f"cast(null as {type})" if is_exact(type) or type in ("double", "float") else "null"
 
 
-def _is_comparable(type: str | None) -> bool:
-    return type is None or not re.search(r"\b(map|variant|collate|interval|geo\w*)\b", type)
+def _tells_apart(type: str | None) -> bool:
+    """Whether values of the type are equal only if they are the same, as far as it is known."""
+    return is_comparable(type) and (type is None or not re.search(r"\bcollate\b", type))
 
 
 def _only(fact: Traced, ids: Collection[int]) -> Traced:

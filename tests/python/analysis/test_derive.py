@@ -28,7 +28,16 @@ D = Input(
     {"id": "int", "user": "string", "current_date": "date", "at": "timestamp"},
     [frozenset(["id"])],
 )
-INPUTS = [A, B, L, C, D]
+M = Input(
+    "m",
+    "m",
+    "",
+    {
+        **{"id": "int", "tags": "map<string,int>", "doc": "variant", "pair": "struct<x:int,y:int>"},
+        "both": "struct<x:int,y:map<string,int>>",
+    },
+)
+INPUTS = [A, B, L, C, D, M]
 
 # SQL: strategy, unique_key and roles; after `;` why no more is followed
 EXAMPLES = {
@@ -155,6 +164,32 @@ EXAMPLES = {
     ),
     "select id, window(at, '10 minutes') as w from d": "change_feed (id) changes d",
     "select id, window(at, '10 minutes', '5 minutes') as w from d": "change_feed () changes d",
+    # a struct tells apart what is in it; a map nothing, also within one
+    "select struct(grp, val) as k, count(*) as n from a group by grp, val": (
+        "replace (); `SELECT struct(grp, val) AS k, count(*) AS n FROM a GROUP BY grp, val` (line 1"
+        " of the compiled SQL): no column of the result is made of single rows of its inputs"
+    ),
+    "select grp, struct(grp, val) as k, count(*) as n from a group by grp, val": (
+        "affected_keys (grp, k) a by grp"
+    ),
+    "select pair, count(*) as n from m group by pair": "affected_keys (pair) m by pair",
+    "select tags, count(*) as n from m group by tags": (
+        "replace (); `tags`: tags is a map<string,int>, and Spark cannot say whether two of those"
+        " are the same: it is no key"
+    ),
+    "select distinct doc from m": (
+        "replace (); `doc`: doc is a variant, and Spark cannot say whether two of those are the"
+        " same: it is no key"
+    ),
+    "select both, max(id) as v from m group by both": (
+        "replace (); `both`: both is a struct<x:int,y:map<string,int>>, and Spark cannot say"
+        " whether two of those are the same: it is no key"
+    ),
+    "select id, tags, count(*) as n from m group by id, tags": "affected_keys () m by id",
+    "select count(*) as n from (select tags, count(*) as n from m group by tags) as q": (
+        "replace (); `SELECT count(*) AS n FROM (SELECT tags, count(*) AS n FROM m GROUP BY tags) "
+        "AS q` (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
+    ),
     "select grp, array_sort(collect_list(val)) as v from a group by grp": (
         "affected_keys (grp) a by grp"
     ),

@@ -259,6 +259,21 @@ def test_a_strategy_that_computes_everything_takes_what_is_deterministic() -> No
     assert said("select rand() as k from t", "whole", T).startswith("NONDETERMINISTIC: ")
 
 
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("tags", "NOT_COMPARABLE: `tags`: tags is a map<string,int>, and Spark cannot say whether"),
+        ("doc", "NOT_COMPARABLE: `doc`: doc is a variant, and"),
+        ("pairs", ""),
+    ],
+)
+def test_a_key_is_comparable(key: str, refused: str) -> None:
+    columns = {"tags": "map<string,int>", "doc": "variant", "pairs": "array<struct<x:int>>"}
+    found = Input("m", "m", "affected", columns, key={key: key})
+    answer = said(f"select {key}, count(*) as n from m group by {key}", "keyed", found)
+    assert answer.startswith(refused) and bool(answer) == bool(refused), answer
+
+
 def test_a_function_may_be_allowed() -> None:
     for sql, name in [
         ("select id, current_date as d from t", "current_date"),
