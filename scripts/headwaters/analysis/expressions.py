@@ -264,7 +264,9 @@ class Expressions(ABC):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
                 self._total(name, scope.relation.unique, ids, node)
-        value = joined(*partition, *order, *arguments)
+        value = replace(
+            joined(*partition, *order, *arguments), type=_type_of_chosen(name, arguments)
+        )
         if name != "row_number" or len(columns) < len(partition):
             return value
         # it tells the rows of a partition apart
@@ -431,7 +433,7 @@ class Expressions(ABC):
         is_sum = name == "sum" and len(parts) == 1
         return Value(
             weight,
-            type=sum_type(parts[0].type) if is_sum else None,
+            type=sum_type(parts[0].type) if is_sum else _type_of_chosen(name, arguments),
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
         )
 
@@ -574,6 +576,14 @@ def _is_summed(scope: Scope) -> bool:
     if scope.is_of_rows:
         return False
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
+
+
+def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
+    """The type of a function that answers with a value of its first argument."""
+    is_chosen = name in functions.CHOOSING and (
+        name not in functions.ORDERED_WINDOW or len(arguments) < 3 or name == "nth_value"
+    )
+    return arguments[0].type if is_chosen and arguments else None
 
 
 def _is_in_its_order(name: str, arguments: Sequence[Value]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import decimal_of
+from headwaters.analysis.exact import decimal_of, is_same_if_equal, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -552,8 +552,11 @@ class Reader(Expressions):
                 if isinstance(one, exp.Column) and isinstance(other, exp.Literal):
                     found = self._find_in(parts_of(one), scope, one)
                     is_text = found is not None and found[0].type == "string"
+                    # 1e0 is a floating point number, to which different large numbers are equal
+                    is_exact = other.is_string or type_of(other, ()) is not None
                     is_number = found is not None and decimal_of(found[0].type) is not None
-                    if found and found[1] and (is_text if other.is_string else is_number):
+                    is_same = is_exact and (is_text if other.is_string else is_number)
+                    if found and found[1] and is_same:
                         yield found[0].id
 
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
@@ -731,8 +734,13 @@ def _unique_of_join(
     """The sets of columns that tell the joined rows apart."""
     if side in ("semi", "anti"):
         return left.unique
-    mine = {pair.left.id for pair in equal if not pair.is_null_safe}
-    theirs = {pair.right.id for pair in equal if not pair.is_null_safe}
+    exact = [
+        pair
+        for pair in equal
+        if not pair.is_null_safe and is_same_if_equal(pair.left.type, pair.right.type)
+    ]
+    mine = {pair.left.id for pair in exact}
+    theirs = {pair.right.id for pair in exact}
     found: list[frozenset[int]] = []
     if any(key <= theirs for key in right.unique) and side in ("inner", "left"):
         found += left.unique

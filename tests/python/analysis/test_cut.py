@@ -68,6 +68,13 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) a by id, e by id: select `e`.`id` as hw_1, sum(e.amount) as hw_2,"
         " count(e.amount) as hw_3 from e join a on e.id = a.id where a.grp = 'x' group by `e`.`id`",
     ],
+    # a whole number beside a decimal has as many digits as are written
+    "select sum(amount * 2) / max(nr) as s from e": [
+        f"select {SUM.format('decimal(22,2)').replace('hw_3', 'hw_4')} / max(hw_3) as s"
+        " from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: select `day` as hw_1, sum(amount * 2) as hw_2, max(nr) as hw_3,"
+        " count(amount * 2) as hw_4 from e group by `day`",
+    ],
     # what groups is kept as it is
     "select n, count(*) as many from (select id, count(*) as n from e group by id) as q"
     " group by n": [

@@ -164,6 +164,21 @@ EXAMPLES = {
     ),
     "select id, window(at, '10 minutes') as w from d": "change_feed (id) changes d",
     "select id, window(at, '10 minutes', '5 minutes') as w from d": "change_feed () changes d",
+    # the texts 1 and 01 are equal to one number: a row may meet two of them
+    "select a.id, l.name from a join l on a.id = l.label": (
+        "change_feed () changes a; `JOIN l ON a.id = l.label` (line 1 of the compiled SQL): inner "
+        "join by no equality of columns of single rows"
+    ),
+    "select a.id, row_number() over (partition by a.id order by a.val) as n from a"
+    " join l on a.id = l.label": (
+        "replace (); `row_number() OVER (PARTITION BY a.id ORDER BY a.val)` (line 1 of the compiled"
+        " SQL): nothing proves that its order tells all rows apart"
+    ),
+    "select q.grp, l.name from (select grp, max(val) as m, max(grp) as g from a group by grp) q"
+    " left join l on q.g = l.label": "staged (grp) with a hidden table by grp of a",
+    # many large numbers are equal to one floating point number
+    "select val, grp from b where id = 1e0": "change_feed () changes b",
+    "select val, grp from b where id = 1": "change_feed (val) changes b",
     # a struct tells apart what is in it; a map nothing, also within one
     "select struct(grp, val) as k, count(*) as n from a group by grp, val": (
         "replace (); `SELECT struct(grp, val) AS k, count(*) AS n FROM a GROUP BY grp, val` (line 1"
