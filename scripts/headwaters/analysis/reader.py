@@ -38,6 +38,7 @@ from headwaters.analysis.scopes import (
     conjuncts,
     implied,
     is_grouped,
+    is_several_rows,
     nullable,
     parts_of,
 )
@@ -594,7 +595,9 @@ class Reader(Expressions):
         if having is not None:
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
-        scope.relation = Relation(everything, scope.relation.fact, (ids,))
+        is_multiplied = any(is_several_rows(found, True) for found in node.expressions)
+        unique = () if is_multiplied else (ids,)
+        scope.relation = Relation(everything, scope.relation.fact, unique)
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
         return projected
@@ -641,6 +644,9 @@ class Reader(Expressions):
 
     def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
+        if any(is_several_rows(found, scope.groups is not None) for found in expressions):
+            # wherever it stands in the list, windows are over the rows that it makes
+            scope.relation = replace(scope.relation, unique=())
         for expression in expressions:
             node = expression.unalias()
             if isinstance(expression, exp.Aliases):

@@ -179,6 +179,28 @@ EXAMPLES = {
     # many large numbers are equal to one floating point number
     "select val, grp from b where id = 1e0": "change_feed () changes b",
     "select val, grp from b where id = 1": "change_feed (val) changes b",
+    # a generator multiplies the groups, and what windows are over, wherever it stands
+    "select grp, explode(array(1, 2)) as x, count(*) as n from a group by grp": (
+        "affected_keys () a by grp"
+    ),
+    "select id, stack(2, 'min', min(val), 'max', max(val)) as (k, v) from b group by id": (
+        "affected_keys () b by id"
+    ),
+    "select grp, row_number() over (partition by grp order by id) as r, explode(array(1, 2)) as x"
+    " from a": (
+        "replace (); `row_number() OVER (PARTITION BY grp ORDER BY id)` (line 1 of the compiled "
+        "SQL): nothing proves that its order tells all rows apart"
+    ),
+    "select id, row_number() over (partition by id order by at) as r,"
+    " window(at, '10 minutes', '5 minutes') as w from d": (
+        "replace (); `row_number() OVER (PARTITION BY id ORDER BY at)` (line 1 of the compiled "
+        "SQL): nothing proves that its order tells all rows apart"
+    ),
+    "select id, window(at, '10 minutes', '5 minutes') as w, count(*) as n from d"
+    " group by id, window(at, '10 minutes', '5 minutes')": "affected_keys (id, w) d by id",
+    "select id, rank() over (partition by id order by at) as r, explode(array(1, 2)) as x from d": (
+        "affected_keys () d by id"
+    ),
     # a struct tells apart what is in it; a map nothing, also within one
     "select struct(grp, val) as k, count(*) as n from a group by grp, val": (
         "replace (); `SELECT struct(grp, val) AS k, count(*) AS n FROM a GROUP BY grp, val` (line 1"
