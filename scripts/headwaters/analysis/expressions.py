@@ -285,6 +285,7 @@ class Expressions(ABC):
         columns = [*scope.visible, *(column for _, table in scope.tables for column in table)]
         if (
             scope.is_open
+            or scope.is_multiplied
             or scope.groups is not None
             or not all(column.id in ids and is_exact(column.type) for column in columns)
         ):

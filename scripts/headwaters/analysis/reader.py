@@ -647,6 +647,7 @@ class Reader(Expressions):
         if any(is_several_rows(found, scope.groups is not None) for found in expressions):
             # wherever it stands in the list, windows are over the rows that it makes
             scope.relation = replace(scope.relation, unique=())
+            scope.is_multiplied = True
         for expression in expressions:
             node = expression.unalias()
             if isinstance(expression, exp.Aliases):

@@ -64,6 +64,7 @@ class Scope:
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
     kinds_of_groups: frozenset[type] = frozenset()  # of expressions that are grouped by
+    is_multiplied: bool = False  # the select list makes several rows of one
     order_of_copies: str = ""  # the one window order in which equal rows tie
     _by_name: dict[int, tuple[tuple[Column, ...], dict[str, list[Column]]]] = field(
         default_factory=dict

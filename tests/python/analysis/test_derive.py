@@ -196,6 +196,14 @@ EXAMPLES = {
         "replace (); `row_number() OVER (PARTITION BY id ORDER BY at)` (line 1 of the compiled "
         "SQL): nothing proves that its order tells all rows apart"
     ),
+    "select *, row_number() over (partition by id order by name, at) as r from c": (
+        "affected_keys (id, r) c by id"
+    ),
+    "select *, row_number() over (partition by id order by name, at) as r, explode(array(1, 2)) as"
+    " x from c": (
+        "replace (); `row_number() OVER (PARTITION BY id ORDER BY name, at)` (line 1 of the "
+        "compiled SQL): nothing proves that its order tells all rows apart"
+    ),
     "select id, window(at, '10 minutes', '5 minutes') as w, count(*) as n from d"
     " group by id, window(at, '10 minutes', '5 minutes')": "affected_keys (id, w) d by id",
     "select id, rank() over (partition by id order by at) as r, explode(array(1, 2)) as x from d": (
