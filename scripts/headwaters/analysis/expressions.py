@@ -45,7 +45,8 @@ from headwaters.analysis.weights import is_filled, joined, weight_of
 
 # Expressions whose answer depends on what stands within them, and on nothing else.
 PLAIN_NODES = (
-    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.NullSafeEQ, exp.NullSafeNEQ),
     *(exp.Is, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.DPipe),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd),
     *(exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Case, exp.If, exp.Paren, exp.Tuple),

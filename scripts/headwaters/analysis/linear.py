@@ -25,7 +25,7 @@ from headwaters.analysis.relations import (
     Side,
     Weight,
 )
-from headwaters.analysis.scopes import is_grouped
+from headwaters.analysis.scopes import is_grouped, own_nodes
 
 _KEYS = "Use affected_keys, which recomputes whole keys"
 
@@ -42,7 +42,9 @@ def is_across_rows(tree: exp.Query) -> bool:
     return isinstance(tree, exp.Select) and (
         is_grouped(tree)
         or bool(tree.args.get("distinct"))
-        or any(any(dialect.found(node, exp.Window)) for node in tree.expressions)
+        or any(
+            isinstance(part, exp.Window) for node in tree.expressions for part in own_nodes(node)
+        )
     )
 
 

@@ -173,21 +173,26 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             waiting += list(found.iter_expressions())[::-1]
 
 
+def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The node and what is within it, but not within subqueries."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        if not isinstance(found, exp.Query) and type(found) not in _ATOMS:
+            waiting += found.iter_expressions()
+
+
 def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
     """Whether an item of a select list makes several rows of one: generators, sliding windows.
 
     `of_groups`: by windows rows are grouped, or they are within aggregates.
     """
-    waiting = [node]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, exp.Anonymous):
-            name = found.name.lower()
-            is_sliding = name == "window" and len(found.expressions) > 2 and not of_groups
-            if name in functions.GENERATORS or is_sliding:
-                return True
-        if not isinstance(found, exp.Query) and type(found) not in _ATOMS:
-            waiting += found.iter_expressions()
+    for found in own_nodes(node):
+        name = found.name.lower() if isinstance(found, exp.Anonymous) else ""
+        is_sliding = name == "window" and len(found.expressions) > 2 and not of_groups
+        if name in functions.GENERATORS or is_sliding:
+            return True
     return False
 
 

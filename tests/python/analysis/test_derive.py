@@ -295,6 +295,12 @@ def test_a_seed_is_a_lookup_and_a_named_key_is_used() -> None:
     assert told(found) == "change_feed (grp, id) changes a"
 
 
+def test_a_subquery_may_look_at_all_rows_of_a_seed() -> None:
+    sql = "select a.id, (select max(r) from (select rank() over (order by name) as r from l)) as r"
+    found = derive(Question(f"{sql} from a", [A, L], frozenset(["l"])))
+    assert told(found) == "change_feed (id) changes a"
+
+
 def test_an_input_without_a_feed_is_a_lookup() -> None:
     sql = "select a.id, a.grp, l.name from a left join l on a.grp = l.label"
     none = frozenset(["l"])

@@ -29,6 +29,7 @@ P = Input("p", "p", "affected", NAMES, via="a", on={"grp": "grp"})
 LINEAR = {
     "select id, val * 2 as v from t where val > 3": "",
     "select t.id, l.name from t left join l on t.grp = l.grp": "",
+    "select id, grp is distinct from 'a' as f from t where val is not distinct from 3": "",
     "select t.id, l.name from l right join t using (grp)": "",
     "select t.* from t left semi join l on t.grp = l.grp": "",
     "select t.* from t left anti join l on t.grp = l.grp": "",
