@@ -43,8 +43,11 @@ def _refuse_functions(
     allowed: Sequence[str],
     bodies: Mapping[str, str],
 ) -> None:
-    for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
-        name = _name(node)
+    nodes = dialect.walked(tree)
+    hints = (hint for hint in nodes if isinstance(hint, exp.Hint))
+    hinted = {id(part) for hint in hints for part in dialect.walked(hint)[1:]}
+    for node in nodes:
+        name = _name(node) if id(node) not in hinted else None
         if name is None or name in allowed:
             continue
         if isinstance(node, exp.Column) and is_column(node, tables):

@@ -11,14 +11,16 @@ queries in place of what they compute, and is computed in full. There are three 
 
 Texts are cut out of the query's own text, at the places that the tree knows, and each is parsed
 again: what is not the part of the tree that it was taken for is not cut. No SQL is written
-from a tree, which would have to say in all details what Spark understands.
+from a tree, which would have to say in all details what Spark understands. The common table
+expressions that a piece reads are those of the query's own tree, so that none is parsed or read
+once more for each piece.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import TokenType, exp
@@ -73,7 +75,8 @@ class Cut:
 
 
 # A hidden query, if its SQL is proven to be one; a query as a relation by rules that allow
-# everything, which raises Refused. Both of the tree and the inputs that it may read.
+# everything, which raises Refused. Both of the tree and the inputs that it may read. Trees may
+# share their common table expressions.
 Prove = Callable[[str, exp.Query, Sequence[Input]], Stage | None]
 Read = Callable[[exp.Query, Sequence[Input]], Relation]
 
@@ -105,9 +108,16 @@ class _Cutter:
         self._prove, self._read = prove, read
         # the same texts are parsed and read for one purpose and another
         self._parsed = functools.cache(dialect.parsed)
-        self._relation = functools.cache(self._read_text)
+        self._piece = functools.cache(self._piece_of)
+        self._relation = functools.cache(self._read_piece)
         self._tokens = dialect.tokens(sql)
-        self._ctes = {query.alias.lower(): query for query in tree.find_all(exp.CTE)}
+        self._at = {token.start: place for place, token in enumerate(self._tokens)}
+        self._brackets = dict(_brackets(self._tokens))
+        self._places: dict[int, tuple[int, int] | None] = {}
+        # of the columns of hidden queries, by their SQL; empty where they are not known
+        self._types: dict[str, dict[str, str]] = {}
+        self._ctes = {query.alias.lower(): query for query in dialect.found(tree, exp.CTE)}
+        self._named_by = _named_by(tree)
         self._stages: list[Stage] = []
         # begin and end of what is replaced, and by what
         self._edits: list[tuple[int, int, str]] = []
@@ -116,10 +126,13 @@ class _Cutter:
 
     def cut(self, relation: Relation) -> Cut | None:
         """None where there is no hidden query."""
-        queries = [query.alias.lower() for query in self._tree.find_all(exp.CTE)]
-        if len(set(queries)) < len(queries) or set(queries) & set(self._inputs):
+        nodes = dialect.walked(self._tree)
+        names = [query.alias.lower() for query in nodes if isinstance(query, exp.CTE)]
+        if len(set(names)) < len(names) or set(names) & set(self._inputs):
             return None  # a name that means two things
-        for found in self._tree.find_all(exp.Identifier, exp.Literal):
+        for found in nodes:
+            if not isinstance(found, (exp.Identifier, exp.Literal)):
+                continue
             name = found.name.lower()
             if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
                 return None  # names of hidden queries and inputs are replaced in the text
@@ -127,17 +140,58 @@ class _Cutter:
         if not self._stages:
             return None
         rest = self._sql
-        for begin, end, text in sorted(self._edits, reverse=True):
+        for begin, end, text in sorted(self._left_out(), reverse=True):
             rest = f"{rest[:begin]}{text}{rest[end:]}"
         hidden = [
-            _hidden(number, stage, self._types(stage.sql))
+            _hidden(number, stage, self._types[stage.sql])
             for number, stage in enumerate(self._stages, 1)
         ]
         tree = self._parsed(rest)
         left = self._read(tree, [*self._inputs.values(), *hidden])
         if [column.name for column in left.columns] != [column.name for column in relation.columns]:
             return None
-        return Cut(rest, tuple(self._stages), frozenset(self._reads(tree)))
+        read = _tables(tree, _named_by(tree)) & self._inputs.keys()
+        return Cut(rest, tuple(self._stages), frozenset(read))
+
+    def _left_out(self) -> list[tuple[int, int, str]]:
+        """The edits, and those that leave out common table expressions which nothing reads then."""
+        clause = self._tree.args.get("with_")
+        queries: list[exp.CTE] = clause.expressions if clause is not None else []
+        read = self._still_read(queries)
+        kept = [place for place, query in enumerate(queries) if query.alias.lower() in read]
+        places = [self._place_after_as(query) for query in queries]
+        first = self._at.get(queries[0].args["alias"].this.meta_get("start", -1)) if queries else 0
+        if len(kept) == len(queries) or None in places or not first:
+            return self._edits
+        if self._tokens[first - 1].token_type is not TokenType.WITH:
+            return self._edits
+        begins = [query.args["alias"].this.meta["start"] for query in queries]
+        ends = [place[1] + 1 for place in places if place is not None]
+        last = max(kept, default=-1)
+        if kept:
+            gone = [(begins[n], begins[n + 1]) for n in range(last) if n not in kept]
+            gone += [(ends[last], ends[-1])] if last < len(queries) - 1 else []
+        else:
+            gone = [(self._tokens[first - 1].start, ends[-1])]
+        return [(begin, end, "") for begin, end in gone] + [
+            edit for edit in self._edits if not any(b <= edit[0] < e for b, e in gone)
+        ]
+
+    def _still_read(self, queries: Sequence[exp.CTE]) -> set[str]:
+        """Names of tables in what no edit replaces, and in the queries that they name."""
+        known = {query.alias.lower(): query for query in queries}
+        found: set[str] = set()
+        waiting = [node for node in self._tree.iter_expressions() if not isinstance(node, exp.With)]
+        while waiting:
+            for table in dialect.found(waiting.pop(), exp.Table):
+                start = table.this.meta_get("start", -1)
+                name = table.name.lower()
+                if name in found or any(begin <= start < end for begin, end, _ in self._edits):
+                    continue
+                found.add(name)
+                if name in known:
+                    waiting.append(known[name].this)
+        return found
 
     # where to cut
 
@@ -238,8 +292,9 @@ class _Cutter:
     ) -> bool:
         """A hidden query of the query's groups."""
         by = {name: self._text_of(key) for name, key in keys.items()}
-        columns = _numbered([*by.values(), *map(self._text_of, calls)])
-        stage = self._proven_groups(query, clauses, by.values(), columns)
+        texts = {self._text_of(node): node for node in (*keys.values(), *calls)}
+        columns = _numbered([*by.values(), *texts])
+        stage = self._proven_groups(query, clauses, by.values(), columns, texts)
         if stage is None:
             return False
         for column in plain:
@@ -262,10 +317,11 @@ class _Cutter:
         texts = list(map(self._text_of, calls))
         counts = [_counted(text) for call, text in zip(calls, texts, strict=True) if _is_sum(call)]
         columns = _numbered([*by, *texts, *counts])
-        stage = self._proven_groups(query, clauses, by, columns)
+        meant = dict(zip(texts, calls, strict=True))
+        stage = self._proven_groups(query, clauses, by, columns, meant)
         if stage is None:
             return False
-        types = self._types(stage.sql)
+        types = self._types[stage.sql]
         edits = []
         for call, text in zip(calls, texts, strict=True):
             part, count = columns[text], columns.get(_counted(text), "")
@@ -278,11 +334,25 @@ class _Cutter:
         return True
 
     def _proven_groups(
-        self, query: exp.Select, clauses: _Clauses, by: Iterable[str], columns: dict[str, str]
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        by: Iterable[str],
+        columns: Mapping[str, str],
+        meant: Mapping[str, exp.Expr],
     ) -> Stage | None:
+        """`columns`: texts and names of the select list, some of which are `meant` to be nodes."""
         listed = ", ".join(f"{text} as {name}" for text, name in columns.items())
         rows = self._sql[slice(*clauses["rows"])]
-        return self._proven(query, f"select {listed}\n{rows}\ngroup by {', '.join(by)}")
+        group = f"\ngroup by {', '.join(by)}"
+        body, around = f"select {listed}\n{rows}{group}", f"select {listed}{group}"
+        made = self._piece(query, body, around).selects
+        if len(made) != len(columns) or any(
+            found.unalias() != meant.get(text, found.unalias())
+            for text, found in zip(columns, made, strict=True)
+        ):
+            return None
+        return self._proven(query, body, around)
 
     def _read_stage(self, clauses: _Clauses, stage: Stage) -> None:
         """Put it in place of what the query reads and groups."""
@@ -297,18 +367,18 @@ class _Cutter:
         Those that are equated, all but the last of a key of several columns, and dates, of which
         there are few: files that do not have the affected ones are left out.
         """
-        before, rows = f"{self._with(query)}select ", f"\n{self._sql[slice(*clauses['rows'])]}"
+        rows = f"\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
         joins = query.args.get("joins") or ()
         conditions += [join.args["on"] for join in joins if join.args.get("on")]
         found: dict[tuple[str, ...], None] = {}
         for condition in conditions:
-            for equal in condition.find_all(exp.EQ):
+            for equal in dialect.found(condition, exp.EQ):
                 if isinstance(equal.this, exp.Column) and isinstance(equal.expression, exp.Column):
                     for column in (equal.this, equal.expression):
                         found[(".".join(map(_quoted, parts_of(column))),)] = None
         try:
-            relation = self._relation(f"{before}*{rows}")
+            relation = self._relation(query, f"select *{rows}", "select *")
             names = [column.name.lower() for column in relation.columns]
             for key in relation.unique:
                 places = [n for n, column in enumerate(relation.columns) if column.id in key]
@@ -322,7 +392,8 @@ class _Cutter:
             pass
         for by in list(found)[:_MOST_WAYS]:
             try:
-                relation = self._relation(f"{before}{', '.join(by)}{rows}")
+                listed = f"select {', '.join(by)}"
+                relation = self._relation(query, f"{listed}{rows}", listed)
             except Refused:
                 continue
             if not any(key <= relation.ids for key in relation.unique):
@@ -330,10 +401,14 @@ class _Cutter:
 
     # hidden queries
 
-    def _proven(self, query: exp.Select, sql: str) -> Stage | None:
-        """The SQL, which is made of parts of a query, as a hidden query."""
-        sql = f"{self._with(query)}{sql}"
-        return self._prove(sql, self._parsed(sql), self._used(sql))
+    def _proven(self, query: exp.Select, body: str, around: str = "") -> Stage | None:
+        """SQL that is made of parts of a query, as a hidden query."""
+        tree = self._piece(query, body, around)
+        stage = self._prove(f"{self._with(query)}{body}", tree, self._used(tree))
+        if stage is not None:
+            relation = self._relation(query, body, around)
+            self._types[stage.sql] = {c.name: c.type or "" for c in relation.columns}
+        return stage
 
     def _named(self, stage: Stage) -> str:
         """The name by which the rest reads a hidden query."""
@@ -348,40 +423,58 @@ class _Cutter:
         """
         place = self._place_of_query(query)
         try:
-            return bool(place and self._relation(f"{self._with(query)}{self._sql[slice(*place)]}"))
+            return bool(place and self._relation(query, self._sql[slice(*place)]))
         except Refused:
             return False
 
-    def _types(self, sql: str) -> dict[str, str]:
-        """Types of a query's columns, by name; empty where they are not known."""
-        return {column.name: column.type or "" for column in self._relation(sql).columns}
+    def _piece_of(self, query: exp.Expr, body: str, around: str = "") -> exp.Query:
+        """The tree of SQL that is made of parts of a query, with what it reads by WITH.
 
-    def _read_text(self, sql: str) -> Relation:
-        """What a query over the inputs is, by rules that allow everything. Raises Refused."""
-        return self._read(self._parsed(sql), self._used(sql))
+        `around` is the same without FROM and WHERE, where they are those of the query: they are
+        known, and may be long.
+        """
+        tree = dialect.parsed(around or body)
+        if around:
+            rows = ("from_", "joins", "where")
+            tree.args |= {name: query.args[name] for name in rows if query.args.get(name)}
+        read = self._read_by(query)
+        if read and tree.args.get("with_"):
+            raise dialect.refused(tree, "HW_NOT_UNDERSTOOD", "it has common table expressions")
+        if read:
+            # they stay those of the query: what is around them is not changed
+            tree.args["with_"] = exp.With()
+            tree.args["with_"].args["expressions"] = read
+            tree.args["with_"].parent = tree
+        return tree
 
-    def _used(self, sql: str) -> list[Input]:
-        names = self._reads(self._parsed(sql))
+    def _read_piece(self, query: exp.Expr, body: str, around: str = "") -> Relation:
+        """What a piece is, by rules that allow everything. Raises Refused."""
+        tree = self._piece(query, body, around)
+        return self._read(tree, self._used(tree))
+
+    def _used(self, tree: exp.Query) -> list[Input]:
+        """The inputs that a piece reads, or common table expressions that it reads do."""
+        names = _tables(tree, self._named_by)
         return [source for name, source in self._inputs.items() if name in names]
 
-    def _reads(self, tree: exp.Query) -> set[str]:
-        """Names of the inputs that a query reads, or common table expressions that it reads do."""
-        queries = {query.alias.lower(): query for query in tree.find_all(exp.CTE)}
-        return {name for name in _tables(tree, queries) if name in self._inputs}
+    def _read_by(self, query: exp.Expr) -> list[exp.CTE]:
+        """The common table expressions around a query that it reads."""
+        read = _tables(query, self._named_by)
+        inner = {id(found) for node in _within(query) for found in dialect.found(node, exp.CTE)}
+        return [
+            found for name, found in self._ctes.items() if name in read and id(found) not in inner
+        ]
 
     def _with(self, query: exp.Expr) -> str:
-        """The common table expressions around a query that it reads, as a clause."""
-        read = _tables(query, self._ctes)
-        inner = {id(found) for node in _within(query) for found in node.find_all(exp.CTE)}
+        """The same, as a clause."""
         texts = []
-        for name, found in self._ctes.items():
-            if name in read and id(found) not in inner:
-                place = self._place_of_query(found.this)
-                if place is None:
-                    raise dialect.refused(found, "HW_NOT_UNDERSTOOD", "its text is not found")
-                columns = [_quoted(column.name) for column in found.args["alias"].columns]
-                listed = f"({', '.join(columns)})" if columns else ""
-                texts.append(f"{_quoted(found.alias)}{listed} as (\n{self._sql[slice(*place)]}\n)")
+        for found in self._read_by(query):
+            place = self._place_of_query(found.this)
+            if place is None:
+                raise dialect.refused(found, "HW_NOT_UNDERSTOOD", "its text is not found")
+            columns = [_quoted(column.name) for column in found.args["alias"].columns]
+            listed = f"({', '.join(columns)})" if columns else ""
+            texts.append(f"{_quoted(found.alias)}{listed} as (\n{self._sql[slice(*place)]}\n)")
         return f"with {', '.join(texts)}\n" if texts else ""
 
     # places in the text
@@ -390,14 +483,36 @@ class _Cutter:
         """Where a query begins and ends: all of the text, what is within brackets, or a branch."""
         if query is self._tree:
             return 0, len(self._sql)
-        places = [node.meta["start"] for node in query.walk() if "start" in node.meta]
+        if id(query) not in self._places:
+            self._places[id(query)] = self._found(query)
+        return self._places[id(query)]
+
+    def _place_after_as(self, query: exp.CTE) -> tuple[int, int] | None:
+        """Where what a common table expression has in brackets after AS begins and ends."""
+        at = self._at.get(query.args["alias"].this.meta_get("start", -1))
+        if at is None:
+            return None
+        following = self._tokens[at + 1 : at + 3]
+        if query.args["alias"].columns and following:
+            after = self._at.get(self._brackets.get(following[0].start, -1))
+            following = self._tokens[after + 1 : after + 3] if after is not None else []
+        if [token.token_type for token in following] != [TokenType.ALIAS, TokenType.L_PAREN]:
+            return None
+        closed = self._brackets.get(following[1].start)
+        return None if closed is None else (following[1].end + 1, closed)
+
+    def _found(self, query: exp.Expr) -> tuple[int, int] | None:
+        if isinstance(query.parent, exp.CTE) and (place := self._place_after_as(query.parent)):
+            return place
+        starts = (node.meta_get("start") for node in dialect.walked(query))
+        places = [start for start in starts if start is not None]
         if not places:
             return None
         first, last = min(places), max(places)
         around = [
-            (opened.end + 1, closed.start)
-            for opened, closed in self._brackets()
-            if opened.end < first and last < closed.start
+            (opened + 1, closed)
+            for opened, closed in self._brackets.items()
+            if opened < first and last < closed
         ]
         around.sort(key=lambda place: place[1] - place[0])
         if isinstance(query.parent, exp.SetOperation):
@@ -425,15 +540,6 @@ class _Cutter:
                 begins.append((after if after and is_longer else token).end + 1)
                 ends.append(token.start)
         return begins, [*ends, len(self._sql)]
-
-    def _brackets(self) -> Iterator[tuple[Token, Token]]:
-        """Pairs of brackets."""
-        opened = []
-        for token in self._tokens:
-            if token.token_type is TokenType.L_PAREN:
-                opened.append(token)
-            elif token.token_type is TokenType.R_PAREN and opened:
-                yield opened.pop(), token
 
     def _clauses(self, query: exp.Select) -> _Clauses | None:
         """Where clauses begin and end: `rows` (FROM and WHERE), `group`, `having` and `order`."""
@@ -463,16 +569,18 @@ class _Cutter:
 
     def _place_of(self, node: exp.Expr) -> tuple[int, int]:
         """Where a column, or the call of a function, begins and ends. Raises Refused."""
-        if isinstance(node, exp.Column):
-            parts = [part.meta for part in node.parts if "start" in part.meta]
-            place = parts[0]["start"], parts[-1]["end"] + 1
-        else:
-            begin = node.meta["start"]
-            pairs = [(o.start, c.end + 1) for o, c in self._brackets() if o.start > begin]
-            place = begin, min(pairs, default=(begin, begin))[1]
-        if not _is(node, self._sql[slice(*place)]):
-            raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "its text is not found")
-        return place
+        words = [part.name for part in node.parts] if isinstance(node, exp.Column) else [node.name]
+        first = node.parts[0] if isinstance(node, exp.Column) else node
+        at = self._at.get(first.meta_get("start", -1))
+        found = self._tokens[at : at + 2 * len(words)] if at is not None else []
+        # a name is one word or sign, and a dot between two of them
+        if [token.text for token in found[: 2 * len(words) - 1 : 2]] == words:
+            if isinstance(node, exp.Column):
+                return found[0].start, found[2 * len(words) - 2].end + 1
+            closed = self._brackets.get(found[1].start) if len(found) > 1 else None
+            if closed is not None:
+                return found[0].start, closed + 1
+        raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "its text is not found")
 
     def _text_of(self, node: exp.Expr) -> str:
         return self._sql[slice(*self._place_of(node))]
@@ -487,13 +595,14 @@ _BEGINS = {
 }
 
 
-def _is(node: exp.Expr, text: str) -> bool:
-    """Whether the text is this expression."""
-    try:
-        query = dialect.parsed(f"select {text}")
-    except Refused:
-        return False
-    return isinstance(query, exp.Select) and query.expressions == [node]
+def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
+    """Where brackets open and close."""
+    opened = []
+    for token in tokens:
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(token.start)
+        elif token.token_type is TokenType.R_PAREN and opened:
+            yield opened.pop(), token.start
 
 
 def _hidden(number: int, stage: Stage, types: Mapping[str, str]) -> Input:
@@ -531,27 +640,35 @@ def _within(query: exp.Expr) -> Iterator[exp.Expr]:
             yield from (node for node in ensure_list(value) if isinstance(node, exp.Expr))
 
 
-def _tables(node: exp.Expr, queries: Mapping[str, exp.CTE]) -> set[str]:
-    """Names of the tables that are read, also by common table expressions that are."""
+def _tables(node: exp.Expr, named_by: Mapping[str, Collection[str]]) -> set[str]:
+    """Names of the tables that are read, also by common table expressions, which name others."""
+    parts = _within(node) if isinstance(node, exp.Select) else [node]
+    waiting = [table.name.lower() for part in parts for table in _outside_with(part)]
     found: set[str] = set()
-    waiting = list(_within(node)) if isinstance(node, exp.Select) else [node]
     while waiting:
-        for table in _outside_with(waiting.pop()):
-            name = table.name.lower()
-            if name not in found:
-                found.add(name)
-                if name in queries:
-                    waiting.append(queries[name].this)
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += named_by.get(name, ())
     return found
+
+
+def _named_by(tree: exp.Query) -> dict[str, set[str]]:
+    """For each common table expression the names of the tables that it reads."""
+    return {
+        query.alias.lower(): {table.name.lower() for table in _outside_with(query.this)}
+        for query in dialect.found(tree, exp.CTE)
+    }
 
 
 def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:
     """The tables of a query, without those that its common table expressions read."""
-    if isinstance(node, exp.Table):
-        yield node
-    for child in node.iter_expressions():
-        if not isinstance(child, exp.With):
-            yield from _outside_with(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, exp.Table):
+            yield found
+        waiting += (child for child in found.iter_expressions() if not isinstance(child, exp.With))
 
 
 def _queries(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -20,7 +20,10 @@ from sqlglot import exp
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.cut import Stage, cut
-from headwaters.analysis.exact import is_exact
+from headwaters.analysis.exact import is_comparable, is_exact
+from headwaters.analysis.keyed import refuse_incomparable
+from headwaters.analysis.linear import is_across_rows
+from headwaters.analysis.meaning import refuse_unmarked
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused, unforeseen
@@ -35,7 +38,8 @@ from headwaters.analysis.relations import (
     Weight,
     new_column,
 )
-from headwaters.analysis.traced import TracedRules
+from headwaters.analysis.scopes import Names
+from headwaters.analysis.traced import TracedRules, refuse_one_group
 from headwaters.incremental.strategies import STRATEGIES
 
 # A column of an input: the input's name, and the column's in lower case.
@@ -105,7 +109,7 @@ def derive(question: Question) -> Derivation:
         if best is None or rank < best[0]:
             best = rank, derived
         # whether anything tells the rows apart is the same whatever the roles
-        if best[0] == (0, not (question.unique_key or whole.unique_key)):
+        if best[0] == (0, False) or (best[0] == (0, True) and not whole.unique_key):
             break
     left = len(question.inputs) if best is None else best[0][0]
     # an order in which rows may tie is refused by every rule book, whatever the roles
@@ -124,6 +128,8 @@ def derive(question: Question) -> Derivation:
             best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
         except Exception as error:
             unproven.append(unforeseen(error))
+    if not unproven and is_across_rows(tree) and (best is None or best[0][0]):
+        unproven += _refusals(question, tree)
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
         reason = _reason(unproven) or _without_feed(question)
@@ -155,7 +161,7 @@ def _is_collated(question: Question, tree: exp.Query) -> bool:
             isinstance(node, exp.Anonymous)
             and node.name.lower() in ("collate", *question.functions)
         )
-        for node in tree.walk()
+        for node in dialect.walked(tree)
     )
 
 
@@ -189,6 +195,8 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
         for source in question.inputs
         if source.name not in question.constant and source.name not in question.without_feed
     ]
+    if names:
+        refuse_one_group(tree)
     chosen = itertools.chain.from_iterable(
         itertools.combinations(names, many) for many in range(len(names), 0, -1)
     )
@@ -238,11 +246,13 @@ def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
         return None
 
     def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation:
-        followed = [replace(source, kind="affected") for source in inputs]
-        return Reader(followed, _Tracing(), (), question.functions).read(tree)
+        if whole.reader.knows(inputs):
+            return whole.reader.traced(tree)[0]
+        return _TracingReader(replace(question, inputs=inputs)).traced(tree)[0]
 
     def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> Stage | None:
-        return _stage(replace(question, sql=sql, inputs=inputs, unique_key=()), tree)
+        part = replace(question, sql=sql, inputs=inputs, unique_key=())
+        return _stage(part, tree, whole.reader)
 
     relation = whole.traced.relation
     found = cut(question.sql, whole.tree, relation, question.inputs, prove, read)
@@ -259,11 +269,14 @@ def _is_unfollowed(name: str, question: Question) -> bool:
     return name in question.constant or name in question.without_feed
 
 
-def _stage(question: Question, tree: exp.Query) -> Stage | None:
-    """The query as a hidden query, if keys are proven that all of its inputs can be followed by."""
+def _stage(question: Question, tree: exp.Query, reader: _TracingReader) -> Stage | None:
+    """The query as a hidden query, if keys are proven that all of its inputs can be followed by.
+
+    It is made of parts of a query that answers the same in every run.
+    """
     try:
-        refuse_changing(tree, question.inputs, (), question.functions)
-        traced = _Traced(question, tree)
+        refuse_unmarked(tree, (source.name.lower() for source in question.inputs))
+        traced = _Traced(question, tree, reader)
     except Refused:
         return None
     for key in itertools.islice(traced.keys(), MOST_KEYS):
@@ -303,7 +316,7 @@ def _without_feed(question: Question) -> Refused | None:
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
     """What to tell of all that was not proven: what is missing, or what the best key failed at."""
-    order = ("HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
+    order = ("HW_NOT_COMPARABLE", "HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
 
     def rank(refused: Refused) -> int:
         return order.index(refused.code) if refused.code in order else len(order)
@@ -320,8 +333,16 @@ def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
 
 def _unique_key(relation: Relation) -> tuple[str, ...]:
     """The fewest columns that are known to tell the rows apart; none where nothing does."""
-    places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}
-    known = [sorted(places[part] for part in key) for key in relation.unique]
+    places: dict[int, int] = {}
+    for place, column in enumerate(relation.columns):
+        places.setdefault(column.id, place)
+    for place, column in enumerate(relation.columns):
+        for part in column.whole:  # a struct tells apart what is in it
+            places.setdefault(part, place)
+    known = [sorted({places[part] for part in key}) for key in relation.unique]
+    known = [
+        key for key in known if all(is_comparable(relation.columns[place].type) for place in key)
+    ]
     if not known:
         return ()
     shortest = min(known, key=lambda key: (len(key), key))
@@ -333,22 +354,40 @@ def _candidates(
     question: Question, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
     """Strategies and inputs with roles, the cheapest first."""
-    followable = [source for source in question.inputs if source.name not in question.without_feed]
-    ordered = sorted(followable, key=lambda source: source.name in question.constant)
-    for followed in ordered:
-        yield (
-            "change_feed",
-            [
-                replace(source, kind="changes" if source.name == followed.name else "lookup")
-                for source in question.inputs
-            ],
-        )
+    if not is_across_rows(whole.tree):
+        for inputs in _followed_alone(question):
+            yield "change_feed", inputs
     if whole.refused:
         unproven.append(whole.refused)
         return
     for key in itertools.islice(whole.traced.keys(), MOST_KEYS):
         for inputs in itertools.islice(whole.traced.roles(key), MOST_ROLES):
             yield "affected_keys", inputs
+    if not whole.unique_key:
+        for column in whole.traced.incomparable:
+            try:
+                refuse_incomparable(column.name, column.type)
+            except Refused as refused:
+                unproven.append(refused)
+
+
+def _followed_alone(question: Question) -> Iterator[list[Input]]:
+    """The inputs with one that is followed, and the others as lookups."""
+    followable = [source for source in question.inputs if source.name not in question.without_feed]
+    for followed in sorted(followable, key=lambda source: source.name in question.constant):
+        yield [
+            replace(source, kind="changes" if source.name == followed.name else "lookup")
+            for source in question.inputs
+        ]
+
+
+def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
+    """Why no row of an input gives rows of the result: what is told where nothing else is known."""
+    for inputs in _followed_alone(question):
+        try:
+            proven(tree, inputs, "linear", (), question.allowed, question.functions)
+        except Refused as refused:
+            yield refused
 
 
 class _Whole:
@@ -356,11 +395,12 @@ class _Whole:
 
     def __init__(self, question: Question, tree: exp.Query) -> None:
         self.question, self.tree = question, tree
+        self.reader = _TracingReader(question)
 
     @cached_property
     def _read(self) -> _Traced | Refused:
         try:
-            return _Traced(self.question, self.tree)
+            return _Traced(self.question, self.tree, self.reader)
         except Refused as refused:
             return refused
 
@@ -384,29 +424,32 @@ class _Whole:
 class _Traced:
     """The columns that a query equates, groups by and selects, by the inputs that they are of."""
 
-    def __init__(self, question: Question, tree: exp.Query) -> None:
+    def __init__(self, question: Question, tree: exp.Query, reader: _TracingReader) -> None:
         """Reads the query. Raises Refused where it is not understood."""
         self._question = question
-        self._rules = _Tracing()
-        inputs = [replace(source, kind="affected") for source in question.inputs]
-        reader = Reader(inputs, self._rules, question.allowed, question.functions)
-        relation = self.relation = reader.read(tree)
+        relation, self._noted = reader.traced(tree)
+        self.relation = relation
         self._same: dict[Place, frozenset[Place]] = {}
-        for one, other in self._rules.equal:
+        for one, other in self._noted.equal:
             both = self._class(one) | self._class(other)
             self._same.update(dict.fromkeys(both, both))
         # what is selected as it is, and its name
         self._selected: dict[frozenset[Place], str] = {}
+        grouped = frozenset[Place]().union(*self._noted.groups)
+        # by which rows are grouped, and which are no keys
+        self.incomparable: list[Column] = []
         for column in relation.columns:
             place = _place(column, relation.fact)
-            if place is not None:
+            if not is_comparable(column.type):
+                self.incomparable += [column] if place in grouped else []
+            elif place is not None:
                 self._selected.setdefault(self._class(place), column.name)
         # what tells the result's rows apart
         self._of_rows: list[frozenset[frozenset[Place]]] = []
         by_id = {column.id: _place(column, relation.fact) for column in relation.columns}
         by_name = {column.name.lower(): by_id[column.id] for column in relation.columns}
         named = [by_name.get(name.lower()) for name in question.unique_key]
-        for places in (named, *([by_id[part] for part in key] for key in relation.unique)):
+        for places in (named, *([by_id.get(part) for part in key] for key in relation.unique)):
             if places and all(places):
                 self._of_rows.append(frozenset(self._class(place) for place in places if place))
 
@@ -420,7 +463,7 @@ class _Traced:
         """
         found: dict[frozenset[frozenset[Place]], None] = {}
         selected = frozenset(self._selected)
-        for group in self._rules.groups:
+        for group in self._noted.groups:
             found[selected.intersection(map(self._class, group))] = None
         for source in self._question.inputs:
             for unique in source.unique:
@@ -531,12 +574,59 @@ def _place(column: Column, fact: _Trace | None) -> Place | None:
     return fact.places.get(column.id) if fact is not None else None
 
 
+@dataclass
+class _Noted:
+    """Which columns a query equates, and by which ones it groups: once each, in their order."""
+
+    equal: dict[tuple[Place, Place], None] = field(default_factory=dict)
+    groups: dict[frozenset[Place], None] = field(default_factory=dict)
+
+    def add(self, other: _Noted) -> None:
+        """What another query that is part of this one does."""
+        self.equal |= other.equal
+        self.groups |= other.groups
+
+
+class _TracingReader(Reader):
+    """Reads queries by the rule book that allows everything.
+
+    They may share common table expressions and queries in brackets, of which each is read once and
+    says each time what it equates.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._tracing = _Tracing()
+        self._notes: dict[int, _Noted] = {}
+        inputs = [replace(source, kind="affected") for source in question.inputs]
+        super().__init__(inputs, self._tracing, question.allowed, question.functions)
+
+    def traced(self, tree: exp.Query) -> tuple[Relation, _Noted]:
+        """The query, and what it equates. Raises Refused."""
+        self._tracing.noted = _Noted()
+        return self.read(tree), self._tracing.noted
+
+    def knows(self, inputs: Iterable[Input]) -> bool:
+        """Whether these are its inputs, or some of them."""
+        return all(source.name.lower() in self._inputs for source in inputs)
+
+    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
+        around, own = self._tracing.noted, self._notes.get(id(query))
+        if own is None:
+            own = self._tracing.noted = _Noted()
+        try:
+            relation = super()._common(query, names)
+        finally:
+            self._tracing.noted = around
+        self._notes[id(query)] = own
+        around.add(own)
+        return relation
+
+
 class _Tracing:
     """The rule book that allows everything."""
 
     def __init__(self) -> None:
-        self.equal: list[tuple[Place, Place]] = []
-        self.groups: list[frozenset[Place]] = []
+        self.noted = _Noted()
 
     def base(self, source: Input, relation: Relation) -> _Trace:
         return _Trace()
@@ -602,11 +692,11 @@ class _Tracing:
         for column, one, other in zip(columns, left.columns, right.columns, strict=True):
             mine, theirs = _place(one, left.fact), _place(other, right.fact)
             if mine and theirs:
-                self.equal.append((mine, theirs))
+                self.noted.equal[mine, theirs] = None
             if place := mine or theirs:
                 places[column.id] = place
         if operator != "union all":
-            self.groups.append(frozenset(places.values()))
+            self.noted.groups[frozenset(places.values())] = None
         return _Trace(places)
 
     def nested(
@@ -642,8 +732,8 @@ class _Tracing:
             one = _place(pair.left, left) or _place(pair.left, right)
             other = _place(pair.right, right) or _place(pair.right, left)
             if one is not None and other is not None and pair.left.type == pair.right.type:
-                self.equal.append((one, other))
+                self.noted.equal[one, other] = None
 
     def _group(self, relation: Relation, columns: Sequence[Column]) -> None:
         places = (_place(column, relation.fact) for column in columns)
-        self.groups.append(frozenset(place for place in places if place is not None))
+        self.noted.groups[frozenset(place for place in places if place is not None)] = None

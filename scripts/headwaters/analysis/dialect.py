@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -33,6 +33,7 @@ _LOOSE = (*_BITWISE, *_COMPARISONS, *_NULL_SAFE)
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
+_Node = TypeVar("_Node", bound=exp.Expr)
 
 
 class _Written(Spark):
@@ -73,13 +74,35 @@ def parsed(sql: str) -> exp.Query:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
-    for node in trees[0].walk():
-        for part in node.iter_expressions() if isinstance(node, _LOOSE) else ():
+    for node in found(trees[0], *_LOOSE, exp.Interval):
+        if isinstance(node, exp.Interval):
+            if not node.args.get("unit"):
+                reason = "an interval without a unit may be a column"
+                raise refused(node, "HW_NOT_UNDERSTOOD", reason)
+            continue
+        for part in node.iter_expressions():
             if _is_grouped_otherwise(node, part):
                 raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
-        if isinstance(node, exp.Interval) and not node.args.get("unit"):
-            raise refused(node, "HW_NOT_UNDERSTOOD", "an interval without a unit may be a column")
     return trees[0]
+
+
+def walked(node: exp.Expr) -> list[exp.Expr]:
+    """The node and all within it, those of a level before those below; as `walk`, in half of its
+    time.
+    """
+    every = [node]
+    for one in every:
+        for value in one.args.values():
+            if isinstance(value, exp.Expr):
+                every.append(value)
+            elif type(value) is list:
+                every += [part for part in value if isinstance(part, exp.Expr)]
+    return every
+
+
+def found(node: exp.Expr, *types: type[_Node]) -> Iterator[_Node]:
+    """Those of these types, in the order of `walked`."""
+    return (one for one in walked(node) if isinstance(one, types))
 
 
 def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
@@ -128,10 +151,11 @@ def text(node: exp.Expr) -> str:
 
 def line(node: exp.Expr) -> int | None:
     """The line in which the node begins, if one of its names knows."""
-    lines = [found.meta["line"] for found in node.walk() if "line" in found.meta]
+    lines = [part.meta["line"] for part in walked(node) if "line" in part.meta]
     return min(lines) if lines else None
 
 
-def whole_text(node: exp.Expr) -> str:
-    """The node as SQL."""
-    return str(node.sql(dialect=_Written, normalize_functions=False))
+def whole_text(node: exp.Expr, is_own: bool = False) -> str:
+    """The node as SQL. `is_own`: it is a copy that may be changed."""
+    written = _Written().generator(normalize_functions=False)
+    return str(written.generate(node, copy=not is_own))

@@ -31,6 +31,19 @@ def is_exact(type: str | None) -> bool:
     return decimal_of(type) is not None or type in _SAME
 
 
+def is_comparable(type: str | None) -> bool:
+    """Whether Spark can say whether two values of the type are the same, as far as it is known."""
+    return type is None or not re.search(r"\b(map|variant|interval|geo\w*)\b", type)
+
+
+def is_same_if_equal(one: str | None, other: str | None) -> bool:
+    """Whether two values of the second type that are equal to one of the first are the same value.
+
+    Not so if they are cast: the texts `1` and `01` are equal to the number 1.
+    """
+    return one is not None and (one == other or _wider({one, other}) is not None)
+
+
 def is_exact_cast(before: str | None, after: str | None) -> bool:
     """Whether a cast changes no number, or fails."""
     one, other = decimal_of(before), decimal_of(after)
@@ -52,6 +65,9 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
     if isinstance(node, (exp.Neg, exp.Paren)):
         return parts[0]
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        sides = list(zip((node.this, node.expression), parts, strict=True))
+        if any(type not in _DIGITS for _, type in sides):
+            parts = [_least_of_literal(side) or type for side, type in sides]
         return _combined(parts, is_product=isinstance(node, exp.Mul))
     children = list(node.iter_expressions())
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
@@ -79,6 +95,16 @@ def _wider(types: set[str | None]) -> str | None:
     scale = max(number[1] for number in numbers if number)
     precision = max(number[0] - number[1] for number in numbers if number) + scale
     return f"decimal({precision},{scale})" if precision <= _LARGEST else None
+
+
+def _least_of_literal(node: exp.Expr) -> str | None:
+    """The type of a whole number beside a decimal: it has as many digits as are written."""
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        node = node.this
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
+        return None
+    return f"decimal({max(len(node.name.lstrip('0')), 1)},0)"
 
 
 def _type_of_literal(node: exp.Literal) -> str | None:

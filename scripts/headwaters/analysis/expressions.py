@@ -45,7 +45,8 @@ from headwaters.analysis.weights import is_filled, joined, weight_of
 
 # Expressions whose answer depends on what stands within them, and on nothing else.
 PLAIN_NODES = (
-    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.NullSafeEQ, exp.NullSafeNEQ),
     *(exp.Is, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.DPipe),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd),
     *(exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Case, exp.If, exp.Paren, exp.Tuple),
@@ -57,6 +58,12 @@ LEAVES = (
     *(exp.Literal, exp.Null, exp.Boolean, exp.DataType, exp.DataTypeParam, exp.Var, exp.Identifier),
     *(exp.HexString, exp.RawString, exp.National),
 )
+_MADE_OF_PARTS = (*PLAIN_NODES, exp.In)
+# Most of them, which are nothing else.
+_OPERATORS = {
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Case, exp.If, exp.Between, exp.Interval),
+}
 _NUMERIC = (
     *(exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DECIMAL),
     *(exp.DType.DOUBLE, exp.DType.FLOAT),
@@ -85,12 +92,15 @@ class Expressions(ABC):
         """The relation that a query is."""
 
     def _value(self, node: exp.Expr, scope: Scope) -> Value:
-        if scope.groups is not None:
-            column = scope.groups.get(self._signature(node, scope))
-            if column is not None:
-                return value_of(column)
+        if scope.groups and (column := self._grouped_by(node, scope)) is not None:
+            return value_of(column)
         if isinstance(node, exp.Column):
             return self._column(node, scope)
+        if isinstance(node, LEAVES):
+            filled = is_filled(node, ())
+            return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node))
+        if type(node) in _OPERATORS:
+            return self._made_of_parts(node, scope)
         if isinstance(node, exp.Paren):
             return self._value(node.this, scope)
         if isinstance(node, (exp.Subquery, exp.Exists, exp.In, exp.Any, exp.All)) and (
@@ -109,14 +119,14 @@ class Expressions(ABC):
             return joined(self._value(node.this, scope))
         if isinstance(node, exp.Star):
             return joined(*(Value(column.weight) for column in scope.visible))
-        if isinstance(node, LEAVES):
-            type = type_of(node, ())
-            return Value(type=type, is_filled=is_filled(node, ()), texts=_texts(node))
-        if isinstance(node, (*PLAIN_NODES, exp.In)):
-            return self._made_of(
-                node, [self._value(part, scope) for part in node.iter_expressions()], scope
-            )
+        if isinstance(node, _MADE_OF_PARTS):
+            return self._made_of_parts(node, scope)
         raise self._unknown(node)
+
+    def _made_of_parts(self, node: exp.Expr, scope: Scope) -> Value:
+        """Of an expression whose parts are all read alike."""
+        parts = [self._value(part, scope) for part in node.iter_expressions()]
+        return self._made_of(node, parts, scope)
 
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
         """Of an expression or a row function with these parts."""
@@ -255,7 +265,9 @@ class Expressions(ABC):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
                 self._total(name, scope.relation.unique, ids, node)
-        value = joined(*partition, *order, *arguments)
+        value = replace(
+            joined(*partition, *order, *arguments), type=_type_of_chosen(name, arguments)
+        )
         if name != "row_number" or len(columns) < len(partition):
             return value
         # it tells the rows of a partition apart
@@ -274,6 +286,7 @@ class Expressions(ABC):
         columns = [*scope.visible, *(column for _, table in scope.tables for column in table)]
         if (
             scope.is_open
+            or scope.is_multiplied
             or scope.groups is not None
             or not all(column.id in ids and is_exact(column.type) for column in columns)
         ):
@@ -370,8 +383,10 @@ class Expressions(ABC):
         query = dialect.parsed(f"select {body} as answer")
         parameters = Scope(Relation(()), [], (), is_open=True)
         assert isinstance(query, exp.Select)
-        self._value(query.expressions[0].unalias(), parameters)
-        self._bodies[name] = body
+        try:
+            self._value(query.expressions[0].unalias(), parameters)
+        finally:
+            self._bodies[name] = body
 
     def _aggregate(
         self,
@@ -420,7 +435,7 @@ class Expressions(ABC):
         is_sum = name == "sum" and len(parts) == 1
         return Value(
             weight,
-            type=sum_type(parts[0].type) if is_sum else None,
+            type=sum_type(parts[0].type) if is_sum else _type_of_chosen(name, arguments),
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
         )
 
@@ -514,7 +529,16 @@ class Expressions(ABC):
 
         return rendered(node, column_of)
 
-    def _signature(self, node: exp.Expr, scope: Scope) -> str:
+    def _grouped_by(self, node: exp.Expr, scope: Scope) -> Column | None:
+        """The column by which rows are grouped that an expression is."""
+        assert scope.groups is not None
+        if not scope.kinds_of_groups:
+            scope.kinds_of_groups = frozenset(signature[0] for signature in scope.groups)
+        if _kind_of_node(node.unnest()) not in scope.kinds_of_groups:
+            return None  # most are told apart by their kind, which costs less than their text
+        return scope.groups.get(self._signature(node, scope))
+
+    def _signature(self, node: exp.Expr, scope: Scope) -> tuple[type, str]:
         """The expression with its columns by number: equal where Spark takes two as one."""
 
         def numbered(found: exp.Expr) -> exp.Expr:
@@ -526,7 +550,9 @@ class Expressions(ABC):
                     return exp.to_identifier(f"#{column[0].id}.{'.'.join(rest)}", quoted=True)
             return found
 
-        return dialect.whole_text(node.unnest().transform(numbered)).lower()
+        inner = node.unnest()
+        made = inner.transform(numbered)
+        return _kind_of_node(inner), dialect.whole_text(made, is_own=True).lower()
 
     # refusals
 
@@ -542,11 +568,24 @@ class Expressions(ABC):
         return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
 
 
+def _kind_of_node(node: exp.Expr) -> type:
+    """Its class; a literal with a type, such as date'2026-01-01', is a cast as others are."""
+    return exp.Cast if isinstance(node, exp.TryCast) else type(node)
+
+
 def _is_summed(scope: Scope) -> bool:
     """Whether the expression stands above the aggregate of a `signed_sum`."""
     if scope.is_of_rows:
         return False
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
+
+
+def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
+    """The type of a function that answers with a value of its first argument."""
+    is_chosen = name in functions.CHOOSING and (
+        name not in functions.ORDERED_WINDOW or len(arguments) < 3 or name == "nth_value"
+    )
+    return arguments[0].type if is_chosen and arguments else None
 
 
 def _is_in_its_order(name: str, arguments: Sequence[Value]) -> bool:

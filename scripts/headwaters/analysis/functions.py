@@ -90,6 +90,10 @@ ORDERED_AGGREGATES = _names(
 ANY_AGGREGATES = AGGREGATES | ORDERED_AGGREGATES
 # Row functions that take the order away again.
 ORDERING = _names("array_sort sort_array array_max array_min array_size size cardinality")
+# One of the values of their first argument, of its type; LAG and LEAD also have a default.
+CHOOSING = _names(
+    "any_value first first_value lag last last_value lead max max_by min min_by nth_value",
+)
 # Over a window, the same for rows that its order does not tell apart.
 PEERS = _names("cume_dist dense_rank percent_rank rank")
 ORDERED_WINDOW = _names("lag lead nth_value ntile row_number")

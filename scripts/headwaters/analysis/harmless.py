@@ -38,7 +38,7 @@ _DATES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType
 def rendered(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> str | None:
     """The expression with its columns as `column_of` numbers them, None if it may fail."""
     found: dict[int, Column] = {}
-    for part in node.find_all(exp.Column):
+    for part in dialect.found(node, exp.Column):
         column = column_of(part)
         if column is None:
             return None
@@ -46,12 +46,12 @@ def rendered(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -
     # most that are left out are found by their kind, which costs less than their text
     if _kind(node, found) is None or isinstance(node.unnest(), exp.Null):
         return None
-    written = dialect.whole_text(node)
-    # an escape that is written again may take the digits after it along
-    if any(mark in written for mark in ("\x01", "\x02", "/*", "hw_", "\\")):
+    words = (part.name for part in dialect.found(node, exp.Identifier, exp.Literal, exp.Var))
+    if any(mark in word for word in words for mark in ("\x01", "\x02", "/*", "hw_")):
         return None
-    marks = {place: f"\x02{column.id}\x02" for place, column in found.items()}
-    return f"({_text(node, marks)})"
+    written = _text(node, {place: f"\x02{column.id}\x02" for place, column in found.items()})
+    # an escape that is written again may take the digits after it along
+    return None if "\\" in written else f"({written})"
 
 
 def kind_of(column: Column) -> Kind:
@@ -67,15 +67,14 @@ def kind_of(column: Column) -> Kind:
 
 
 def _text(node: exp.Expr, marks: dict[int, str]) -> str:
-    copied = node.copy()
-    originals, copies = list(node.find_all(exp.Column)), list(copied.find_all(exp.Column))
-    if copied is not None and isinstance(copied, exp.Column):
+    if isinstance(node, exp.Column):
         return marks[id(node)]
-    for original, copy in zip(originals, copies, strict=True):
-        copy.replace(exp.Var(this=marks[id(original)]))
-    for part in copied.walk():
-        part.pop_comments()
-    return dialect.whole_text(copied)
+    copied = node.copy()
+    for original, copy in zip(dialect.walked(node), dialect.walked(copied), strict=True):
+        copy.pop_comments()
+        if isinstance(original, exp.Column):
+            copy.replace(exp.Var(this=marks[id(original)]))
+    return dialect.whole_text(copied, is_own=True)
 
 
 def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
@@ -150,7 +149,7 @@ def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
 
 def _kind_of_constant(node: exp.Expr) -> Kind | None:
     """Of literals, and dates with intervals."""
-    if not all(isinstance(part, _PLAIN) for part in node.walk()):
+    if not all(isinstance(part, _PLAIN) for part in dialect.walked(node)):
         return None
     if isinstance(node, exp.Literal):
         return "literal" if node.is_string else "number"

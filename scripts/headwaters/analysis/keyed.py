@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from headwaters.analysis import dialect
+from headwaters.analysis.exact import is_comparable
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
@@ -60,6 +61,14 @@ _SPANS = (
 )
 
 
+def refuse_incomparable(name: str, type: str | None) -> None:
+    """Refuse a key of a type whose values Spark cannot compare."""
+    if not is_comparable(type):
+        reason = f"{name} is a {type}, and Spark cannot say whether two of those are the same"
+        remedy = "Take map_entries(…) or to_json(…) of it where the input is made"
+        raise Refused("HW_NOT_COMPARABLE", name, None, f"{reason}: it is no key", remedy)
+
+
 class KeyedRules:
     """The rule book; `key` are the parts of the model's key, in order."""
 
@@ -83,6 +92,9 @@ class KeyedRules:
             if name.lower() not in ids:
                 reason = f"affected({source.source}) has no column {name}"
                 raise Refused("HW_NO_SUCH_COLUMN", name, None, reason)
+        for column in relation.columns:
+            if column.name.lower() in {name.lower() for name in names}:
+                refuse_incomparable(column.name, column.type)
         carriers = tuple(ids[name.lower()] for name in names)
         if not source.via:
             return Local((), (carriers,))

@@ -25,6 +25,7 @@ from headwaters.analysis.relations import (
     Side,
     Weight,
 )
+from headwaters.analysis.scopes import is_grouped, own_nodes
 
 _KEYS = "Use affected_keys, which recomputes whole keys"
 
@@ -34,6 +35,17 @@ class Linear:
     """The fact: `is_summed` above the aggregate of a `signed_sum`."""
 
     is_summed: bool = False
+
+
+def is_across_rows(tree: exp.Query) -> bool:
+    """Whether the outermost query groups rows or looks at others, which no row alone gives."""
+    return isinstance(tree, exp.Select) and (
+        is_grouped(tree)
+        or bool(tree.args.get("distinct"))
+        or any(
+            isinstance(part, exp.Window) for node in tree.expressions for part in own_nodes(node)
+        )
+    )
 
 
 def refuse(code: str, node: exp.Expr, reason: str, remedy: str = _KEYS) -> NoReturn:

@@ -42,7 +42,7 @@ def query_of(table: exp.Table) -> exp.CTE | None:
 def refuse_unmarked(tree: exp.Expr, known: Iterable[str]) -> None:
     """Refuse tables that are no input: a table that is replaced would miss their changes."""
     names = frozenset(known)
-    for table in tree.find_all(exp.Table):
+    for table in dialect.found(tree, exp.Table):
         is_function = isinstance(table.this, exp.Anonymous)
         if not is_function and table.name.lower() not in names and query_of(table) is None:
             raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
@@ -74,18 +74,24 @@ def _query_around(node: exp.Expr) -> exp.Select | None:
 
 def refuse_unknown(tree: exp.Expr, tables: Tables) -> None:
     """Refuse names that are no columns: those of session variables and of a file's metadata."""
-    known = frozenset[str]().union(*tables.values(), tables, _given(tree))
+    nodes = dialect.walked(tree)
+    known = frozenset[str]().union(*tables.values(), tables, _given(nodes))
     # their columns may have names of Spark's
     is_open = any(
         isinstance(node, (exp.Lateral, exp.Pivot, exp.Values))
         or (isinstance(node, exp.Anonymous) and node.name.lower() in functions.IN_FROM)
-        for node in tree.walk()
+        for node in nodes
     )
-    units = {id(node) for call in tree.find_all(exp.Anonymous) for node in _units(call)}
-    for column in tree.find_all(exp.Column):
-        if isinstance(column.this, exp.Star) or id(column) in units:
+    no_columns = {
+        id(part)
+        for node in nodes
+        if isinstance(node, (exp.Anonymous, exp.Hint))
+        for part in (_units(node) if isinstance(node, exp.Anonymous) else dialect.walked(node))
+    }
+    for column in nodes:
+        if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
             continue
-        if column.find_ancestor(exp.Hint):
+        if id(column) in no_columns:
             continue
         parts = parts_of(column)
         is_bare = len(parts) == 1 and parts[0] in functions.BARE
@@ -102,7 +108,7 @@ def keeps_meaning(tree: exp.Query, added: Iterable[str]) -> bool:
     It does if nothing in it has one of their names, and `*` only hands them on.
     """
     new = {name.lower() for name in added}
-    for node in tree.walk():
+    for node in dialect.walked(tree):
         if isinstance(node, exp.Identifier) and node.name.lower() in new:
             return False
         if isinstance(node, exp.Join) and node.args.get("method"):
@@ -174,9 +180,9 @@ def _selects(query: exp.Select, selected: exp.Expr, name: str, tables: Tables) -
     )
 
 
-def _given(tree: exp.Expr) -> Iterator[str]:
-    """Names that the query gives: to columns, tables, and parameters of its functions."""
-    for node in tree.walk():
+def _given(nodes: Iterable[exp.Expr]) -> Iterator[str]:
+    """Names that a query gives: to columns, tables, and parameters of its functions."""
+    for node in nodes:
         if isinstance(node, (exp.Alias, exp.CTE, exp.Table)):
             yield node.alias_or_name.lower()
         elif isinstance(node, exp.TableAlias):

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import decimal_of
+from headwaters.analysis.exact import decimal_of, is_same_if_equal, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -38,6 +38,7 @@ from headwaters.analysis.scopes import (
     conjuncts,
     implied,
     is_grouped,
+    is_several_rows,
     nullable,
     parts_of,
 )
@@ -74,7 +75,8 @@ class Reader(Expressions):
         super().__init__(rules, allowed, functions)
         self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
-        self._known: dict[int, Relation] = {}  # of common table expressions
+        # queries, which are kept so that nothing else has their ids
+        self._known: dict[int, tuple[exp.Expr, Relation]] = {}
 
     def read(self, tree: exp.Query) -> Relation:
         """The relation that the query is. Raises Refused."""
@@ -294,7 +296,10 @@ class Reader(Expressions):
             raise self._unknown(node)
         self._only(node, {"this", "alias", "with_"})
         if not isinstance(node.this, exp.Table):
-            return self._named(self._query(node.this, self._with(node, names), outer), node)
+            names = self._with(node, names)
+            if outer is None:
+                return self._named(self._common(node, names), node)
+            return self._named(self._query(node.this, names, outer), node)
         # brackets around joins
         scope = self._from([node.this], names, outer)
         if node.args.get("alias"):
@@ -317,11 +322,7 @@ class Reader(Expressions):
         if name in names.queries and not node.args.get("db"):
             query, known = names.queries[name]
             self._only(query, {"this", "alias"})
-            relation = self._known.get(id(query))
-            if relation is None:
-                relation = self._known[id(query)] = self._query(query.this, known, None)
-            else:
-                relation = self._read_again(relation)
+            relation = self._common(query, known)
             return self._named(_renamed(relation, query.args["alias"]), node)
         source = self._inputs.get(name)
         if source is None:
@@ -347,6 +348,14 @@ class Reader(Expressions):
         relation = Relation(columns, None, unique)
         relation = replace(relation, fact=self._rules.base(source, relation))
         return self._named(relation, node)
+
+    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
+        """A common table expression, or what reads no column of a query around it: once."""
+        if id(query) in self._known:
+            return self._read_again(self._known[id(query)][1])
+        relation = self._query(query.this, names, None)
+        self._known[id(query)] = query, relation
+        return relation
 
     def _read_again(self, relation: Relation) -> Relation:
         """The same relation as another reading of it: with columns of its own."""
@@ -544,8 +553,11 @@ class Reader(Expressions):
                 if isinstance(one, exp.Column) and isinstance(other, exp.Literal):
                     found = self._find_in(parts_of(one), scope, one)
                     is_text = found is not None and found[0].type == "string"
+                    # 1e0 is a floating point number, to which different large numbers are equal
+                    is_exact = other.is_string or type_of(other, ()) is not None
                     is_number = found is not None and decimal_of(found[0].type) is not None
-                    if found and found[1] and (is_text if other.is_string else is_number):
+                    is_same = is_exact and (is_text if other.is_string else is_number)
+                    if found and found[1] and is_same:
                         yield found[0].id
 
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
@@ -583,7 +595,9 @@ class Reader(Expressions):
         if having is not None:
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
-        scope.relation = Relation(everything, scope.relation.fact, (ids,))
+        is_multiplied = any(is_several_rows(found, True) for found in node.expressions)
+        unique = () if is_multiplied else (ids,)
+        scope.relation = Relation(everything, scope.relation.fact, unique)
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
         return projected
@@ -630,6 +644,10 @@ class Reader(Expressions):
 
     def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
+        if any(is_several_rows(found, scope.groups is not None) for found in expressions):
+            # wherever it stands in the list, windows are over the rows that it makes
+            scope.relation = replace(scope.relation, unique=())
+            scope.is_multiplied = True
         for expression in expressions:
             node = expression.unalias()
             if isinstance(expression, exp.Aliases):
@@ -723,8 +741,13 @@ def _unique_of_join(
     """The sets of columns that tell the joined rows apart."""
     if side in ("semi", "anti"):
         return left.unique
-    mine = {pair.left.id for pair in equal if not pair.is_null_safe}
-    theirs = {pair.right.id for pair in equal if not pair.is_null_safe}
+    exact = [
+        pair
+        for pair in equal
+        if not pair.is_null_safe and is_same_if_equal(pair.left.type, pair.right.type)
+    ]
+    mine = {pair.left.id for pair in exact}
+    theirs = {pair.right.id for pair in exact}
     found: list[frozenset[int]] = []
     if any(key <= theirs for key in right.unique) and side in ("inner", "left"):
         found += left.unique

@@ -15,6 +15,9 @@ from headwaters.analysis.relations import Column, Relation, Weight, new_column
 # Spark's special dates and times.
 _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
+# Within which nothing is called.
+_ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
+
 
 @dataclass(frozen=True)
 class Value:
@@ -54,12 +57,14 @@ class Scope:
     is_open: bool = False
     aliases: dict[str, Value] = field(default_factory=dict)
     windows: dict[str, exp.Expr] = field(default_factory=dict)
-    groups: dict[str, Column] | None = None
+    groups: dict[tuple[type, str], Column] | None = None
     may_aggregate: bool = False
     is_of_rows: bool = False  # within an aggregate, whose arguments are those of rows
     # what tells rows apart before they are grouped
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
+    kinds_of_groups: frozenset[type] = frozenset()  # of expressions that are grouped by
+    is_multiplied: bool = False  # the select list makes several rows of one
     order_of_copies: str = ""  # the one window order in which equal rows tie
     _by_name: dict[int, tuple[tuple[Column, ...], dict[str, list[Column]]]] = field(
         default_factory=dict
@@ -152,21 +157,43 @@ def is_grouped(node: exp.Select) -> bool:
 
 def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
     """Aggregate functions of this query, not those of windows and subqueries."""
-    if isinstance(node, exp.Query):
-        return
-    if isinstance(node, exp.Window):
-        function = unwrapped(node.this)
-        for child in function.iter_expressions():
-            yield from aggregates(child)
-        for name in ("partition_by", "order"):
-            clause = node.args.get(name)
-            for child in ensure_list(clause):
-                yield from aggregates(child)
-        return
-    if isinstance(node, exp.Anonymous) and node.name.lower() in (functions.ANY_AGGREGATES):
-        yield node
-    for child in node.iter_expressions():
-        yield from aggregates(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, exp.Query):
+            continue
+        if isinstance(found, exp.Window):
+            clauses = (found.args.get(name) for name in ("partition_by", "order"))
+            within = [child for clause in clauses for child in ensure_list(clause)]
+            waiting += [*unwrapped(found.this).iter_expressions(), *within][::-1]
+            continue
+        if isinstance(found, exp.Anonymous) and found.name.lower() in functions.ANY_AGGREGATES:
+            yield found
+        if type(found) not in _ATOMS:
+            waiting += list(found.iter_expressions())[::-1]
+
+
+def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The node and what is within it, but not within subqueries."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        if not isinstance(found, exp.Query) and type(found) not in _ATOMS:
+            waiting += found.iter_expressions()
+
+
+def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
+    """Whether an item of a select list makes several rows of one: generators, sliding windows.
+
+    `of_groups`: by windows rows are grouped, or they are within aggregates.
+    """
+    for found in own_nodes(node):
+        name = found.name.lower() if isinstance(found, exp.Anonymous) else ""
+        is_sliding = name == "window" and len(found.expressions) > 2 and not of_groups
+        if name in functions.GENERATORS or is_sliding:
+            return True
+    return False
 
 
 def wrappers(node: exp.Expr) -> Iterator[exp.Expr]:

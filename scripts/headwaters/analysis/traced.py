@@ -22,7 +22,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import is_exact
+from headwaters.analysis.exact import is_comparable, is_exact
 from headwaters.analysis.harmless import kind_of
 from headwaters.analysis.relations import (
     Column,
@@ -34,6 +34,7 @@ from headwaters.analysis.relations import (
     Side,
     Weight,
 )
+from headwaters.analysis.scopes import is_grouped
 
 _numbers = itertools.count(1)
 # The alias of a part within a text; ids of columns are between other marks.
@@ -61,7 +62,8 @@ class Lead:
 class Traced:
     """The fact: a join of `parts` (number and content) that has every value of `names`, by id.
 
-    A content is a table's name, or a query in brackets.
+    A content is a table's name, or a query in brackets. `others` are ids of columns that would have
+    a name if outer joins were traced by both sides.
     """
 
     parts: tuple[tuple[int, str], ...]
@@ -69,6 +71,7 @@ class Traced:
     conditions: tuple[str, ...] = ()
     leads: tuple[Lead, ...] = ()
     tokens: frozenset[int] = frozenset()
+    others: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ _SPANS = (
     "Compute what spans all rows in a model of its own, or equate its columns with those of the "
     "rows that it is compared with"
 )
+_NO_GROUP = "no GROUP BY column is made of single rows"
 _TOO_MANY = "too many ways lead from its inputs to the result"
 
 
@@ -98,7 +102,8 @@ class TracedRules:
 
     `nulls`: outer joins are traced by columns of the side that rows may lack, too: leads are then
     twice as long. `depends_on_nulls`: the other answer to it would have given something else.
-    `across`: inputs of which all rows make one, so that none of them can be followed.
+    `across`: inputs that cannot be followed, whatever the roles of the others: all of their rows
+    make one, or no column by which they are grouped is made of single rows.
     """
 
     nulls: bool = False
@@ -106,6 +111,7 @@ class TracedRules:
     required: set[int] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     across: set[str] = field(default_factory=set)
+    _depends_on_roles: bool = False
 
     def base(self, source: Input, relation: Relation) -> Traced:
         """Every column of an input, followed or not."""
@@ -129,10 +135,13 @@ class TracedRules:
     def computed(self, relation: Relation, column: int, text: str) -> _Fact:
         """A column that is made of those of one row."""
         fact: _Fact = relation.fact
-        known = None if isinstance(fact, OfRow) else _named(text, fact.names)
-        if known is None:
+        if isinstance(fact, OfRow):
             return fact
-        assert isinstance(fact, Traced)
+        known = _named(text, fact.names)
+        if known is None:
+            used = {int(found[1]) for found in _COLUMN.finditer(text)}
+            may_be = used <= fact.names.keys() | fact.others
+            return replace(fact, others=fact.others | {column}) if may_be else fact
         return replace(fact, names={**fact.names, column: known})
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> _Fact:
@@ -161,10 +170,11 @@ class TracedRules:
         if side == "full" and not (self.nulls and conditions):
             if mine.leads or theirs.leads:
                 _refuse(node, "full join: a row that nothing joins has no values of the other side")
-            return Traced(mine.parts, {}, tokens=tokens)
+            return Traced(mine.parts, {}, tokens=tokens, others=_ids(mine, theirs))
         if not conditions:
             if theirs.leads and (side != "inner" or mine.leads):
                 _refuse(node, f"{side} join by no equality of columns of single rows")
+            self._depends_on_roles = True
             kept = theirs if side == "inner" and theirs.leads else mine
             return replace(kept, tokens=tokens)
         both = _with(
@@ -174,6 +184,7 @@ class TracedRules:
                 mine.conditions + theirs.conditions,
                 mine.leads + theirs.leads,
                 tokens,
+                mine.others | theirs.others,
             ),
             conditions,
         )
@@ -182,8 +193,10 @@ class TracedRules:
         if side == "inner":
             return both
         of_mine = replace(mine, leads=mine.leads + _nested(theirs, conditions), tokens=tokens)
-        if side in ("semi", "anti") or not self.nulls:
+        if side in ("semi", "anti"):
             return of_mine
+        if not self.nulls:
+            return replace(of_mine, others=mine.others | _ids(theirs))
         # rows that are joined, and rows that nothing joins: NULL for the columns of the other side
         facts = [both, of_mine]
         if side == "full":
@@ -197,7 +210,7 @@ class TracedRules:
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> _Fact:
         """By columns of single rows, one of them at least."""
         ids = {key.id for key in keys or []}
-        return self._kept(relation, ids, node, "no GROUP BY column is made of single rows")
+        return self._kept(relation, ids, node, _NO_GROUP)
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
         """Any, over the rows of a group."""
@@ -255,7 +268,15 @@ class TracedRules:
         if not places and any(fact.leads for fact in facts):
             _refuse(node, "the branches have no column in common that is made of single rows")
         listed = [(fact, [str(names[n]) for n in places]) for fact, names in branches]
-        return _union(listed, [columns[n].id for n in places], tokens)
+        united = _union(listed, [columns[n].id for n in places], tokens)
+        others = (
+            columns[n].id
+            for n in range(len(columns))
+            if n not in places
+            and left.columns[n].id in _ids(facts[0])
+            and right.columns[n].id in _ids(facts[1])
+        )
+        return replace(united, others=frozenset(others))
 
     def nested(
         self,
@@ -317,6 +338,7 @@ class TracedRules:
             tuple(map(text, fact.conditions)),
             leads,
             frozenset[int]().union(*(self._token() for _ in fact.tokens)),
+            frozenset(map(number, fact.others)),
         )
 
     def either(self, relation: Relation, ids: Sequence[int]) -> None:
@@ -371,7 +393,7 @@ class TracedRules:
             if isinstance(fact, Traced)
             and column.id in fact.names
             and names.count(column.name.lower()) == 1
-            and _is_comparable(column.type)
+            and _tells_apart(column.type)
         ]
 
     def _token(self) -> frozenset[int]:
@@ -386,10 +408,16 @@ class TracedRules:
             return fact
         kept = _only(fact, ids)
         if fact.leads and not kept.names:
-            if not ids:
+            if not ids or not (self._depends_on_roles or kept.others):
                 self.across |= {lead.input for lead in fact.leads}
             _refuse(node, lacks)
         return kept
+
+
+def refuse_one_group(tree: exp.Query) -> None:
+    """Refuse a query that aggregates all rows, which no input can be traced through."""
+    if isinstance(tree, exp.Select) and is_grouped(tree) and not tree.args.get("group"):
+        _refuse(tree, _NO_GROUP)
 
 
 def _union(
@@ -423,12 +451,21 @@ def _null(type: str | None) -> str:
     return f"cast(null as {type})" if is_exact(type) or type in ("double", "float") else "null"
 
 
-def _is_comparable(type: str | None) -> bool:
-    return type is None or not re.search(r"\b(map|variant|collate|interval|geo\w*)\b", type)
+def _tells_apart(type: str | None) -> bool:
+    """Whether values of the type are equal only if they are the same, as far as it is known."""
+    return is_comparable(type) and (type is None or not re.search(r"\bcollate\b", type))
 
 
-def _only(fact: Traced, ids: Iterable[int]) -> Traced:
-    return replace(fact, names={id: fact.names[id] for id in ids if id in fact.names})
+def _only(fact: Traced, ids: Collection[int]) -> Traced:
+    # in the order of the names: that of a set depends on what was analysed before
+    names = {id: name for id, name in fact.names.items() if id in ids}
+    return replace(fact, names=names, others=fact.others & frozenset(ids))
+
+
+def _ids(*facts: _Fact) -> frozenset[int]:
+    """Of columns that have a name, or may have one."""
+    traced = [fact for fact in facts if isinstance(fact, Traced)]
+    return frozenset[int]().union(*(fact.names.keys() | fact.others for fact in traced))
 
 
 def _with(fact: Traced, conditions: Iterable[str]) -> Traced:

@@ -210,7 +210,9 @@ class Draw:
     def draw_group(self, depth: int) -> tuple[str, Columns]:
         sql, columns = self.query(depth - 1)
         alias = self.name()
-        keys = list({self.pick(columns) for _ in range(self.chance.randint(0, 2))} - {None})
+        # the order of a set differs from process to process
+        picked = dict.fromkeys(self.pick(columns) for _ in range(self.chance.randint(0, 2)))
+        keys = [key for key in picked if key is not None]
         kinds = dict(columns)
         measured = self.pick(columns, "int")
         measure = self.chance.choice(

@@ -68,6 +68,13 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) a by id, e by id: select `e`.`id` as hw_1, sum(e.amount) as hw_2,"
         " count(e.amount) as hw_3 from e join a on e.id = a.id where a.grp = 'x' group by `e`.`id`",
     ],
+    # a whole number beside a decimal has as many digits as are written
+    "select sum(amount * 2) / max(nr) as s from e": [
+        f"select {SUM.format('decimal(22,2)').replace('hw_3', 'hw_4')} / max(hw_3) as s"
+        " from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: select `day` as hw_1, sum(amount * 2) as hw_2, max(nr) as hw_3,"
+        " count(amount * 2) as hw_4 from e group by `day`",
+    ],
     # what groups is kept as it is
     "select n, count(*) as many from (select id, count(*) as n from e group by id) as q"
     " group by n": [
@@ -85,10 +92,31 @@ ACCEPTED: dict[str, list[str]] = {
     ],
     "with all_e as (select * from e), q as (select id, sum(amount) as s from all_e group by id)"
     " select id, s, rank() over (order by s desc) as place from q": [
-        "with all_e as (select * from e), q as (select hw_1 as `id`, hw_2 as `s` from hw_stage_1"
+        "with q as (select hw_1 as `id`, hw_2 as `s` from hw_stage_1"
         " as hw_s) select id, s, rank() over (order by s desc) as place from q",
         "(hw_1) e by id: with `all_e` as ( select * from e ) select hw_1, hw_2 from ( select id,"
         " sum(amount) as s from all_e group by id ) as hw_q(hw_1, hw_2)",
+    ],
+    # what only hidden queries read is left out of the rest
+    "with x as (select * from e), y (i, s) as (select id, amount from x), z as (select id from f)"
+    " select z.id, (select sum(y.s) from y join a on y.i = a.id) as s from z": [
+        "with z as (select id from f) select z.id, (select cast(if(count_if(hw_2 is null and"
+        " hw_3 > 0) > 0, null, sum(hw_2)) as decimal(20,2)) from hw_stage_1 as hw_s ) as s from z",
+        "(hw_1) a by id, e by id: with `x` as ( select * from e ), `y`(`i`, `s`) as ( select id,"
+        " amount from x ) select `y`.`i` as hw_1, sum(y.s) as hw_2, count(y.s) as hw_3 from y join"
+        " a on y.i = a.id group by `y`.`i`",
+    ],
+    "with z as (select id from f), x as (select * from e) select z.id, (select max(x.nr) from x)"
+    " as m from z": [
+        "with z as (select id from f) select z.id, (select max(hw_2) from hw_stage_1 as hw_s ) as m"
+        " from z",
+        "(hw_1) e by day: with `x` as ( select * from e ) select `day` as hw_1, max(x.nr) as hw_2"
+        " from x group by `day`",
+    ],
+    "with x as (select * from e) select max(nr) as m from x": [
+        " select max(hw_2) as m from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: with `x` as ( select * from e ) select `day` as hw_1, max(nr) as hw_2"
+        " from x group by `day`",
     ],
     "select count(*) as n from (select distinct id from e) as q": [
         "select count(*) as n from (select hw_1 as `id` from hw_stage_1 as hw_s) as q",

@@ -10,7 +10,10 @@ from sqlglot import exp
 
 from analysis.test_dialect import COLUMNS, EXPRESSIONS, read, written
 from headwaters.analysis import dialect
+from headwaters.analysis.derive import _Tracing
+from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
+from headwaters.analysis.relations import Input
 
 TABLE = f"(select {', '.join(f'{text} as {name}' for name, text in COLUMNS.items())}, 5 as 1_i)"
 
@@ -84,3 +87,46 @@ def test_spark_reads_what_is_written_alike(spark: Any) -> None:
         for (text, made), one, other in zip(pairs.items(), *told, strict=True)
         if one != other
     ] == []
+
+
+# Expressions whose types are compared: over columns of these types.
+TYPED = {
+    "i": "int",
+    "b": "bigint",
+    "h": "smallint",
+    "d": "decimal(10,2)",
+    "w": "decimal(20,5)",
+    "t": "string",
+    "o": "boolean",
+    "y": "date",
+}
+OF_TYPES = [
+    *(f"{one} {sign} {other}" for one in "ibhdw" for other in "ibhdw" for sign in "+-*"),
+    *(f"{one} {sign} {number}" for one in "idw" for sign in "+-*" for number in ("2", "(100)")),
+    *(f"{number} * {one}" for one in "idw" for number in ("0", "007", "10000000000", "0.50")),
+    *("d * -1", "d - -10", "-d", "-(d)", "1 - d", "d + 0.125", "i * 0.5", "2 * 3", "d * 2 * 2"),
+    *(f"coalesce({one}, {other})" for one in "ibdw" for other in ("0", "i", "d", "0.125", "null")),
+    *("if(o, d, 0)", "if(o, i, b)", "case when o then d else 1 end", "case when o then i end"),
+    *("case i when 1 then 0.5 when 2 then d else 0 end", "nvl(d, 10000000000)", "ifnull(h, 1)"),
+    *("upper(t)", "trim(t)", "substring(t, 1, 2)", "left(t, 1)", "coalesce(t, 'a')"),
+    *(f"sum({one})" for one in ("i", "b", "d", "w", "d * 2", "i * d", "coalesce(d, 0)", "-d")),
+    *("max(t)", "min(d)", "any_value(y)", "max_by(t, y)", "first(d)"),
+]
+
+
+@pytest.mark.slow
+def test_what_is_taken_for_a_type_is_that_of_spark(spark: Any) -> None:
+    columns = ", ".join(f"cast(null as {type}) as {name}" for name, type in TYPED.items())
+    wrong, known = {}, 0
+    for text in OF_TYPES:
+        sql = f"select {text} as x from v"
+        made = Reader([Input("v", "v", "", TYPED)], _Tracing(), ["first", "any_value"]).read(
+            dialect.parsed(sql)
+        )
+        given = spark.sql(f"with v as (select {columns}) {sql}").dtypes[0][1]
+        taken = made.columns[0].type
+        known += taken is not None
+        if taken not in (None, given):
+            wrong[text] = (taken, given)
+    assert wrong == {}
+    assert known > len(OF_TYPES) * 0.9

@@ -29,6 +29,7 @@ P = Input("p", "p", "affected", NAMES, via="a", on={"grp": "grp"})
 LINEAR = {
     "select id, val * 2 as v from t where val > 3": "",
     "select t.id, l.name from t left join l on t.grp = l.grp": "",
+    "select id, grp is distinct from 'a' as f from t where val is not distinct from 3": "",
     "select t.id, l.name from l right join t using (grp)": "",
     "select t.* from t left semi join l on t.grp = l.grp": "",
     "select t.* from t left anti join l on t.grp = l.grp": "",
@@ -257,6 +258,21 @@ def test_a_strategy_that_computes_everything_takes_what_is_deterministic() -> No
     sql = "select grp as k, max(val) as v, count(*) over () as n from t group by grp"
     assert said(sql, "whole", T) == ""
     assert said("select rand() as k from t", "whole", T).startswith("NONDETERMINISTIC: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("tags", "NOT_COMPARABLE: `tags`: tags is a map<string,int>, and Spark cannot say whether"),
+        ("doc", "NOT_COMPARABLE: `doc`: doc is a variant, and"),
+        ("pairs", ""),
+    ],
+)
+def test_a_key_is_comparable(key: str, refused: str) -> None:
+    columns = {"tags": "map<string,int>", "doc": "variant", "pairs": "array<struct<x:int>>"}
+    found = Input("m", "m", "affected", columns, key={key: key})
+    answer = said(f"select {key}, count(*) as n from m group by {key}", "keyed", found)
+    assert answer.startswith(refused) and bool(answer) == bool(refused), answer
 
 
 def test_a_function_may_be_allowed() -> None:
