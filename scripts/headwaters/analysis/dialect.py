@@ -61,6 +61,10 @@ def parsed(sql: str) -> exp.Query:
         for token in tokens:
             if token.token_type.name == "PIPE_GT":
                 raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
+            if sql[token.start : token.start + 2].lower() == "0x":
+                reason = "to Spark it is a name, and to others a number"
+                clause = sql[token.start : token.end + 1]
+                raise Refused("HW_NOT_UNDERSTOOD", clause, token.line, reason, "Quote it")
             if any(comment.endswith("\\") for comment in token.comments):
                 reason = "to Spark, the next line is part of a comment that ends with a backslash"
                 raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)

@@ -264,6 +264,8 @@ REFUSED = [
     "interval + 1",
     "interval - i",
     "i -- a comment of two lines \\\n + j",
+    "0x1F",
+    "i + i.0X1f",
 ]
 
 
