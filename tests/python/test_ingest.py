@@ -327,6 +327,7 @@ def test_a_number_that_overflows_inside_a_value_is_no_infinity(ingester: Ingeste
     assert {reason for reason, *_ in found.values()} == {"type"}
 
 
+@pytest.mark.slow
 def test_a_value_inside_a_typed_column_fits_or_its_row_goes_to_quarantine(
     ingester: Ingester,
 ) -> None:

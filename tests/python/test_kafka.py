@@ -577,6 +577,7 @@ def held(broker: str, topic: str) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topic: str) -> None:
     declared = topic_stream(broker, topic)
     assert ingester.run(declared) == ["orders  0 rows"]  # an empty topic

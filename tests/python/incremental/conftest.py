@@ -23,12 +23,6 @@ def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wor
 
 
 @pytest.fixture
-def world(worlds: World) -> World:
-    """The world as the test before left it, its tables as they should be."""
-    return worlds.sound(worlds.models)
-
-
-@pytest.fixture
 def fresh_world(worlds: World) -> World:
     """The world with the first rows of its inputs, and nothing else done to them."""
     if not worlds.right.issuperset(worlds.models) or len(worlds.story) > 1:

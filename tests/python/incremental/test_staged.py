@@ -80,6 +80,7 @@ def test_a_full_refresh_drops_them_and_the_next_run_builds_them(world: World) ->
     assert hidden(world) == ALL
 
 
+@pytest.mark.slow
 def test_a_change_of_the_sql_leaves_no_hidden_table_that_is_of_no_use(world: World) -> None:
     path = world.folder / "models" / "auto" / "auto_sizes.sql"
     before = path.read_text()
