@@ -374,6 +374,7 @@ def test_what_follows_reads_a_patch_as_any_change(made: Project, spark: Any, inp
         assert made.table(name) == made.table(name, refreshed=True), name
 
 
+@pytest.mark.slow
 def test_columns_keep_what_is_declared_of_them(
     made: Project, spark: Any, inputs: str, schema: str
 ) -> None:

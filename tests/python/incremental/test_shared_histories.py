@@ -157,6 +157,7 @@ select id, val from {{ changes(source('inputs', 'orders')) }}
 """
 
 
+@pytest.mark.slow
 def test_models_follow_what_the_same_invocation_wrote(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:

@@ -19,6 +19,9 @@ CHOSEN = ("--select", *MODELS)
 CHANGE = [
     "update {inputs}.items set val = val + 1, grp = 'b' where id <> 2",
     "insert into {inputs}.events values (77, 99, 1, 'x'), (1, 99, 2, 'x')",
+    # a group that has a person
+    "insert into {inputs}.people select 'b', 'Bob'"
+    " where not exists (select 1 from {inputs}.people where grp = 'b')",
 ]
 
 

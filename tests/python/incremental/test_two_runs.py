@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -53,24 +53,29 @@ def while_running(
 
 
 @pytest.mark.parametrize(
-    ("point", "first_wins"),
+    ("point", "first_wins", "models"),
     [
-        (before_commit, False),
-        pytest.param(before_note, False, marks=pytest.mark.slow),
-        pytest.param(before_watermark, True, marks=pytest.mark.slow),
+        pytest.param(before_commit, False, ["sums"], id="one model"),
+        pytest.param(before_commit, False, MODELS, marks=pytest.mark.slow, id="before commit"),
+        pytest.param(before_note, False, MODELS, marks=pytest.mark.slow, id="before note"),
+        pytest.param(before_watermark, True, MODELS, marks=pytest.mark.slow, id="watermark"),
     ],
 )
 def test_of_two_runs_at_once_one_applies_the_changes(
-    world: World, point: Callable[[str, int, str], bool], first_wins: bool
+    world: World,
+    point: Callable[[str, int, str], bool],
+    first_wins: bool,
+    models: Sequence[str],
 ) -> None:
+    chosen = ("--select", *models)
     for statement in CHANGE:
         world.change(statement)
     between = while_running(world, point, lambda model: other_run(world, model))
-    ran = world.run(*CHOSEN, "--threads", "1", stop=between, expect=first_wins)
+    ran = world.run(*chosen, "--threads", "1", stop=between, expect=first_wins)
     if not first_wins:
         for model, said in world.answers(ran).items():
             assert "came in between, so this run wrote nothing" in said, (model, said)
-    world.check(*MODELS)
+    world.check(*models)
     world.run(*CHOSEN)
     world.check(*MODELS)
 
