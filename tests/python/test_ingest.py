@@ -265,7 +265,7 @@ REPAIRED: dict[str, tuple[Sequence[object], Sequence[object], object]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("form", ["json", pytest.param("csv", marks=pytest.mark.slow)])
 def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, form: str) -> None:
     fields = {f"v{number}": kind for number, kind in enumerate(REPAIRED)}
 
@@ -298,6 +298,7 @@ def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, f
     assert len(ingester.quarantine("infinite")) == 3
 
 
+@pytest.mark.slow
 def test_a_number_that_overflows_inside_a_value_is_no_infinity(ingester: Ingester) -> None:
     columns = {"id": "int", "f": "float", "a": "array<double>", "m": "map<string, array<float>>"}
     stream = node({**columns, "s": "struct<x: double, n: int>"})
@@ -326,6 +327,7 @@ def test_a_number_that_overflows_inside_a_value_is_no_infinity(ingester: Ingeste
     assert {reason for reason, *_ in found.values()} == {"type"}
 
 
+@pytest.mark.slow
 def test_a_value_inside_a_typed_column_fits_or_its_row_goes_to_quarantine(
     ingester: Ingester,
 ) -> None:
@@ -359,6 +361,7 @@ def test_a_value_inside_a_typed_column_fits_or_its_row_goes_to_quarantine(
     assert found == [["type", name] for name in ("a", "a", "f", "g", "m", "s", "s")]
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_go_to_quarantine_as_they_came(ingester: Ingester) -> None:
     bad = [b'{"id": "caf\xe9"}', b'{"id": "a", "more": "\xff"}', rb'{"id": "\ud800"}']
     good = [rb'{"id": "\ud83d\ude00"}', rb'{"id": "\\ud800"}', '{"id": "café\ufffd"}'.encode()]
@@ -556,7 +559,9 @@ def test_a_run_takes_what_is_new_and_says_so_when_nothing_is(ingester: Ingester)
     assert ingester.rows("orders", "id") == [["a"], ["c"]]
 
 
-@pytest.mark.parametrize("point", ["orders", "orders_quarantine"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("orders", marks=pytest.mark.slow), "orders_quarantine"]
+)
 def test_a_batch_that_bronze_has_is_finished_with_the_contract_that_it_began_with(
     ingester: Ingester, point: str
 ) -> None:
@@ -576,6 +581,7 @@ def test_a_batch_that_bronze_has_is_finished_with_the_contract_that_it_began_wit
     assert ingester.run(SIMPLE) == ["orders  nothing new"]
 
 
+@pytest.mark.slow
 def test_line_separators_of_unicode_in_a_value_break_no_command(
     ingester: Ingester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -612,6 +618,7 @@ def test_a_missing_checkpoint_beside_a_filled_table_is_an_error(ingester: Ingest
     assert ingester.run(SIMPLE) == ["orders  nothing new"]
 
 
+@pytest.mark.slow
 def test_a_missing_table_beside_a_checkpoint_is_an_error(ingester: Ingester) -> None:
     ingester.land("a.jsonl", one("a"))
     ingester.run(SIMPLE)
@@ -867,7 +874,14 @@ def test_a_damaged_checkpoint_stops_its_own_stream_alone(ingester: Ingester) -> 
     assert done == "other   1 rows"
 
 
-@pytest.mark.parametrize(("which", "how"), [(-2, "cut"), (-2, "gone"), (-1, "cut")])
+@pytest.mark.parametrize(
+    ("which", "how"),
+    [
+        pytest.param(-2, "cut", marks=pytest.mark.slow),
+        pytest.param(-2, "gone", marks=pytest.mark.slow),
+        (-1, "cut"),
+    ],
+)
 def test_a_damaged_log_of_a_bronze_table_is_named_and_nothing_is_read(
     ingester: Ingester, which: int, how: str
 ) -> None:
@@ -914,21 +928,22 @@ def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     assert (stream.error, stream.failures) == ("[HW_FILE] no space left", 1)
 
 
-def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flight(
-    ingester: Ingester,
-) -> None:
+def test_reconciliation_compares_record_by_record(ingester: Ingester) -> None:
+    _reconciled(ingester)
+
+
+def _reconciled(ingester: Ingester) -> str:
+    """Rows that are lost and repeated are found; the line of a table in which all is right."""
     strange = "{a}[b]*?.jsonl"
     ingester.land(strange, one("a"), one("b"), one("b"), one("bad", "x"), one("bad", "x"))
     ingester.land("c.jsonl", one("c"), one("d", None))
-    ingester.run(SIMPLE)
-    names = node({"id": "int", "name": "string"}, {"format": "csv"}, "names")
     ingester.land("{a}.csv", "id,name", '1,"two\nlines"', "2,x", "x,y", stream="names")
-    ingester.run(names)
+    ingester.run(SIMPLE, NAMES)
     whole = "orders: 7 read = 5 bronze + 2 quarantined: right"
-    assert audit(ingester, SIMPLE) == [whole]
-    assert audit(ingester, names) == ["names: 3 read = 2 bronze + 1 quarantined: right"]
+    lines = ingester.ask(lake=str(ingester.lake), audit=[SIMPLE, NAMES])
+    assert lines == [whole, "names: 3 read = 2 bronze + 1 quarantined: right"]
 
-    bronze = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'orders'}`"
+    bronze = _bronze(ingester)
     (version,) = ingester.ask(sql=f"describe history {bronze} limit 1")
     lose_one_and_repeat_another(ingester, "orders", "id = 'a'", "id = 'b'")
     assert audit(ingester, SIMPLE) == [
@@ -936,6 +951,22 @@ def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flig
         f"  landing/orders/{strange}: 5 read, 3 bronze, 2 quarantined, 1 missing, 1 extra",
     ]
     ingester.ask(sql=f"restore table {bronze} to version as of {version['version']}")
+    return whole
+
+
+NAMES = node({"id": "int", "name": "string"}, {"format": "csv"}, "names")
+
+
+def _bronze(ingester: Ingester) -> str:
+    return f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'orders'}`"
+
+
+@pytest.mark.slow
+def test_reconciliation_leaves_out_a_batch_in_flight_and_what_the_source_no_longer_has(
+    ingester: Ingester,
+) -> None:
+    whole, bronze = _reconciled(ingester), _bronze(ingester)
+    (version,) = ingester.ask(sql=f"describe history {bronze} limit 1")
     ingester.ask(sql=f"update {bronze} set n = 2 where id = 'c'")
     assert audit(ingester, SIMPLE)[0] == whole.replace("right", "WRONG: 1 missing, 1 extra")
     ingester.ask(sql=f"restore table {bronze} to version as of {version['version']}")
@@ -961,7 +992,7 @@ def test_reconciliation_compares_record_by_record_and_leaves_out_a_batch_in_flig
     ]
     shutil.rmtree(landing)
     shutil.rmtree(ingester.lake / "warehouse" / "bronze.db" / "orders")
-    lines = ingester.ask(lake=str(ingester.lake), audit=[wider, names])
+    lines = ingester.ask(lake=str(ingester.lake), audit=[wider, NAMES])
     assert lines[0].startswith("orders: FAILED: [HW_RECONCILIATION] there is no table ")
     assert lines[1:] == ["names: 3 read = 2 bronze + 1 quarantined: right"]
 

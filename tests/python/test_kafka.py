@@ -370,12 +370,19 @@ KILLS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(KILLS[1:2], id="once"),
+        pytest.param(KILLS, id="everywhere", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_is_lost_and_nothing_is_twice_after_kills(
-    ingester: Ingester, broker: str, topic: str, tmp_path: Path
+    ingester: Ingester, broker: str, topic: str, tmp_path: Path, kills: list[dict[str, Any]]
 ) -> None:
     declared = topic_stream(broker, topic, batch=50)
     send_records(broker, topic, (numbered(n) for n in range(400)))
-    for how in KILLS:
+    for how in kills:
         kill(ingester.lake, [declared], tmp_path / "scratch", how)
     ingester.run(declared)
     assert audit(ingester, declared) == ["orders: 400 read = 360 bronze + 40 quarantined: right"]
@@ -570,6 +577,7 @@ def held(broker: str, topic: str) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topic: str) -> None:
     declared = topic_stream(broker, topic)
     assert ingester.run(declared) == ["orders  0 rows"]  # an empty topic

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 from analysis.queries import COLUMNS, Draw, Oracle, Tables, in_duckdb, rows
+from processes import run_command
 
 from headwaters.errors import UserError
 from headwaters.lineage import show
@@ -598,18 +599,14 @@ def test_the_command_starts_no_spark(
     graph: Graph, parsed_project: Path, tmp_path: Path, arguments: list[str], code: int, begins: str
 ) -> None:
     places = {"DBT_TARGET_PATH": parsed_project / "target", "DBT_LOG_PATH": tmp_path}
-    run = "import sys; from headwaters.cli import main; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", run, "lineage", *arguments, "--target", "local"],
-        cwd=ROOT,
-        env={
+    ran = run_command(
+        "headwaters",
+        ["lineage", *arguments, "--target", "local"],
+        {
             **os.environ,
-            "PYTHONPATH": str(ROOT / "scripts"),
             "JAVA_HOME": str(tmp_path / "no java"),
             **{name: str(place) for name, place in places.items()},
         },
-        capture_output=True,
-        text=True,
     )
     assert (ran.stdout + ran.stderr).startswith(begins), ran.stderr
     assert ran.returncode == code

@@ -15,6 +15,9 @@ import pytest
 import typer
 
 from headwaters.cli import app
+from headwaters.lineage.tables import tables_of
+from headwaters.manifest import load_compiled
+from headwaters.project import Project
 
 Dbt = Callable[..., Any]
 
@@ -105,24 +108,46 @@ def test_the_errors_of_the_readme_are_what_the_code_says() -> None:
         assert any(run in code for run in runs), f"nothing says: {message}"
 
 
-def test_the_first_model_of_the_readme_can_be_built(dbt: Dbt, schema: str, tmp_path: Path) -> None:
+@pytest.fixture
+def with_first_model(tmp_path: Path) -> Path:
+    """This project with the model that the README has its reader write."""
+    folder = tmp_path / "project"
     for name in ("models", "project_macros", "seeds", "tests", "profiles"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("python"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("python"))
     for name in ("dbt_project.yml", ".dbtignore"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(ROOT / name, folder)
     written = []
     for language, comment in (("sql", "--"), ("yaml", "#")):
         for block in blocks(ROOT / "README.md", language):
             first, _, text = block.partition("\n")
             if first.startswith(f"{comment} models/"):
-                path = tmp_path / first.removeprefix(comment).strip()
+                path = folder / first.removeprefix(comment).strip()
                 assert not path.exists(), f"{path.name} is not the reader's first: it exists"
                 path.write_text(text)
                 written.append(path.name)
     assert written == ["category_daily_spend.sql", "category_daily_spend.yml"]
+    return folder
 
+
+def test_the_first_model_of_the_readme_has_the_columns_of_its_contract(
+    with_first_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    monkeypatch.setenv("DBT_LOG_PATH", str(tmp_path / "logs"))
+    compiled = load_compiled(Project(with_first_model, ROOT / "profiles", "local"))
+    assert compiled.refused == {}
+    tables = tables_of(compiled.nodes, compiled.exposures, compiled.refused, with_first_model)
+    (table,) = [table for table in tables.values() if table.name == "category_daily_spend"]
+    assert table.relation is not None, table.reason
+    assert list(table.declared) == list(table.relation.columns) != []
+
+
+@pytest.mark.slow
+def test_the_first_model_of_the_readme_can_be_built(
+    dbt: Dbt, schema: str, with_first_model: Path
+) -> None:
     # Bronze is empty here: what counts is that names, types and the model's contract are right.
     chosen = ["--select", "silver_financial_transactions", "category_daily_spend"]
-    ran = dbt("run", *chosen, project_dir=tmp_path, schema=schema).result
+    ran = dbt("run", *chosen, project_dir=with_first_model, schema=schema).result
     models = {r.node.name: str(r.status) for r in ran if r.node.resource_type == "model"}
     assert models == {"silver_financial_transactions": "success", "category_daily_spend": "success"}

@@ -9,13 +9,14 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ingestion import Ingester, modes, node
+from ingestion import Ingester, modes, node, wait_for
 from processes import environment, family
 
 from headwaters.engine import Engine
@@ -64,8 +65,7 @@ def test_engine_broker_and_ingestion_listen_on_loopback_alone(
     assert {engine.pid, ingester.process.pid} <= ours
     ingester.land("1.jsonl", '{"id": "a"}')
     with ingester.running(node({"id": "string"}), every=60) as metrics:
-        while metrics().get('rows_total{stream="orders"}') != 1:
-            pass
+        wait_for(lambda: metrics().get('rows_total{stream="orders"}') == 1)
         found = listeners(family(os.getpid()))
     ports = {port for _, port in found}
     assert {engine.port, int(broker.rpartition(":")[2])} <= ports
@@ -95,6 +95,7 @@ def test_dbt_with_a_spark_of_its_own_is_for_its_owner_alone(
     ) as running:
         while running.poll() is None:
             found |= listeners(family(running.pid))
+            time.sleep(0.2)  # its ports stay open for as long as it runs
         said = running.stdout.read() if running.stdout else ""
     assert running.returncode == 0, said
     # Spark's RPC and blocks, and its gateway to Python

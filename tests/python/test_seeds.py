@@ -38,10 +38,11 @@ def seed(rows: list[list[str]]) -> str:
     return out.getvalue()
 
 
-def types(**columns: str) -> str:
-    """The YAML of a seed `s` with these columns' types."""
+def types(seed: str = "s", /, **columns: str) -> str:
+    """The YAML of a seed with these columns' types."""
     lines = [f'        "{name}": {kind}' for name, kind in columns.items()]
-    return "\n".join(["seeds:", "  - name: s", "    config:", "      column_types:", *lines, ""])
+    head = ["seeds:", f"  - name: {seed}", "    config:", "      column_types:"]
+    return "\n".join([*head, *lines, ""])
 
 
 def message_of(result: Any, name: str) -> str:
@@ -56,19 +57,7 @@ def versions(spark: Any, table: str) -> list[str]:
     return [row["operation"] for row in reversed(history)]
 
 
-def test_a_seed_holds_any_text(dbt: Any, spark: Any, schema: str, new_project: Project) -> None:
-    project = new_project(
-        {
-            "seeds/s.csv": seed([["id", "text"], *([str(i), t] for i, t in enumerate(NASTY))]),
-            "seeds/s.yml": types(id="int", text="string"),
-        }
-    )
-    dbt("seed", project_dir=project, schema=schema)
-    rows = spark.sql(f"select id, text from {schema}_reference.s order by id").collect()
-    assert [tuple(row) for row in rows] == list(enumerate(NASTY))
-
-
-def test_a_seed_has_the_types_it_declares(
+def test_a_seed_holds_any_text_has_the_types_it_declares_and_may_be_empty(
     dbt: Any, spark: Any, schema: str, new_project: Project
 ) -> None:
     columns = {
@@ -82,7 +71,9 @@ def test_a_seed_has_the_types_it_declares(
     }
     project = new_project(
         {
-            "seeds/s.csv": seed(
+            "seeds/texts.csv": seed([["id", "text"], *([str(i), t] for i, t in enumerate(NASTY))]),
+            "seeds/texts.yml": types("texts", id="int", text="string"),
+            "seeds/typed.csv": seed(
                 [
                     list(columns),
                     # 2**53 + 1 and 16 digits before the point: no float holds them
@@ -98,11 +89,16 @@ def test_a_seed_has_the_types_it_declares(
                     ["", "", "null", "", "", "", ""],
                 ]
             ),
-            "seeds/s.yml": types(**columns),
+            "seeds/typed.yml": types("typed", **columns),
+            "seeds/empty.csv": "id,day\n",
+            "seeds/empty.yml": types("empty", id="int", day="date"),
         }
     )
     dbt("seed", project_dir=project, schema=schema)
-    table = spark.table(f"{schema}_reference.s")
+    rows = spark.sql(f"select id, text from {schema}_reference.texts order by id").collect()
+    assert [tuple(row) for row in rows] == list(enumerate(NASTY))
+
+    table = spark.table(f"{schema}_reference.typed")
     assert dict(table.dtypes) == columns
     assert {tuple(row) for row in table.withColumn("at", table["at"].cast("string")).collect()} == {
         (
@@ -117,13 +113,7 @@ def test_a_seed_has_the_types_it_declares(
         (None,) * 7,
     }
 
-
-def test_a_seed_without_rows_is_an_empty_table(
-    dbt: Any, spark: Any, schema: str, new_project: Project
-) -> None:
-    project = new_project({"seeds/s.csv": "id,day\n", "seeds/s.yml": types(id="int", day="date")})
-    dbt("seed", project_dir=project, schema=schema)
-    table = spark.table(f"{schema}_reference.s")
+    table = spark.table(f"{schema}_reference.empty")
     assert (table.dtypes, table.count()) == ([("id", "int"), ("day", "date")], 0)
 
 

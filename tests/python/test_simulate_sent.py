@@ -73,6 +73,7 @@ def test_every_simulated_stream_goes_to_its_topic_and_through_the_door(
         assert found == Counter(of) + Counter((None, value) for value in values[name])
 
 
+@pytest.mark.slow
 def test_clicks_are_the_same_rows_from_files_and_from_a_topic(
     ingester: Ingester, broker: str, topic: str
 ) -> None:

@@ -13,11 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from dbt.adapters.headwaters.session import session_of
 from ingestion import bare_project, wait_for
-from processes import environment, family
+from processes import environment, family, run_command
 
 from headwaters import metastore
 from headwaters.delta_log import snapshot
@@ -43,6 +44,12 @@ def run(
     )
 
 
+def refused(command: list[str], lake: Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A command that ends before it starts a Spark."""
+    program: Literal["dbt", "headwaters"] = "headwaters" if command[:3] == HEADWATERS else "dbt"
+    return run_command(program, command[3:], environment(lake), cwd)
+
+
 @pytest.fixture
 def small(new_project: Callable[[dict[str, str]], Path]) -> Path:
     """A project that dbt parses quickly."""
@@ -50,7 +57,7 @@ def small(new_project: Callable[[dict[str, str]], Path]) -> Path:
 
 
 def test_a_command_outside_the_project_says_where_to_run_it(tmp_path: Path) -> None:
-    ran = run([*HEADWATERS, "summary"], tmp_path / "lake", cwd=tmp_path)
+    ran = refused([*HEADWATERS, "summary"], tmp_path / "lake", cwd=tmp_path)
     assert ran.returncode == 2
     assert ran.stderr == (
         f"headwaters: [HW_PROJECT] no dbt_project.yml in {tmp_path} or above it: "
@@ -60,7 +67,7 @@ def test_a_command_outside_the_project_says_where_to_run_it(tmp_path: Path) -> N
 
 def test_missing_data_is_one_line(tmp_path: Path) -> None:
     bare_project(tmp_path)
-    ran = run([*HEADWATERS, "land"], tmp_path / "lake", cwd=tmp_path)
+    ran = refused([*HEADWATERS, "land"], tmp_path / "lake", cwd=tmp_path)
     assert ran.returncode == 2
     assert ran.stderr == (
         f"headwaters: [HW_NO_SAMPLES] {tmp_path}/data/covid_nyt holds no data: "
@@ -157,7 +164,7 @@ def test_a_second_owner_of_the_metastore_is_told_who_has_it(tmp_path: Path) -> N
             "wait until it has ended, or share one Spark (`headwaters engine start`, --target "
             "engine)"
         )
-        ran = run([*HEADWATERS, "engine", "start"], lake)
+        ran = refused([*HEADWATERS, "engine", "start"], lake)
         assert (ran.returncode, ran.stderr) == (1, f"headwaters: {caught.value}\n")
     finally:
         held.kill()
@@ -170,7 +177,7 @@ def test_a_second_embedded_dbt_is_refused_in_one_line(tmp_path: Path, small: Pat
     lake = tmp_path / "lake"
     metastore.hold(lake, "headwaters engine")
     try:
-        ran = run(SHOW, lake, cwd=small)
+        ran = refused(SHOW, lake, cwd=small)
     finally:
         metastore.release(lake)
     said = [line.strip() for line in ran.stdout.splitlines() if "metastore" in line]
@@ -187,7 +194,7 @@ def test_dbt_without_java_is_one_line(
     tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    ran = run(SHOW, tmp_path / "lake", cwd=small)
+    ran = refused(SHOW, tmp_path / "lake", cwd=small)
     assert ran.returncode != 0
     assert "JAVA_HOME is /nowhere, but there is no bin/java in it: install Java 17" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr
@@ -268,9 +275,7 @@ def javas(pid: int) -> list[int]:
 
 
 def test_dbt_without_an_engine_says_how_to_start_one(tmp_path: Path, small: Path) -> None:
-    command = [*SHOW, "--target", "engine"]
-    kept = environment(tmp_path / "lake")
-    ran = subprocess.run(command, cwd=small, env=kept, capture_output=True, text=True, timeout=60)
+    ran = refused([*SHOW, "--target", "engine"], tmp_path / "lake", cwd=small)
     assert ran.returncode != 0
     assert "no engine runs on this lake: start one with `headwaters engine start`" in ran.stdout
 
@@ -333,11 +338,12 @@ OUT_OF_TIME = (
             "[HW_ARGUMENT] --start wants a moment such as 2026-01-01T00:00:00Z: "
             "'0001-01-01T00:00:00+10:00' is none",
         ),
-        (
+        pytest.param(
             "simulate finance --rows 10 --to-kafka",
             1,
             "[HW_BROKER_AWAY] the Kafka broker 127.0.0.1:1 does not answer: Failed to get "
             "metadata: Local: Broker transport failure",
+            marks=pytest.mark.slow,  # ten seconds of waiting
         ),
     ],
 )
@@ -345,7 +351,7 @@ def test_what_cannot_be_is_one_line(
     command: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    ran = run([*HEADWATERS, *command.split()], tmp_path / "lake")
+    ran = refused([*HEADWATERS, *command.split()], tmp_path / "lake")
     assert (ran.returncode, ran.stderr, ran.stdout) == (code, f"headwaters: {said}\n", "")
 
 
@@ -379,7 +385,7 @@ def test_a_lake_that_cannot_be_written_is_one_line(
         lake, reason = lake / "below", "Not a directory"
     else:  # the kernel's own, in which not even root makes files
         lake, reason = Path("/sys"), "it is read-only, or another user's|Permission denied"
-    ran = run([*HEADWATERS, *command.split()], lake)
+    ran = refused([*HEADWATERS, *command.split()], lake)
     said = (
         rf"headwaters: \[HW_LAKE_UNWRITABLE\] the lake {lake} cannot be written \(({reason})\): "
         r"name another folder with HEADWATERS_LAKE, or see to this one\n"
@@ -394,7 +400,7 @@ def test_a_part_of_the_lake_that_cannot_be_written_is_one_line(tmp_path: Path) -
         (tmp_path / "lake" / part).touch()
     servers = (("engine start", "logs"), ("kafka start", "kafka"), ("postgres start", "postgres"))
     for command, part in servers:
-        ran = run([*HEADWATERS, *command.split()], tmp_path / "lake")
+        ran = refused([*HEADWATERS, *command.split()], tmp_path / "lake")
         said = f"headwaters: [HW_FILE] {tmp_path}/lake/{part} cannot be used: File exists\n"
         assert (ran.returncode, ran.stderr) == (2, said), ran
 
@@ -404,7 +410,7 @@ def test_java_says_what_it_does_not_understand(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xwater")
-    ran = run([*HEADWATERS, *command], tmp_path / "lake")
+    ran = refused([*HEADWATERS, *command], tmp_path / "lake")
     assert ran.returncode == 2
     assert re.fullmatch(
         r"headwaters: \[HW_NO_JAVA\] \S+/java does not run with JAVA_TOOL_OPTIONS=-Xwater: "

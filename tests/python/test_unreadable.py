@@ -111,6 +111,7 @@ def test_files_are_read_once_whatever_becomes_of_them_after_a_kill(
     assert ingester.run(PARQUET) == ["orders  nothing new"]
 
 
+@pytest.mark.slow
 def test_text_in_files_with_odd_names_times_and_contents_is_read_or_named(
     ingester: Ingester,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from incremental.expected import EXPECTED
 from incremental.world import World
 
 # One model of every way to write a table; `make soak-incremental` has all of them.
@@ -22,19 +23,18 @@ def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wor
 
 
 @pytest.fixture
-def world(worlds: World) -> World:
-    """The world as the test before left it, its tables as they should be."""
-    if not worlds.sound:
-        worlds.reset()
-    return worlds
-
-
-@pytest.fixture
 def fresh_world(worlds: World) -> World:
     """The world with the first rows of its inputs, and nothing else done to them."""
-    if not worlds.sound or len(worlds.story) > 1:
+    if not worlds.right.issuperset(worlds.models) or len(worlds.story) > 1:
         worlds.reset()
     return worlds
+
+
+@pytest.fixture(scope="session")
+def autos(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world of models of plain SQL, none of which is built."""
+    models = [*(name for name in EXPECTED if name.startswith("auto_")), "high_or_low"]
+    yield from _made(spark, "auto", tmp_path_factory.mktemp("auto"), models)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,4 @@ def _made(spark: Any, name: str, folder: Path, models: Iterable[str]) -> Iterato
 @pytest.fixture
 def small_world(worlds_of_module: World) -> World:
     """The module's world as the test before left it, its tables as they should be."""
-    if not worlds_of_module.sound:
-        worlds_of_module.reset()
-    return worlds_of_module
+    return worlds_of_module.sound(worlds_of_module.models)

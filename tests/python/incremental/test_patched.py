@@ -278,7 +278,7 @@ def test_the_table_is_what_a_full_refresh_leaves(made: Project, spark: Any, inpu
 
 
 @pytest.mark.parametrize(
-    "names", [["computed", "moved", "summed"], pytest.param(list(CASES), marks=pytest.mark.slow)]
+    "names", [["computed", "moved"], pytest.param(list(CASES), marks=pytest.mark.slow)]
 )
 def test_the_run_goes_on_from_the_applied_versions(
     made: Project, spark: Any, inputs: str, names: list[str]
@@ -312,7 +312,7 @@ IN_PLACE = ["narrowed", "widened", "moved"]
     ("point", "names"),
     [
         ("rows", ["moved"]),
-        ("replacement", ["computed"]),
+        pytest.param("replacement", ["computed"], marks=pytest.mark.slow),
         *(pytest.param(at, IN_PLACE, marks=pytest.mark.slow) for at in ("note", "rows", "new SQL")),
     ],
 )
@@ -374,6 +374,7 @@ def test_what_follows_reads_a_patch_as_any_change(made: Project, spark: Any, inp
         assert made.table(name) == made.table(name, refreshed=True), name
 
 
+@pytest.mark.slow
 def test_columns_keep_what_is_declared_of_them(
     made: Project, spark: Any, inputs: str, schema: str
 ) -> None:

@@ -157,6 +157,7 @@ select id, val from {{ changes(source('inputs', 'orders')) }}
 """
 
 
+@pytest.mark.slow
 def test_models_follow_what_the_same_invocation_wrote(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:
@@ -176,12 +177,11 @@ def test_models_follow_what_the_same_invocation_wrote(
     )
 
     dbt("run", project_dir=folder, schema=schema)
-    for number in (2, 3):
-        spark.sql(f"insert into {orders} values ({number}, 10)")
-        ran = dbt("run", project_dir=folder, schema=schema)
-        models = [answer for answer in ran.result.results if answer.node.resource_type == "model"]
-        assert [str(answer.message).split(" updated")[0] for answer in models] == [
-            "append: 1 inserted, 0"
-        ] * 3
+    spark.sql(f"insert into {orders} values (2, 10)")
+    ran = dbt("run", project_dir=folder, schema=schema)
+    models = [answer for answer in ran.result.results if answer.node.resource_type == "model"]
+    assert [str(answer.message).split(" updated")[0] for answer in models] == [
+        "append: 1 inserted, 0"
+    ] * 3
     third = spark.sql(f"select id, val from {schema}.third order by id").collect()
-    assert [tuple(row) for row in third] == [(1, 10), (2, 10), (3, 10)]
+    assert [tuple(row) for row in third] == [(1, 10), (2, 10)]

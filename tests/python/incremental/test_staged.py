@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,30 +15,26 @@ from incremental.test_two_runs import other_run, while_running
 from incremental.world import Stop, World
 
 MODELS = ("auto_places", "auto_sizes", "auto_sums")
+CHOSEN = ("--select", *MODELS)
 CHANGE = [
     "update {inputs}.items set val = val + 1, grp = 'b' where id <> 2",
     "insert into {inputs}.events values (77, 99, 1, 'x'), (1, 99, 2, 'x')",
+    # a group that has a person
+    "insert into {inputs}.people select 'b', 'Bob'"
+    " where not exists (select 1 from {inputs}.people where grp = 'b')",
 ]
 
 
-@pytest.fixture(scope="module")
-def module_world(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made = World(spark, "staged", tmp_path_factory.mktemp("staged") / "project", MODELS)
-    yield made
-    for schema in (made.schema, made.inputs):
-        spark.sql(f"drop schema if exists {schema} cascade")
-
-
 @pytest.fixture
-def world(module_world: World) -> World:
+def world(autos: World) -> World:
     """Its tables as they should be, and with their hidden tables."""
-    if not module_world.sound:
-        module_world.reset()
+    world = autos.sound(MODELS)
+    if hidden(world) != ALL:
         for statement in CHANGE:
-            module_world.change(statement)
-        module_world.run()
-        module_world.check()
-    return module_world
+            world.change(statement)
+        world.run(*CHOSEN)
+        world.check(*MODELS)
+    return world
 
 
 def hidden(world: World) -> list[str]:
@@ -57,13 +53,13 @@ ALL = [f"{name}__hw_stage_1" for name in MODELS]
 def test_hidden_tables_are_maintained_and_only_differences_are_written(world: World) -> None:
     assert hidden(world) == ALL
     world.change("insert into {inputs}.items values (90, 'b', 2)")
-    answers = world.answers(world.run())
+    answers = world.answers(world.run(*CHOSEN))
     assert {name: answers[name].split(":")[0] for name in MODELS} == {
         "auto_places": "no changes, of 1 changed input rows",
         "auto_sizes": "merge",
         "auto_sums": "merge",
     }
-    world.check()
+    world.check(*MODELS)
     many = rows_of(world, "auto_sizes__hw_stage_1")
     assert many == sorted(
         map(tuple, world.sql("select grp, count(*) from {inputs}.items group by grp")), key=str
@@ -73,20 +69,21 @@ def test_hidden_tables_are_maintained_and_only_differences_are_written(world: Wo
     metrics = commit["operationMetrics"]
     # those beside it in its file are copied
     assert int(metrics["numOutputRows"]) - int(metrics["numCopiedRows"]) == 1
-    assert world.answers(world.run()) == dict.fromkeys(MODELS, "no changes")
+    assert world.answers(world.run(*CHOSEN)) == dict.fromkeys(MODELS, "no changes")
 
 
 @pytest.mark.slow
 def test_a_full_refresh_drops_them_and_the_next_run_builds_them(world: World) -> None:
-    world.run("--full-refresh")
+    world.run(*CHOSEN, "--full-refresh")
     assert hidden(world) == []
     world.change("delete from {inputs}.items where id = 1")
     world.change("insert into {inputs}.events values (1, 5, 5, 'x')")
-    world.run()
-    world.check()
+    world.run(*CHOSEN)
+    world.check(*MODELS)
     assert hidden(world) == ALL
 
 
+@pytest.mark.slow
 def test_a_change_of_the_sql_leaves_no_hidden_table_that_is_of_no_use(world: World) -> None:
     path = world.folder / "models" / "auto" / "auto_sizes.sql"
     before = path.read_text()
@@ -98,23 +95,23 @@ def test_a_change_of_the_sql_leaves_no_hidden_table_that_is_of_no_use(world: Wor
     assert hidden(world) == ["auto_places__hw_stage_1", "auto_sums__hw_stage_1"]
     path.write_text(before)
     world._manifest = None
-    world.run()
-    world.check()
-    world.sound = False
+    world.run(*CHOSEN)
+    world.check(*MODELS)
+    world.right = frozenset()
 
 
 @pytest.mark.slow
 def test_a_table_of_the_name_of_a_hidden_one_is_left_alone(world: World) -> None:
-    world.run("--full-refresh")
-    world.sound = False
+    world.run(*CHOSEN, "--full-refresh")
+    world.right = frozenset()
     world.sql("create table {schema}.auto_sizes__hw_stage_1 using delta as select 1 as x")
     world.change("delete from {inputs}.items where id = 2")
-    said = world.answers(world.run(expect=False))
+    said = world.answers(world.run(*CHOSEN, expect=False))
     assert "[HW_HIDDEN_TABLE]" in said["auto_sizes"]
     assert rows_of(world, "auto_sizes__hw_stage_1") == [(1,)]
     world.sql("drop table {schema}.auto_sizes__hw_stage_1")
-    world.run()
-    world.check()
+    world.run(*CHOSEN)
+    world.check(*MODELS)
 
 
 def of_hidden(sql: str) -> bool:
@@ -152,15 +149,18 @@ def test_a_run_that_is_stopped(world: World, stop: Stop) -> None:
         "insert into {inputs}.events values (2, 77, 9, 'z')",
     ):
         world.change(statement)
-    assert "stopped by the test" in world.answers(world.run(stop=stop, expect=False))["auto_sums"]
+    assert (
+        "stopped by the test"
+        in world.answers(world.run(*CHOSEN, stop=stop, expect=False))["auto_sums"]
+    )
     for statement in (
         "update {inputs}.items set val = val - 6",
         "delete from {inputs}.items where id = 78",
         "delete from {inputs}.events where moment = 77",
     ):
         world.change(statement)
-    world.run()
-    world.check()
+    world.run(*CHOSEN)
+    world.check(*MODELS)
 
 
 @pytest.mark.slow
@@ -169,15 +169,15 @@ def test_of_two_runs_at_once_nothing_is_lost(world: World, point: Stop) -> None:
     world.change("update {inputs}.items set val = val + 1 where id = 3")
     world.change("insert into {inputs}.events values (3, 6, 6, 'x')")
     between = while_running(world, point, lambda model: other_run(world, model))
-    world.run("--threads", "1", stop=between, expect=None)
-    world.check()
-    world.run()
-    world.check()
+    world.run(*CHOSEN, "--threads", "1", stop=between, expect=None)
+    world.check(*MODELS)
+    world.run(*CHOSEN)
+    world.check(*MODELS)
 
 
 @pytest.mark.slow
 def test_runs_leave_what_the_sql_says(world: World) -> None:
-    follow(world, drawn(number=29, rounds=4))
+    follow(world, drawn(number=29, rounds=4), MODELS)
 
 
 def is_statement(wanted: int, model: str, number: int, sql: str) -> bool:
@@ -195,8 +195,8 @@ def test_stopped_before_each_statement(world: World) -> None:
         ran = world.run("--select", "auto_sums", stop=stop, expect=None)
         if ran.success:
             break
-        world.run()
-        world.check()
+        world.run(*CHOSEN)
+        world.check(*MODELS)
         number += 3
     assert number > 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,13 +14,14 @@ from incremental.world import World
 
 # One appends or replaces rows by a condition, one merges.
 MODELS = ("linear", "sums")
+CHOSEN = ("--select", *MODELS)
 NOTES = "'headwaters.pending' = '{"
 
 
 @pytest.fixture
-def world(small_world: World) -> World:
-    """These models and no others."""
-    return small_world
+def world(worlds: World) -> World:
+    """These models are as they should be."""
+    return worlds.sound(MODELS)
 
 
 def before_note(model: str, number: int, sql: str) -> bool:
@@ -52,26 +53,31 @@ def while_running(
 
 
 @pytest.mark.parametrize(
-    ("point", "first_wins"),
+    ("point", "first_wins", "models"),
     [
-        (before_commit, False),
-        pytest.param(before_note, False, marks=pytest.mark.slow),
-        pytest.param(before_watermark, True, marks=pytest.mark.slow),
+        pytest.param(before_commit, False, ["sums"], id="one model"),
+        pytest.param(before_commit, False, MODELS, marks=pytest.mark.slow, id="before commit"),
+        pytest.param(before_note, False, MODELS, marks=pytest.mark.slow, id="before note"),
+        pytest.param(before_watermark, True, MODELS, marks=pytest.mark.slow, id="watermark"),
     ],
 )
 def test_of_two_runs_at_once_one_applies_the_changes(
-    world: World, point: Callable[[str, int, str], bool], first_wins: bool
+    world: World,
+    point: Callable[[str, int, str], bool],
+    first_wins: bool,
+    models: Sequence[str],
 ) -> None:
+    chosen = ("--select", *models)
     for statement in CHANGE:
         world.change(statement)
     between = while_running(world, point, lambda model: other_run(world, model))
-    ran = world.run("--threads", "1", stop=between, expect=first_wins)
+    ran = world.run(*chosen, "--threads", "1", stop=between, expect=first_wins)
     if not first_wins:
         for model, said in world.answers(ran).items():
             assert "came in between, so this run wrote nothing" in said, (model, said)
-    world.check()
-    world.run()
-    world.check()
+    world.check(*models)
+    world.run(*CHOSEN)
+    world.check(*MODELS)
 
 
 AGAIN, OF_OTHER_KEYS = "*", "100000 + id as id, * except (id)"
@@ -98,9 +104,9 @@ def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
         table = f"{world.schema}.{model}"
         world.spark.sql(f"insert into {table} select {rows} from {table}")
 
-    world.run("--threads", "1", stop=while_running(world, point, append))
-    ran = world.run()
-    world.check()
+    world.run(*CHOSEN, "--threads", "1", stop=while_running(world, point, append))
+    ran = world.run(*CHOSEN)
+    world.check(*MODELS)
     if point is before_watermark or rows == OF_OTHER_KEYS:
         told = world.answers(ran)
         assert all("which is no run of its model" in said for said in told.values()), told
@@ -110,11 +116,11 @@ def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
 def test_an_append_after_a_killed_run_is_not_taken_for_its_commit(world: World) -> None:
     for statement in CHANGE:
         world.change(statement)
-    world.run(stop=before_commit, expect=False)
+    world.run(*CHOSEN, stop=before_commit, expect=False)
     for model in MODELS:
         world.spark.sql(
             f"insert into {world.schema}.{model} select * from {world.schema}.{model} limit 1"
         )
-    told = world.answers(world.run())
+    told = world.answers(world.run(*CHOSEN))
     assert all("which is no run of its model" in said for said in told.values()), told
-    world.check()
+    world.check(*MODELS)

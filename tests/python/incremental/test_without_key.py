@@ -56,13 +56,13 @@ CHANGES = [
     "update {inputs}.rows set grp = null where val = 1",
 ]
 EACH = [[change] for change in CHANGES]
-FEW = ["linear", "tagged", "untagged", "named_keys"]
+FEW = ["linear", "tagged"]
 
 
 @pytest.mark.parametrize(
     ("models", "rounds"),
     [
-        pytest.param(FEW, [CHANGES[:1], CHANGES[3:4], CHANGES[1:3] + CHANGES[4:]], id="few"),
+        pytest.param(FEW, [CHANGES[:1], CHANGES[1:]], id="few"),
         pytest.param(list(MODELS), EACH, id="all", marks=pytest.mark.slow),
     ],
 )
@@ -118,12 +118,12 @@ def test_runs_leave_what_the_sql_says(
         assert wrong() == {}, changes
         assert {name: it for name, it in messages.items() if it.startswith("replace: ")} == {}
         seen |= {it.split(":")[0].split(",")[0] for it in messages.values()}
-    assert seen == {"append", "merge", "no changes"}
-    assert {message.split(":")[0] for message in ran().values()} == {"no changes"}
 
     # new aliases rebuild nothing
     renamed = MODELS["tagged"].replace("r.", "one.").replace("t.", "other.")
     renamed = renamed.replace("as r ", "as one ").replace("as t ", "as other ")
     text = "{{ config(incremental_strategy='auto') }}\n" + renamed
     (folder / "models/tagged.sql").write_text(text)
-    assert ran()["tagged"].split(":")[0] == "no changes"
+    last = {message.split(":")[0] for message in ran().values()}
+    assert last == {"no changes"}
+    assert seen | last == {"append", "merge", "no changes"}

@@ -71,7 +71,7 @@ class World:
         self.folder = folder
         self.statements: dict[str, list[str]] = {}
         self.story: list[str] = []
-        self.sound = False  # whether the last thing done was a check that passed
+        self.right: frozenset[str] = frozenset()  # the models that were right when last looked at
         self._new_columns = 0
         self._manifest: Any = None
         if not folder.exists():
@@ -85,8 +85,8 @@ class World:
         ).collect()
         return rows
 
-    def reset(self) -> None:
-        """Every input as it was at first, as new tables; the models are built anew."""
+    def reset(self, *models: str) -> None:
+        """Every input as it was at first, as new tables; the models, or these, are built anew."""
         self.story = []
         for name, (columns, rows) in INPUTS.items():
             self.sql(f"drop table if exists {{inputs}}.{name}")
@@ -95,8 +95,14 @@ class World:
                 " tblproperties ('delta.enableChangeDataFeed' = 'true')"
             )
             self.sql(f"insert into {{inputs}}.{name} values {rows}")
-        self.run("--full-refresh")
-        self.check()
+        self.run("--full-refresh", *(("--select", *models) if models else ()))
+        self.check(*models)
+
+    def sound(self, models: Iterable[str]) -> World:
+        """This world, in which the tables of these models are as they should be."""
+        if not self.right.issuperset(models):
+            self.reset(*models)
+        return self
 
     def change(self, statement: str) -> None:
         """A statement of a history: part of the story that a failure tells.
@@ -113,7 +119,7 @@ class World:
             self._new_columns += 1
             statement = statement.replace("{new}", f"new_{self._new_columns}")
         self.story.append(statement)
-        self.sound = False
+        self.right = frozenset()
         self.sql(statement)
 
     def version(self, table: str) -> int:
@@ -163,7 +169,7 @@ class World:
         """Every table equals the plain SQL of its model over the inputs as they are now."""
         chosen = models or self.models
         wrong: list[str] = []
-        self.sound = False
+        self.right = frozenset()
         with duckdb.connect() as plain:
             plain.execute("create schema model")
             self._copy(
@@ -179,7 +185,7 @@ class World:
                     wrong += [name, f"    too many: {many}", f"    missing:  {few}"]
         if wrong:
             raise AssertionError("\n".join([*wrong, "the history:", *self.story]))
-        self.sound = not models
+        self.right = frozenset(chosen)
 
     def _copy(self, plain: duckdb.DuckDBPyConnection, tables: dict[str, str]) -> None:
         """Tables of the lake as tables of DuckDB, read in one statement and carried as text.
