@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import first_line
+from headwaters.incremental.commits import Commit
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import continued
@@ -132,6 +133,8 @@ class Both:
         self.masked = changing.masked(base, head)
         self.largest = largest
         self.tables: dict[str, Table] = {}
+        self.cloned: set[str] = set()
+        self.commits: dict[str, Commit | None] = {}  # of what is cloned
 
     def build(self) -> None:
         """Build both sides, the branch's in two steps, and test the branch's."""
@@ -209,14 +212,21 @@ class Both:
         wanted = {*(key for key in readers if key not in half.followed), *tested}
         nodes = {key: manifest.nodes.get(key) or manifest.sources[key] for key in sorted(wanted)}
         pinned = self.known.pinned
-        half.inputs = clone_inputs(self.spark, self.schemas, nodes, pinned, self.known.uncloned)
+        # of a table that both sides read there is one clone
+        half.inputs = clone_inputs(
+            self.spark, self.schemas, nodes, pinned, self.known.uncloned, self.cloned
+        )
         for key in half.keys:
             half.places[key] = self.schemas.name(half.name, half.side.nodes[key]["schema"])
             self.schemas.make(self.spark, half.places[key])
         names = half.names
         for table in {source.lower() for one in self.tables.values() for source in one.inputs}:
             name, version = names.get(table), pinned.of(table)
-            if name and version and (commit := self.spark.newest(name)):
+            if not name or not version:
+                continue
+            if name not in self.commits:
+                self.commits[name] = self.spark.newest(name)
+            if commit := self.commits[name]:
                 place = Begun(name, commit.version, commit.at, table, version["version"])
                 half.begun[table] = place
 
@@ -259,6 +269,8 @@ class Both:
 
     def _test(self) -> None:
         """Test the branch's tables; what fails in the base as well is no failure of the branch."""
+        if not changing.tested(self.head.keys, self.head.side):
+            return
         outcomes = self._tested(self.head, self.head.keys)
         manifest = self.head.side.manifest
         nodes: dict[str, Any] = {**manifest.nodes, **manifest.unit_tests}

@@ -235,10 +235,12 @@ def clone_inputs(
     nodes: Mapping[str, Any],
     pinned: Pinned,
     problems: dict[str, str],
+    cloned: set[str],
 ) -> dict[str, str]:
     """Shallow clones of nodes' tables at their versions: the schema of each, by the node's id.
 
     What cannot be cloned is left out, and read where it is; `problems` says why, by table.
+    `cloned`: the clones that are there, to which those that are made are added.
     """
     places: dict[str, str] = {}
     for key, node in nodes.items():
@@ -247,15 +249,18 @@ def clone_inputs(
         if version is None or table in problems:
             continue
         schema = schemas.name("in", node.schema)
-        schemas.make(spark, schema)
-        failed = spark.tried(
-            f"create table if not exists {moved(table, schema)}"
-            f" shallow clone {table} version as of {version['version']}"
-        )
-        if failed:
-            problems[table] = failed
-        else:
-            places[key] = schema
+        place = moved(table, schema)
+        if place not in cloned:
+            schemas.make(spark, schema)
+            failed = spark.tried(
+                f"create table if not exists {place}"
+                f" shallow clone {table} version as of {version['version']}"
+            )
+            if failed:
+                problems[table] = failed
+                continue
+            cloned.add(place)
+        places[key] = schema
     return places
 
 

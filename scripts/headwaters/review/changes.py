@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headwaters.project import Project
 
 BUILT = ("model", "seed", "snapshot")
+_TESTS = ("test", "unit_test")
 # Settings that say nothing about rows.
 _WITHOUT_ROWS = frozenset(
     {
@@ -341,7 +342,7 @@ def _tests(key: str, side: Side) -> dict[str, Node]:
     return {
         test: node
         for test, node in side.nodes.items()
-        if node["resource_type"] in ("test", "unit_test") and key in _parents(node)
+        if node["resource_type"] in _TESTS and key in _parents(node)
     }
 
 
@@ -481,6 +482,13 @@ def read_by_tests(built: Iterable[str], side: Side) -> tuple[str, ...]:
         if parent in side.nodes and parent not in own and _kind(side.nodes[parent]) != "ephemeral"
     }
     return tuple(sorted(found))
+
+
+def tested(built: Iterable[str], side: Side) -> bool:
+    """Whether any of what is built has a test."""
+    own = set(built)
+    tests = (node for node in side.nodes.values() if node["resource_type"] in _TESTS)
+    return any(own & set(_parents(node)) for node in tests)
 
 
 def followers(built: Iterable[str], side: Side) -> dict[str, list[str]]:

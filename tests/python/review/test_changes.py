@@ -236,6 +236,11 @@ def test_a_test_that_is_removed_is_told_and_builds_nothing(sides: tuple[Side, An
     assert (found.built, found.built_before) == ((), ())
 
 
+def test_tests_are_run_where_there_are_some() -> None:
+    assert changing.tested(["model.p.a", "model.p.b"], project())
+    assert not changing.tested(["model.p.a"], project())
+
+
 def test_a_snapshot_that_checks_columns_has_times_of_its_runs() -> None:
     names = {"dbt_valid_to": "Until", "dbt_valid_from": None}
     config = {"strategy": "check", "snapshot_meta_column_names": names}
