@@ -28,7 +28,7 @@ OTHERS = {
     "models/silver/of_drawn.sql": "{{ config(materialized='table') }}\n"
     "select round(sum(drawn), 9) as drawn from {{ ref('drawn') }}\n",
     f"models/silver/{LONG}.sql": "{{ config(incremental_strategy='change_feed', unique_key='id') }}"
-    "\nselect id, amount as `Größe in €` from {{ changes(ref('orders')) }}\n",
+    "\nselect id, amount as `Größe€` from {{ changes(ref('orders')) }}\n",
     "snapshots/kept.yml": "snapshots: [{name: kept, relation: ref('orders'), config: {"
     "strategy: check, check_cols: all, unique_key: id, file_format: delta}}]\n",
 }
@@ -98,7 +98,7 @@ def test_a_column_and_its_model_under_other_names(shop: Shop, reviewed: Reviewed
 
 def test_tables_that_become_views_ephemeral_or_disabled(shop: Shop, reviewed: Reviewed) -> None:
     shop.branch(
-        "other kinds",
+        "other-kinds",
         {
             PLAIN: ("materialized='table'", "materialized='view'"),
             LEAST: ("materialized='table'", "materialized='ephemeral'"),
@@ -189,7 +189,7 @@ def test_a_merge_that_was_not_finished(shop: Shop, reviewed: Reviewed) -> None:
 
 
 def test_a_snapshot_below_differs_where_its_input_does(shop: Shop, reviewed: Reviewed) -> None:
-    shop.branch("one row", {ORDERS: ("amount * 2 as", "if(id = 3, 0, amount * 2) as")})
+    shop.branch("one-row", {ORDERS: ("amount * 2 as", "if(id = 3, 0, amount * 2) as")})
     code, found = reviewed("orders", "kept", LONG, clean=True)
     assert (code, counted(found)) == (
         0,
