@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 
 def identifier(name: str) -> str:
     """A name of a column or a table."""
@@ -16,3 +19,12 @@ def literal(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return f"'{escaped}'"
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with other names of tables: `names` in lower case, and what each becomes."""
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    pattern = rf"(?<![\w`.])(?:{'|'.join(map(re.escape, longest_first))})(?![\w`])"
+    return re.sub(pattern, lambda match: names[match[0].lower()], text, flags=re.IGNORECASE)

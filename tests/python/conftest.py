@@ -27,6 +27,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from dbt_common.tests import enable_test_caching
 from hypothesis import settings
 from ingestion import Ingester, start_worker
 from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
+from projects import make_project, run_dbt
 
 from headwaters.demo.send import make_topic
 from headwaters.dev import broker as brokers
@@ -184,55 +186,13 @@ def schema(spark: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-def dbt(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dbt:
+def dbt(engine: Engine, tmp_path: Path) -> Dbt:
     """`dbt("run", "--select", "x", project_dir=…, schema=…, expect=True)` in this process.
 
     Returns dbt's result object. Fails the test with dbt's messages when the outcome is not the
     expected one; `expect=None` takes either. What dbt writes goes to the test's folder.
     """
-    from dbt.cli.main import dbtRunner
-
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-
-    def run(
-        *arguments: str,
-        project_dir: Path = ROOT,
-        schema: str | None = None,
-        expect: bool | None = True,
-    ) -> Any:
-        messages: list[str] = []
-        target = [] if "--target" in arguments else ["--target", "engine"]
-
-        def listen(event: Any) -> None:
-            if event.info.level in ("warn", "error"):
-                messages.append(event.info.msg)
-
-        with monkeypatch.context() as patch:
-            patch.chdir(project_dir)
-            patch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
-            patch.setenv("DBT_LOG_PATH", str(tmp_path / "logs"))
-            if schema is not None:
-                patch.setenv("HEADWATERS_SCHEMA", schema)
-            result = dbtRunner(callbacks=[listen]).invoke(
-                [
-                    "--no-use-colors",
-                    "--quiet",
-                    *arguments,
-                    *target,
-                    "--project-dir",
-                    str(project_dir),
-                    "--profiles-dir",
-                    str(ROOT / "profiles"),
-                ]
-            )
-        result.messages = messages  # type: ignore[attr-defined]  # a field for the tests
-        if expect is not None and result.success is not expect:
-            pytest.fail(
-                f"dbt {' '.join(arguments)}: {result.exception or ''}\n" + "\n".join(messages)
-            )
-        return result
-
-    return run
+    return partial(run_dbt, tmp_path)
 
 
 @pytest.fixture
@@ -241,23 +201,7 @@ def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
 
     It has this project's own macros, profile and layer defaults, and the files given.
     """
-
-    def make(files: dict[str, str]) -> Path:
-        folder = tmp_path / f"project_{uuid.uuid4().hex[:6]}"
-        folder.mkdir()
-        (folder / "project_macros").symlink_to(ROOT / "project_macros")
-        (folder / "profiles").symlink_to(ROOT / "profiles")
-        settings = (ROOT / "dbt_project.yml").read_text()
-        assert "ops_tests: true" in settings
-        settings = settings.replace("ops_tests: true", "ops_tests: false")
-        (folder / "dbt_project.yml").write_text(settings)
-        for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return folder
-
-    return make
+    return partial(make_project, tmp_path)
 
 
 # A lake that is older than one of these was built by another project.

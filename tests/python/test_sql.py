@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.sql import literal
+from headwaters.sql import literal, renamed
 
 ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
 
@@ -33,3 +33,21 @@ def test_a_literal_is_read_as_the_text_that_it_was(text: str) -> None:
 )
 def test_a_literal_is_written_as_the_macro_writes_it(text: str, quoted: str) -> None:
     assert literal(text) == quoted
+
+
+NAMES = {"silver.orders": "review_x__in_silver.orders", "silver.or": "there.or"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from silver.orders as o", "from review_x__in_silver.orders as o"),
+        ('{"source": "Silver.Orders"}', '{"source": "review_x__in_silver.orders"}'),
+        ("silver.orders_2, xsilver.orders, a.silver.orders", None),
+        ("`silver.orders`", None),
+        ("silver.or, silver.orders.id", "there.or, review_x__in_silver.orders.id"),
+    ],
+)
+def test_names_of_tables_are_replaced_as_a_whole(text: str, found: str | None) -> None:
+    assert renamed(text, NAMES) == (text if found is None else found)
+    assert renamed(text, {}) == text

@@ -26,6 +26,11 @@ def table_name(node: Node) -> str:
     return f"{node['schema']}.{node.get('identifier') or node['alias']}"
 
 
+def has_table(node: Node) -> bool:
+    """Whether a node is a table or a view by itself; an ephemeral model is a part of others."""
+    return bool(node["config"].get("materialized") != "ephemeral")
+
+
 def owner_of(node: Node | None) -> str:
     """Who owns a table: `meta.owner`, or the team of its properties."""
     if node is None:

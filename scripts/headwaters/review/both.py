@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import first_line
+from headwaters.incremental.commits import Commit
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import continued
@@ -52,7 +53,10 @@ class Rows:
 
 @dataclass
 class Known:
-    """What is known so far, by ids of nodes; `notes` are lines; `problem`: why no rows are."""
+    """What is known so far, by ids of nodes; `notes` are lines; `problem`: why no rows are.
+
+    `moments`: why rows that differ are not the branch's.
+    """
 
     before: dict[str, Outcome] = field(default_factory=dict)
     after: dict[str, Outcome] = field(default_factory=dict)
@@ -64,6 +68,7 @@ class Known:
     past: dict[str, Past] = field(default_factory=dict)
     pinned: Pinned = field(default_factory=lambda: Pinned({}, {}))
     uncloned: dict[str, str] = field(default_factory=dict)
+    moments: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problem: str | None = None
 
@@ -128,6 +133,8 @@ class Both:
         self.masked = changing.masked(base, head)
         self.largest = largest
         self.tables: dict[str, Table] = {}
+        self.cloned: set[str] = set()
+        self.commits: dict[str, Commit | None] = {}  # of what is cloned
 
     def build(self) -> None:
         """Build both sides, the branch's in two steps, and test the branch's."""
@@ -205,14 +212,21 @@ class Both:
         wanted = {*(key for key in readers if key not in half.followed), *tested}
         nodes = {key: manifest.nodes.get(key) or manifest.sources[key] for key in sorted(wanted)}
         pinned = self.known.pinned
-        half.inputs = clone_inputs(self.spark, self.schemas, nodes, pinned, self.known.uncloned)
+        # of a table that both sides read there is one clone
+        half.inputs = clone_inputs(
+            self.spark, self.schemas, nodes, pinned, self.known.uncloned, self.cloned
+        )
         for key in half.keys:
             half.places[key] = self.schemas.name(half.name, half.side.nodes[key]["schema"])
             self.schemas.make(self.spark, half.places[key])
         names = half.names
         for table in {source.lower() for one in self.tables.values() for source in one.inputs}:
             name, version = names.get(table), pinned.of(table)
-            if name and version and (commit := self.spark.newest(name)):
+            if not name or not version:
+                continue
+            if name not in self.commits:
+                self.commits[name] = self.spark.newest(name)
+            if commit := self.commits[name]:
                 place = Begun(name, commit.version, commit.at, table, version["version"])
                 half.begun[table] = place
 
@@ -221,7 +235,7 @@ class Both:
         for key in keys:
             own = self.found.changed.get(key)
             table = self.tables.get(key)
-            is_checked = half is self.head and own is not None and own.checked
+            is_checked = half is self.head and own is not None and own.enforced
             if table is None or half.side.table(key) != table.name:
                 continue
             # a contract is checked where a table is built as a whole
@@ -254,21 +268,37 @@ class Both:
         return possible
 
     def _test(self) -> None:
-        head = self.head
-        places = {**head.inputs, **head.places}
-        manifest = redirected(head.side.manifest, places, self.schemas.records)
-        outcomes = run(head.side.project, manifest, ["test"], head.keys, self.known.pinned.versions)
-        for key, outcome in outcomes.items():
-            if outcome.status in ("pass", "skipped", "success"):
-                continue
-            node: Any = manifest.nodes.get(key) or manifest.unit_tests[key]
-            if any(self._is_lost(parent) for parent in node.depends_on.nodes):
-                continue  # that the table is not built is said already
+        """Test the branch's tables; what fails in the base as well is no failure of the branch."""
+        if not changing.tested(self.head.keys, self.head.side):
+            return
+        outcomes = self._tested(self.head, self.head.keys)
+        manifest = self.head.side.manifest
+        nodes: dict[str, Any] = {**manifest.nodes, **manifest.unit_tests}
+        found = {
+            key: outcome
+            for key, outcome in outcomes.items()
+            if outcome.status not in ("pass", "skipped", "success")
+            # that a table is not built is said already
+            and not any(self._is_lost(parent) for parent in nodes[key].depends_on.nodes)
+        }
+        failed = [key for key, outcome in found.items() if outcome.status != "warn"]
+        known = self._tested(self.base, [key for key in failed if key in self.base.side.nodes])
+        for key, outcome in found.items():
+            node = nodes[key]
+            before = known.get(key)
+            was_so = before is not None and before.message == outcome.message
             text = f"{node.name}: {outcome.message or outcome.status}"
-            fails = outcome.status != "warn"
+            text = f"fails in the base as well: {text}" if was_so else text
+            fails = key in failed and not was_so
             finding = Finding("test", text, fails, node.original_file_path)
             for parent in node.depends_on.nodes:
                 self.known.tests.setdefault(parent, []).append(finding)
+
+    def _tested(self, half: Half, keys: Sequence[str]) -> dict[str, Outcome]:
+        """Run tests, or those of tables, on the tables of a side."""
+        places = {**self.head.inputs, **half.inputs, **half.places}
+        manifest = redirected(half.side.manifest, places, self.schemas.records)
+        return run(half.side.project, manifest, ["test"], keys, self.known.pinned.versions)
 
     def _is_lost(self, key: str) -> bool:
         """Whether a table of the branch's was to be built and is not."""
@@ -299,15 +329,19 @@ class Both:
         base, head = self.base.table(key), self.head.table(key)
         columns = self.spark.columns(base), self.spark.columns(head)
         nodes = [half.side.nodes[key] for half in halves]
-        pair = differing.Pair(base, head, *columns, self._key(head, key), self.masked)
+        times = changing.of_a_run(nodes[1])
+        before, after = (
+            {name: kind for name, kind in one.items() if name.lower() not in times}
+            for one in columns
+        )
+        pair = differing.Pair(base, head, before, after, self._key(head, key), self.masked)
         found, counts = self._difference(pair, key, changing.why_no_examples(*nodes))
         told = changing.columns(*columns, counts, self.masked)
         if changing.hooks_of(nodes[0]) != changing.hooks_of(nodes[1]):
             return Rows(told, why_not="its hooks differ, and a review runs none: run them by hand")
-        before, after = (
-            [name for name in one if name in other] for one, other in (columns, columns[::-1])
-        )
-        return Rows(told, found, is_reordered=before != after)
+        common = {name.lower() for name in pair.common}
+        order, other = ([n.lower() for n in one if n.lower() in common] for one in columns)
+        return Rows(told, found, is_reordered=order != other)
 
     def _one_sided(self, half: Half, key: str) -> Rows:
         """A table that only one side has: all of its rows are added, or removed."""

@@ -24,7 +24,7 @@ from headwaters.incremental.commits import Commit, commits_of, retains
 from headwaters.manifest import copied, run_dbt
 from headwaters.project import Project
 from headwaters.review.facts import Effort
-from headwaters.review.schemas import RECORDS, Part
+from headwaters.review.schemas import RECORDS, Part, shortened
 from headwaters.sql import identifier, literal
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _MARK = "headwaters.review"
 # folder of a node's name, and would build it in production.
 _CHOSEN = "headwaters.review"
 COMMITS = 1000  # of a table's history that are looked at
+_LONGEST = 120  # characters of a schema's name; Hive's metastore takes 128
 _RECORDS = "source.dbt_headwaters.ops."
 # Review schemas are dropped by the first review after this time, in seconds.
 KEPT = 7 * 86_400
@@ -128,7 +129,7 @@ class Schemas:
 
     def name(self, part: Part, schema: str) -> str:
         """The schema that stands for one of production's."""
-        return f"{self.prefix}{part}_{schema}"[:120]
+        return shortened(f"{self.prefix}{part}_{schema}", _LONGEST)
 
     @property
     def records(self) -> str:
@@ -234,10 +235,12 @@ def clone_inputs(
     nodes: Mapping[str, Any],
     pinned: Pinned,
     problems: dict[str, str],
+    cloned: set[str],
 ) -> dict[str, str]:
     """Shallow clones of nodes' tables at their versions: the schema of each, by the node's id.
 
     What cannot be cloned is left out, and read where it is; `problems` says why, by table.
+    `cloned`: the clones that are there, to which those that are made are added.
     """
     places: dict[str, str] = {}
     for key, node in nodes.items():
@@ -246,15 +249,18 @@ def clone_inputs(
         if version is None or table in problems:
             continue
         schema = schemas.name("in", node.schema)
-        schemas.make(spark, schema)
-        failed = spark.tried(
-            f"create table if not exists {moved(table, schema)}"
-            f" shallow clone {table} version as of {version['version']}"
-        )
-        if failed:
-            problems[table] = failed
-        else:
-            places[key] = schema
+        place = moved(table, schema)
+        if place not in cloned:
+            schemas.make(spark, schema)
+            failed = spark.tried(
+                f"create table if not exists {place}"
+                f" shallow clone {table} version as of {version['version']}"
+            )
+            if failed:
+                problems[table] = failed
+                continue
+            cloned.add(place)
+        places[key] = schema
     return places
 
 

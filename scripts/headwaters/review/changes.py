@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis.functions import BARE, CHANGING
-from headwaters.declared.nodes import Node, as_tuple, setting, table_name
+from headwaters.declared.nodes import Node, as_tuple, has_table, setting, table_name
 from headwaters.incremental.sql_text import tokens, without_format
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
+from headwaters.sql import renamed
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from headwaters.project import Project
 
 BUILT = ("model", "seed", "snapshot")
+_TESTS = ("test", "unit_test")
 # Settings that say nothing about rows.
 _WITHOUT_ROWS = frozenset(
     {
@@ -40,15 +43,17 @@ _WITHOUT_ROWS = frozenset(
 class Changed:
     """One node that the branch changed itself, or of which it breaks a contract or a policy.
 
-    `what` are lines for a reader; `rows`: whether its rows may differ; `checked`: whether it is
-    built to check its contract and tests; `broken`: what no longer holds.
+    `what` are lines for a reader; `rows`: whether its rows may differ; `tested`: whether it is
+    built for its tests; `enforced`: whether for its contract, which a build of the whole table
+    checks; `broken`: what no longer holds.
     """
 
     unique_id: str
     causes: tuple[Cause, ...]
     what: tuple[str, ...]
     rows: bool
-    checked: bool = False
+    tested: bool = False
+    enforced: bool = False
     broken: tuple[Finding, ...] = ()
 
 
@@ -94,8 +99,9 @@ class Side:
 def changes(base: Side, head: Side) -> Changes:
     """What differs between two states of a project."""
     changed: dict[str, Changed] = {}
+    moved = _moved(base, head)
     for key in sorted({*_reviewed(base), *_reviewed(head)}):
-        found = _changed(key, base, head)
+        found = _changed(key, base, head, moved)
         if lost := broken(key, base.nodes, head.nodes):
             found = replace(found or Changed(key, ("upstream",), (), rows=False), broken=lost)
         if found:
@@ -106,7 +112,7 @@ def changes(base: Side, head: Side) -> Changes:
     both = {*changed, *below}
     order = tuple(key for key in _in_order({**base.nodes, **head.nodes}) if key in both)
     rows = {*roots, *below}
-    built = {*rows, *(key for key, one in changed.items() if one.checked)}
+    built = {*rows, *(key for key, one in changed.items() if one.tested or one.enforced)}
     return Changes(
         changed,
         order,
@@ -126,7 +132,7 @@ def _reviewed(side: Side) -> Iterator[str]:
     return (key for key, node in side.nodes.items() if node["resource_type"] in (*BUILT, "source"))
 
 
-def _changed(key: str, base: Side, head: Side) -> Changed | None:
+def _changed(key: str, base: Side, head: Side, moved: Mapping[str, str]) -> Changed | None:
     before, after = base.nodes.get(key), head.nodes.get(key)
     if "source" in {(node or {}).get("resource_type") for node in (before, after)}:
         return _source_changed(key, before, after)
@@ -134,6 +140,8 @@ def _changed(key: str, base: Side, head: Side) -> Changed | None:
         return Changed(key, ("added",), ("added",), rows=True)
     if after is None:
         return Changed(key, ("removed",), ("removed",), rows=True)
+    if has_table(before) != has_table(after):
+        return _table_changed(key, is_there=has_table(after))
     causes: list[Cause] = []
     what: list[str] = []
     rows = False
@@ -150,20 +158,34 @@ def _changed(key: str, base: Side, head: Side) -> Changed | None:
         causes.append("macro")
         what.append(f"macro {', '.join(names)}")
         rows = True
-    elif not rows and after["resource_type"] != "seed" and _compiled_differs(before, after):
+    elif not rows and _compiled_differs(before, after, moved):
         causes.append("macro")
-        what.append("what its SQL compiles to differs: a var, an ephemeral model or a function")
+        what.append("what its SQL compiles to differs: a var, an ephemeral model, a source's table")
         rows = True
     settings, of_rows = _settings(before, after)
-    checks = [*_columns_changed(before, after), *_tests_changed(key, base, head)]
-    checked = bool(checks) or _contract(before) != _contract(after)
-    settings += checks
+    tests = _tests_changed(key, base, head)
+    settings += _columns_changed(before, after)
+    settings += [f"test {name}: {how}" for name, how in tests]
     if settings:
         causes.append("properties")
         what += settings
     if not causes:
         return None
-    return Changed(key, tuple(causes), tuple(what), rows or of_rows, checked)
+    return Changed(
+        key,
+        tuple(causes),
+        tuple(what),
+        rows or of_rows,
+        tested=any(how != "removed" for _, how in tests),
+        enforced=_contract(before) != _contract(after),
+    )
+
+
+def _table_changed(key: str, *, is_there: bool) -> Changed:
+    """A model that is ephemeral on one side: its table is added or removed."""
+    if is_there:
+        return Changed(key, ("added",), ("added: it was ephemeral, and had no table",), rows=True)
+    return Changed(key, ("removed",), ("removed: it is ephemeral, and has no table",), rows=True)
 
 
 def _source_changed(key: str, before: Node | None, after: Node | None) -> Changed | None:
@@ -189,8 +211,16 @@ def _tell_renamed(changed: dict[str, Changed], base: Side, head: Side) -> None:
                 changed[key] = replace(one, what=what)
 
 
-def _contract(node: Node) -> tuple[Any, Any]:
-    return node["config"].get("contract"), node.get("constraints")
+def _contract(node: Node) -> tuple[Any, ...]:
+    """What a build checks: without a contract that is enforced, columns are documentation."""
+    contract = node["config"].get("contract")
+    is_enforced = bool((contract or {}).get("enforced"))
+    columns = {
+        name: (column.get("data_type"), column.get("constraints"))
+        for name, column in node["columns"].items()
+        if is_enforced
+    }
+    return contract, node.get("constraints"), columns
 
 
 def _differs(one: str, other: str, before: Node, after: Node) -> bool:
@@ -202,9 +232,17 @@ def _differs(one: str, other: str, before: Node, after: Node) -> bool:
     return not first or not second or _bare(first) != _bare(second)
 
 
-def _compiled_differs(before: Node, after: Node) -> bool:
+def _compiled_differs(before: Node, after: Node, names: Mapping[str, str]) -> bool:
+    """Whether two compiled texts differ; `names`: tables that have another name now, and which."""
     one, other = before.get("compiled_code"), after.get("compiled_code")
-    return bool(one and other) and _bare(str(one)) != _bare(str(other))
+    return bool(one and other) and _bare(renamed(str(one), names)) != _bare(str(other))
+
+
+def _moved(base: Side, head: Side) -> dict[str, str]:
+    """Tables of models that have another schema or name now: who reads them reads the same."""
+    both = ((base.nodes[key], head.nodes[key]) for key in _built(base) if key in head.nodes)
+    names = ((one.get("relation_name"), other.get("relation_name")) for one, other in both)
+    return {one.lower(): other for one, other in names if one and other and one != other}
 
 
 def _bare(sql: str) -> str:
@@ -214,15 +252,19 @@ def _bare(sql: str) -> str:
 
 
 def _macros_changed(before: Node, after: Node, base: Side, head: Side) -> list[str]:
-    """Names of macros of other text, of those that a model calls, directly or not."""
-    called = {*_macros(before), *_macros(after)}
+    """Names of macros of other text, of those that a model calls or is materialized by."""
+    called = {*_macros(before, base), *_macros(after, head)}
     return sorted(
         key.split(".")[-1] for key in called if base.macros.get(key) != head.macros.get(key)
     )
 
 
-def _macros(node: Node) -> list[str]:
-    return list((node.get("depends_on") or {}).get("macros") or ())
+def _macros(node: Node, side: Side) -> Iterator[str]:
+    """What a model calls itself; what those call is seen by what its SQL compiles to."""
+    yield from (node.get("depends_on") or {}).get("macros") or ()
+    kind = re.escape(str((node.get("config") or {}).get("materialized")))
+    of_kind = re.compile(rf"macro\..+\.materialization_{kind}_[a-z]+")
+    yield from (key for key in side.macros if of_kind.fullmatch(key))
 
 
 def _settings(before: Node, after: Node) -> tuple[list[str], bool]:
@@ -278,13 +320,14 @@ def _declared(column: Mapping[str, Any]) -> list[Any]:
     return [column.get(name) for name in ("description", "meta", "constraints", "tags")]
 
 
-def _tests_changed(key: str, base: Side, head: Side) -> list[str]:
+def _tests_changed(key: str, base: Side, head: Side) -> list[tuple[str, str]]:
+    """Names of tests, and how each changed."""
     one, other = _tests(key, base), _tests(key, head)
     return [
-        *(f"test {one[test]['name']}: removed" for test in sorted(one) if test not in other),
-        *(f"test {other[test]['name']}: added" for test in sorted(other) if test not in one),
+        *((one[test]["name"], "removed") for test in sorted(one) if test not in other),
+        *((other[test]["name"], "added") for test in sorted(other) if test not in one),
         *(
-            f"test {other[test]['name']}: differs"
+            (other[test]["name"], "differs")
             for test in sorted(other)
             if test in one
             and (
@@ -299,7 +342,7 @@ def _tests(key: str, side: Side) -> dict[str, Node]:
     return {
         test: node
         for test, node in side.nodes.items()
-        if node["resource_type"] in ("test", "unit_test") and key in _parents(node)
+        if node["resource_type"] in _TESTS and key in _parents(node)
     }
 
 
@@ -318,6 +361,16 @@ def of_the_moment(node: Node) -> list[str]:
     words = [one.word for one in tokens(str(node.get("compiled_code") or "")) if one.word.strip()]
     called = {one for one, following in pairwise([*words, ""]) if following == "("}
     return sorted((called & CHANGING) | {one for one in words if one in BARE - {"user"}})
+
+
+def of_a_run(node: Node) -> frozenset[str]:
+    """Columns in which a snapshot that checks columns has the time of its run, in lower case."""
+    config = node["config"]
+    if node["resource_type"] != "snapshot" or config.get("strategy") != "check":
+        return frozenset()
+    names = config.get("snapshot_meta_column_names") or {}
+    times = ("dbt_scd_id", "dbt_updated_at", "dbt_valid_from", "dbt_valid_to")
+    return frozenset(str(names.get(name) or name).lower() for name in times)
 
 
 def operations(side: Side) -> list[str]:
@@ -431,6 +484,13 @@ def read_by_tests(built: Iterable[str], side: Side) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def tested(built: Iterable[str], side: Side) -> bool:
+    """Whether any of what is built has a test."""
+    own = set(built)
+    tests = (node for node in side.nodes.values() if node["resource_type"] in _TESTS)
+    return any(own & set(_parents(node)) for node in tests)
+
+
 def followers(built: Iterable[str], side: Side) -> dict[str, list[str]]:
     """For each table that is read by what is built, and is not built itself, who reads it."""
     found: dict[str, list[str]] = {}
@@ -492,11 +552,16 @@ def columns(
     changed: Mapping[str, int],
     hidden: frozenset[str],
 ) -> tuple[Column, ...]:
-    """The columns of both sides, in the branch's order, those that it lost last."""
-    names = [*after, *(name for name in before if name not in after)]
+    """The columns of both sides, in the branch's order and by its names, those it lost last."""
+    types, kept = ({name.lower(): kind for name, kind in one.items()} for one in (before, after))
+    names = [*after, *(name for name in before if name.lower() not in kept)]
     return tuple(
         Column(
-            name, before.get(name), after.get(name), changed.get(name, 0), name.lower() in hidden
+            name,
+            types.get(name.lower()),
+            after.get(name),
+            changed.get(name, 0),
+            name.lower() in hidden,
         )
         for name in names
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path
 from headwaters.errors import UserError
 from headwaters.project import Project
 from headwaters.review.facts import Revision
+from headwaters.review.schemas import shortened
 
 _FOLDER = "headwaters-review-"
 _GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
@@ -105,10 +105,7 @@ def slug(branch: str, commit: str) -> str:
     """A branch as part of a schema's name, of at most 40 characters: ASCII, no two blanks."""
     name = commit[:10] if branch == "HEAD" else branch
     words = re.sub(r"[\W_]+", "_", name.lower(), flags=re.ASCII).strip("_")
-    if len(words) <= 40:
-        return words or commit[:10]
-    # long names of branches begin alike
-    return f"{words[:31]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return shortened(words or commit[:10], 40, of=name)
 
 
 def _title(root: Path, commit: str) -> str:

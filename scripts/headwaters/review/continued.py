@@ -9,7 +9,6 @@ table of the base costs a clone, and a table downstream of a change what the cha
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,7 +20,7 @@ from headwaters.incremental.commits import Commit
 from headwaters.incremental.recovery import Inputs, applied_versions
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review.build import COMMITS, Spark
-from headwaters.sql import literal
+from headwaters.sql import literal, renamed
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,6 @@ def are_same(commits: Iterable[Commit], one: Mapping[str, int], version: int) ->
         if commit.version <= version and not commit.is_without_effect:
             return False
     return False
-
-
-def renamed(text: str, names: Mapping[str, str]) -> str:
-    """A text with other names of tables: `names` in lower case, and what each becomes."""
-    if not names:
-        return text
-    longest_first = sorted(names, key=len, reverse=True)
-    pattern = rf"(?<![\w`.])(?:{'|'.join(map(re.escape, longest_first))})(?![\w`])"
-    return re.sub(pattern, lambda match: names[match[0].lower()], text, flags=re.IGNORECASE)
 
 
 def state_of(

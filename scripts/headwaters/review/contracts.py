@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from headwaters.contract import CHANGE_FEED
-from headwaters.declared.nodes import Node, owner_of, table_name
+from headwaters.declared.nodes import Node, has_table, owner_of, table_name
 from headwaters.declared.properties import declared_properties
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
 from headwaters.incremental.strategies import strategy_of
@@ -38,7 +38,7 @@ def broken(key: str, base: Mapping[str, Node], head: Mapping[str, Node]) -> tupl
 def _contract(before: Node | None, after: Node | None) -> Iterator[str]:
     if before is None or not _is_enforced(before):
         return
-    if after is None:
+    if after is None or not has_table(after):
         yield "the table is removed"
         return
     if table_name(before) != table_name(after):

@@ -17,6 +17,7 @@ from headwaters.pages.texts import duration, size
 from headwaters.review.facts import Cost, Difference, Effort
 
 MOST_RUNS = 10  # the last ones, by which the next is predicted
+UNKNOWN = "no run to go by"
 _WRITTEN = ("numOutputBytes", "numTargetBytesAdded")
 
 
@@ -84,8 +85,8 @@ def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) ->
 def predicted(effort: Effort | None) -> str:
     """A prediction in words: `2.1 s, 12 kB written, by its last run`."""
     if effort is None:
-        return "no run to go by"
-    time = "no run to go by for its time" if effort.seconds is None else duration(effort.seconds)
+        return UNKNOWN
+    time = f"{UNKNOWN} for its time" if effort.seconds is None else duration(effort.seconds)
     return f"{time}, {_bytes(effort)}, by {effort.basis}"
 
 

@@ -264,6 +264,9 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
 
 
 def _predicted(predicted: str, measured: str) -> str:
+    """Both, or nothing where neither is known."""
+    if predicted == costs.UNKNOWN and not measured:
+        return ""
     took = f"measured {code(measured)}" if measured else "not measured"
     return f"; predicted {code(predicted, 300)}, {took}"
 

@@ -9,7 +9,7 @@ from headwaters.declared.nodes import Node, table_name
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import costs
-from headwaters.review.both import Known
+from headwaters.review.both import Known, Rows
 from headwaters.review.build import Outcome
 from headwaters.review.changes import Changes, Side
 from headwaters.review.costs import Past
@@ -51,6 +51,9 @@ def model_of(
     rows = known.rows.get(key)
     if rows is None:
         return replace(made, why_not=f"not compared: {known.problem}")
+    if key in known.moments:
+        shapes = tuple(replace(column, changed=0) for column in rows.columns)
+        rows = Rows(shapes, why_not=f"not compared: {known.moments[key]}")
     cost = _cost(key, head, found, known)
     if cost and rows.difference and "upstream" in made.causes and not rows.difference.rows:
         cost = replace(cost, one_off="nothing", one_off_reason="no row differs")
@@ -66,6 +69,34 @@ def model_of(
         cost=cost,
         pinned=_pins(key, head if after else base, known),
     )
+
+
+def moments(head: Side, found: Changes, known: Known) -> dict[str, str]:
+    """Why the rows that differ of some tables are not the branch's, by ids.
+
+    Where neither the text of a table that each run computes differs nor anything that it reads,
+    two builds of it gave other rows, as two runs do. What reads it differs for that reason.
+    """
+    told: dict[str, str] = {}
+    for key in found.order:
+        rows, node = known.rows.get(key), head.nodes.get(key)
+        if key in found.changed or node is None or rows is None or rows.difference is None:
+            continue
+        read = changing.tables_above(key, found.built, head)
+        apart = [known.rows[one] for one in read if one in known.rows and one not in told]
+        if not rows.difference.rows or not all(map(_is_same, apart)):
+            continue
+        if others := sorted(table_name(head.nodes[one]) for one in read if one in told):
+            told[key] = f"it reads {others[0]}, of which each run makes other rows"
+        elif strategy_of(node["config"]) is None:
+            told[key] = "nothing that it reads differs: two runs of the same SQL give other rows"
+    return told
+
+
+def _is_same(rows: Rows) -> bool:
+    found = rows.difference
+    is_whole = found is not None and not found.rows and found.extent == "all"
+    return is_whole and not any(column.differs for column in rows.columns)
 
 
 def _findings(key: str, known: Known) -> list[Finding]:

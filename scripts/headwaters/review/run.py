@@ -26,7 +26,7 @@ from headwaters.review.changes import Changes, Side
 from headwaters.review.checkout import checked_out, revisions, slug
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
-from headwaters.review.models import model_of
+from headwaters.review.models import model_of, moments
 from headwaters.review.proof import next_runs, past_runs, prove
 from headwaters.review.verdict import verdict
 
@@ -85,6 +85,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
                 except (DbtRuntimeError, CodedError, OSError) as error:
                     known.problem = _problem(error)
                     known.notes.append(f"rows were not compared: {known.problem}")
+                known.moments = moments(head, found, known)
             linted = linting.result()
         if linted.problem:
             known.notes.append(linted.problem)

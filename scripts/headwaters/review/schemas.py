@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Literal, get_args
 
@@ -16,3 +17,13 @@ _MADE = re.compile(rf"review_\w+?__(?:(?:{'|'.join(get_args(Part))})_\w+|{RECORD
 def is_of_review(schema: str) -> bool:
     """Whether a schema has a name that a review gives."""
     return _MADE.fullmatch(schema) is not None
+
+
+def shortened(name: str, longest: int, of: str = "") -> str:
+    """A name of at most so many characters: long ones begin alike, and a hash tells them apart.
+
+    `of` is what the name was made of, where that tells more apart than the name.
+    """
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 9]}_{hashlib.sha256((of or name).encode()).hexdigest()[:8]}"

@@ -182,6 +182,9 @@ def test_the_usual_comment() -> None:
         "- next run: `affected_keys, as before`; predicted `1.9 s, 12.0 kB written, by the median "
         "of its last 10 runs`, measured `2.4 s, 13.1 kB written`",
     ]
+    # where neither is known, nothing is said of it
+    assert lines.count("- next run: `affected_keys, as before`") == 1
+    assert lines.count("- next run: `change_feed, as before`") == 1
     assert text.count("<details>") == 4  # of one of the five the table says all
     assert "<code>payer</code> <em>masked</em>" in text
     assert "<code>fee</code> <em>NULL</em>" in text

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from projects import run_dbt
+
 ROOT = Path(__file__).resolve().parents[3]
 
 FILES = {
@@ -71,12 +73,24 @@ exposures:
     "seeds/regions.csv": "customer,region\nann,north\nbob,south\n",
 }
 
+
+def _part(number: int) -> str:
+    """One of a tree of models: the first 15 are maintained incrementally, and the others read them.
+
+    The last 20 call a macro, and half of them are computed by each run.
+    """
+    is_followed = number < 15 or number % 2
+    kind = "incremental_strategy='auto'" if is_followed else "materialized='table'"
+    above = (number - 1) // 2 if number < 15 else number % 15
+    source = f"ref('part_{above}')" if number else "source('raw', 'customers')"
+    value = f"{{{{ numbered({number}) }}}}" if number >= 25 else str(number)
+    return f"{{{{ config({kind}) }}}}\nselect customer, {value} as part from {{{{ {source} }}}}\n"
+
+
 # The others of 50 models: a change is told among many.
-FILES |= {
-    f"models/generated/part_{number}.sql": "{{ config(materialized='ephemeral') }}\n"
-    f"select customer, {number} as part from "
-    + ("{{ source('raw', 'customers') }}" if number == 0 else f"{{{{ ref('part_{number - 1}') }}}}")
-    for number in range(45)
+GENERATED = {
+    "macros/numbered.sql": "{% macro numbered(number) %}{{ number }}{% endmacro %}\n",
+    **{f"models/silver/generated/part_{number}.sql": _part(number) for number in range(45)},
 }
 
 
@@ -89,9 +103,17 @@ class Shop:
     spark: Any
     written: dict[str, str] = field(default_factory=dict)
 
-    def make(self) -> None:
-        """The repository with its first commit, and the tables that its sources read."""
-        self.found()
+    def build(self, folder: Path, files: Mapping[str, str] = FILES) -> None:
+        """Found it, build production, and run it once more; what dbt writes goes to `folder`."""
+        self.found(files)
+        self._open()
+        run_dbt(folder, "build", project_dir=self.folder, schema=self.schema)
+        self.order("(7, 'ann', 70)")
+        again = ("run", "--select", "orders", "kinds", "plain", "totals")
+        run_dbt(folder, *again, project_dir=self.folder, schema=self.schema)
+
+    def _open(self) -> None:
+        """The tables that its sources read."""
         raw = f"{self.schema}_raw"
         feed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
         self.spark.sql(f"create schema {raw}")
@@ -99,10 +121,11 @@ class Shop:
             f"create table {raw}.orders (id int, customer string, amount int) using delta {feed}"
         )
         self.spark.sql(f"create table {raw}.customers (customer string) using delta {feed}")
+        self.spark.sql(f"insert into {raw}.customers values ('ann'), ('bob'), (null)")
         self.order("(1, 'ann', 10), (2, 'bob', 20), (3, 'ann', 30), (4, null, 40), (5, 'cyd', 0)")
         self.order("(6, 'bob', 60)")
 
-    def found(self) -> None:
+    def found(self, files: Mapping[str, str] = FILES) -> None:
         """The repository with its first commit."""
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "shop@example.com")
@@ -113,7 +136,7 @@ class Shop:
                 "macro-paths: [project_macros]", "macro-paths: [project_macros, macros]"
             )
         )
-        self.commit(FILES, "the shop")
+        self.commit(files, "the shop")
 
     def order(self, rows: str) -> None:
         """Orders come in."""

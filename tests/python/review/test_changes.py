@@ -118,6 +118,54 @@ def test_a_macro_changes_each_model_that_calls_it(sides: tuple[Side, Any]) -> No
     assert len(found.changed) == 5
 
 
+def test_a_materialization_of_the_project_is_a_macro_of_its_models(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    head.macros["macro.p.materialization_view_spark"] = "y"
+    head.macros["macro.p.materialization_view_of_mine_spark"] = "y"
+    (found,) = changing.changes(base, head).changed.values()
+    assert (found.unique_id, found.what) == ("model.p.v", ("macro materialization_view_spark",))
+
+
+def test_a_model_in_another_schema_changes_no_text_of_who_reads_it(
+    sides: tuple[Side, Any],
+) -> None:
+    base, head = sides
+    for side, schema in ((base, "silver"), (head, "gold")):
+        nodes: Any = side.nodes
+        nodes["model.p.a"] |= {"schema": schema, "relation_name": f"`{schema}`.`a`"}
+        nodes["model.p.v"]["compiled_code"] = f"select * from `{schema}`.`a`"
+    found = changing.changes(base, head)
+    assert [(key, found.causes(key)) for key in found.order] == [
+        ("model.p.a", ("properties",)),
+        *((f"model.p.{name}", ("upstream",)) for name in "vbc"),
+    ]
+    assert found.changed["model.p.a"].what == ("table: silver.a → gold.a",)
+    # another table that is read is another text
+    head.nodes["model.p.v"]["compiled_code"] = "select * from `other`.`a`"
+    assert changing.changes(base, head).causes("model.p.v") == ("macro",)
+
+
+def test_a_model_that_is_ephemeral_on_one_side_has_no_table_there(
+    sides: tuple[Side, Any],
+) -> None:
+    base, head = sides
+    head.nodes["model.p.d"]["config"]["materialized"] = "ephemeral"
+    found = changing.changes(base, head)
+    assert found.changed["model.p.d"].what == ("removed: it is ephemeral, and has no table",)
+    assert (found.causes("model.p.d"), found.built, found.built_before) == (
+        ("removed",),
+        (),
+        ("model.p.d",),
+    )
+    found = changing.changes(head, base)
+    assert found.changed["model.p.d"].what == ("added: it was ephemeral, and had no table",)
+    assert (found.causes("model.p.d"), found.built, found.built_before) == (
+        ("added",),
+        ("model.p.d",),
+        (),
+    )
+
+
 @pytest.mark.parametrize(
     ("setting", "before", "after", "of_rows"),
     [
@@ -154,6 +202,54 @@ def test_columns_and_tests_are_properties(sides: tuple[Side, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("contract", "column", "is_built"),
+    [
+        (True, {"data_type": "int", "description": "What it is."}, False),
+        (True, {"data_type": "int", "meta": {"pii": "user"}}, False),
+        (True, {"data_type": "bigint"}, True),
+        (True, {"data_type": "int", "constraints": [{"type": "not_null"}]}, True),
+        (False, {"data_type": "bigint"}, False),
+    ],
+)
+def test_columns_are_built_where_a_contract_checks_them(
+    sides: tuple[Side, Any], contract: bool, column: dict[str, Any], is_built: bool
+) -> None:
+    base, head = sides
+    for side, one in ((base, {"data_type": "int"}), (head, column)):
+        nodes: Any = side.nodes
+        nodes["model.p.d"]["config"]["contract"] = {"enforced": contract}
+        nodes["model.p.d"]["columns"] = {"id": one}
+    found = changing.changes(base, head)
+    assert found.causes("model.p.d") == ("properties",)
+    assert (found.built, found.changed["model.p.d"].enforced) == (
+        ("model.p.d",) if is_built else (),
+        is_built,
+    )
+
+
+def test_a_test_that_is_removed_is_told_and_builds_nothing(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    del head.nodes["test.p.t"]
+    found = changing.changes(base, head)
+    assert found.changed["model.p.b"].what == ("test unique_b_id: removed",)
+    assert (found.built, found.built_before) == ((), ())
+
+
+def test_tests_are_run_where_there_are_some() -> None:
+    assert changing.tested(["model.p.a", "model.p.b"], project())
+    assert not changing.tested(["model.p.a"], project())
+
+
+def test_a_snapshot_that_checks_columns_has_times_of_its_runs() -> None:
+    names = {"dbt_valid_to": "Until", "dbt_valid_from": None}
+    config = {"strategy": "check", "snapshot_meta_column_names": names}
+    node = {"resource_type": "snapshot", "config": config}
+    assert changing.of_a_run(node) == {"dbt_scd_id", "dbt_updated_at", "dbt_valid_from", "until"}
+    assert changing.of_a_run(node | {"config": {"strategy": "timestamp"}}) == set()
+    assert changing.of_a_run(model("a", "select 1", [])) == set()
+
+
 def test_a_test_that_checks_less_is_told(sides: tuple[Side, Any]) -> None:
     base, head = sides
     head.nodes["test.p.t"]["config"] = {"severity": "warn"}
@@ -175,6 +271,15 @@ def test_functions_that_answer_anew_in_each_run_are_known(
 ) -> None:
     node = model("a", sql, [], incremental_strategy=strategy)
     assert changing.of_the_moment(node) == calls
+
+
+def test_columns_are_named_as_the_branch_does_whatever_their_case() -> None:
+    found = changing.columns({"ID": "int", "a": "int"}, {"id": "int", "b": "int"}, {}, frozenset())
+    assert [(one.name, one.before, one.after) for one in found] == [
+        ("id", "int", "int"),
+        ("b", None, "int"),
+        ("a", "int", None),
+    ]
 
 
 def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:

@@ -15,7 +15,9 @@ import pytest
 from headwaters.errors import UserError
 from headwaters.project import Project
 from headwaters.review import run
+from headwaters.review.build import Schemas
 from headwaters.review.checkout import checked_out, revisions, slug
+from headwaters.review.schemas import is_of_review
 from review.shop import ROOT, Shop
 
 LONG = "dependabot/pip/of-a-name-longer-than-that"
@@ -158,3 +160,11 @@ def test_a_project_outside_of_git_has_no_base(
     project = Project(new_project({}), ROOT / "profiles", "engine")
     with pytest.raises(UserError, match="is in no git repository"):
         run.review(project, tmp_path / "out", run.Options(), print)
+
+
+def test_schemas_of_long_names_are_told_apart() -> None:
+    one, other = (Schemas("work").name("in", f"{'s' * 110}_{number}") for number in (1, 2))
+    assert one != other
+    assert {len(one), len(other)} == {120}
+    assert is_of_review(one)
+    assert Schemas("work").name("in", "sales") == "review_work__in_sales"

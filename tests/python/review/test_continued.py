@@ -8,29 +8,11 @@ import pytest
 
 from headwaters.incremental.commits import Commit
 from headwaters.review.changes import Side, followers, read_by_tests, tables_above
-from headwaters.review.continued import are_same, can_continue, renamed
+from headwaters.review.continued import are_same, can_continue
 
 
 def commit(version: int, operation: str) -> Commit:
     return Commit(version, 1000 * version, operation, {}, {})
-
-
-NAMES = {"silver.orders": "review_x__in_silver.orders", "silver.or": "there.or"}
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("from silver.orders as o", "from review_x__in_silver.orders as o"),
-        ('{"source": "Silver.Orders"}', '{"source": "review_x__in_silver.orders"}'),
-        ("silver.orders_2, xsilver.orders, a.silver.orders", None),
-        ("`silver.orders`", None),
-        ("silver.or, silver.orders.id", "there.or, review_x__in_silver.orders.id"),
-    ],
-)
-def test_names_of_tables_are_replaced_as_a_whole(text: str, found: str | None) -> None:
-    assert renamed(text, NAMES) == (text if found is None else found)
-    assert renamed(text, {}) == text
 
 
 @pytest.mark.parametrize(

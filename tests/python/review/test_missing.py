@@ -72,7 +72,7 @@ def test_a_full_disk_ends_the_comparison_and_the_rest_is_said(
     assert (code, said) == (
         1,
         [
-            "reviewing 3 of 51 tables",
+            "reviewing 3 of 6 tables",
             "the rows of nowhere_silver.orders, nowhere_silver.plain and 1 more could not be "
             "compared",
             *(f"{table}: not compared: {problem}" for table in tables),

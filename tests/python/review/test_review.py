@@ -20,16 +20,18 @@ Reviewed = Callable[..., tuple[int, dict[str, Any]]]
 
 @pytest.fixture
 def shop(
-    spark: Any, schema: str, dbt: Any, new_project: Any, monkeypatch: pytest.MonkeyPatch
+    spark: Any, schema: str, new_project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shop]:
     monkeypatch.setenv("HEADWATERS_SCHEMA", schema)
     made = Shop(new_project({}), schema, spark)
-    made.make()
-    dbt("build", project_dir=made.folder, schema=schema)
-    made.order("(7, 'ann', 70)")
-    dbt("run", project_dir=made.folder, schema=schema)
+    made.build(tmp_path)
     yield made
-    for (name,) in spark.sql("show schemas like 'review_*'").collect():
+    drop(spark, "review_*")
+
+
+def drop(spark: Any, schemas: str) -> None:
+    """Drop schemas, with their tables."""
+    for (name,) in spark.sql(f"show schemas like '{schemas}'").collect():
         spark.sql(f"drop schema {name} cascade")
 
 

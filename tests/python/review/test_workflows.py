@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,8 @@ import typer
 import yaml
 
 from headwaters.cli import app
+from headwaters.project import Project
+from headwaters.review.checkout import revisions
 from review.shop import ROOT
 
 OURS = (ROOT / ".github/workflows/review.yml").read_text()
@@ -49,7 +54,7 @@ def test_credentials_are_those_of_an_environment_and_never_for_a_fork() -> None:
     for step in review["steps"]:
         for name in step.get("env", {}):
             used = "\n".join(steps(review))
-            assert f"${name}" in used or f"env_var('{name}'" in profiles
+            assert re.search(rf"\$\{{?{name}\b", used) or f"env_var('{name}'" in profiles
 
 
 @pytest.mark.parametrize("workflow", BOTH)
@@ -66,6 +71,36 @@ def test_the_commands_and_options_exist(workflow: dict[str, Any]) -> None:
         name, *arguments = words[1:]
         known = {flag for option in commands[name].params for flag in option.opts}
         assert {one for one in arguments if one.startswith("-")} <= known
+
+
+@pytest.mark.parametrize(
+    ("workflow", "branch", "name"),
+    [
+        (BOTH[0], "feature/$(id>ran)", "feature/$(id>ran)"),
+        (BOTH[1], "feature/x;id>ran", "feature/x;id>ran"),
+        (BOTH[1], "", "scheduled"),
+    ],
+)
+def test_a_branch_is_reviewed_by_its_name(
+    workflow: dict[str, Any], branch: str, name: str, tmp_path: Path
+) -> None:
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.email=ci@example.com", "-c", "user.name=ci"]
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "merged")
+    commit = git("rev-parse", "HEAD")
+    git("switch", "-q", "--detach")
+    (line,) = [one for one in steps(workflow["jobs"]["review"]) if "--force-create" in one]
+    variables = {**os.environ, "BRANCH": branch, "REVIEWED": commit}
+    switch = line.partition(" && ")[0]
+    subprocess.run(["bash", "-ec", switch], cwd=tmp_path, env=variables, check=True)
+    project = Project(tmp_path)
+    (tmp_path / "dbt_project.yml").touch()
+    assert revisions(project, "main", tmp_path / "out")[1].branch == name
+    assert not (tmp_path / "ran").exists()
 
 
 def test_both_post_the_comment_in_the_same_way_and_pin_the_same_actions() -> None:
