@@ -42,7 +42,7 @@ run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic
 
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
-	@scripts/checks setup-dev dbt-test,pytest-incremental,lint,types+pytest-rest
+	@scripts/checks setup-dev dbt-test,pytest-incremental+lint,types,pytest-rest
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
