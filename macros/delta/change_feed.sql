@@ -93,7 +93,7 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
     {%- for name in adapter.texts_of(spec.columns) if not spec.read or name | lower in spec.read -%}
         {%- do texts.append(name) -%}
     {%- endfor -%}
-    {%- set range = range.with_texts(texts).with_change_set(adapter.handed_on(range) if spec.kind != 'images' else none) -%}
+    {%- set range = range.with_texts(texts) -%}
     {%- set sums = spec.kind == 'images' or (spec.kind == 'changes' and range.needs_grouping) -%}
     {{ return(range.with_grouping(adapter.grouping_of(spec.columns)) if sums else range) }}
 {% endmacro %}

@@ -100,7 +100,7 @@
 
 {#- What to do about rows of a model's table that something else than a run of the model changed: `rebuild`, or `warn`, which was said. -#}
 {% macro hw_on_foreign_write(relation, change, settings) %}
-    {%- set choice = settings.get('on_foreign_write') or hw_on_gap(settings) -%}
+    {%- set choice = hw_choice_of_foreign_write(settings) -%}
     {%- set what = relation ~ ' was changed by ' ~ change ~ ', which is no run of its model' -%}
     {%- if choice == 'fail' -%}
         {{ hw_raise('FOREIGN_WRITE',

@@ -11,9 +11,11 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 
 
 {#- Columns that say where in the target a row lies, besides its key: what the table is partitioned or clustered by, and `prune_by`. None
-    where the old rows are computed, not read, and may by the model's own leave be others than the target has. -#}
+    where the old rows are computed, not read, and may by the model's own leave be others than the target has; and without a key, where
+    rows are found by all of their columns. -#}
 {% macro hw_prune_columns(settings) %}
     {%- set columns = [] -%}
+    {%- if not hw_as_list(settings.get('unique_key')) -%}{{ return(columns) }}{%- endif -%}
     {%- if adapter.strategy_of(settings).computes_old_rows
         and (settings.get('allow_nondeterministic') or settings.get('on_lookup_change') == 'ignore') -%}
         {{ return(columns) }}
@@ -50,8 +52,7 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 
 {#- The columns of a change set that are not the table's. -#}
 {% macro hw_beside_names(settings) %}
-    {%- set before = hw_before_names(settings) if hw_as_list(settings.get('unique_key')) else [] -%}
-    {{ return(['_operation'] + before + (['_replaced'] if hw_served(settings) else [])) }}
+    {{ return(['_operation'] + hw_before_names(settings) + (['_replaced'] if hw_served(settings) else [])) }}
 {% endmacro %}
 
 
@@ -66,8 +67,7 @@ where not (_new._row <=> _old._row) or _new._copies > 1
     end of the invocation. -#}
 {% macro hw_served(settings) %}
     {%- if not var('headwaters_hooks', true) -%}{{ return([]) }}{%- endif -%}
-    {{ return(adapter.served(
-        model.unique_id, graph, selected_resources, settings, settings.get('on_foreign_write') or hw_on_gap(settings))) }}
+    {{ return(adapter.served(model.unique_id, graph, selected_resources, settings, hw_choice_of_foreign_write(settings))) }}
 {% endmacro %}
 
 

@@ -4,6 +4,12 @@
 {% endmacro %}
 
 
+{#- What to do where something else than a run of the model changed its table: `rebuild`, `fail` or `warn`. -#}
+{% macro hw_choice_of_foreign_write(settings) %}
+    {{ return(settings.get('on_foreign_write') or hw_on_gap(settings)) }}
+{% endmacro %}
+
+
 {#- Ends the run at a gap, unless the model is to be rebuilt. -#}
 {% macro hw_fail_on_gap(relation, gap, settings) %}
     {%- if hw_on_gap(settings) == 'fail' -%}

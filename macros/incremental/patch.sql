@@ -109,7 +109,7 @@ where ({{ patch.kept }}) is not true and concat(hex(xxhash64({{ name }})), {{ si
     {%- set settings = model.config -%}
     {%- set stage, columns = hw_staging_relation(target), adapter.get_columns_in_relation(target) -%}
     {%- set keys = hw_as_list(settings.unique_key) + adapter.strategy_of(settings).further_keys | list -%}
-    {%- set before = hw_beside_sql(settings) if hw_has_key(settings) else '' -%}
+    {%- set before = hw_beside_sql(settings) -%}
     {%- set inserted = hw_inserted_by_patch_sql(sql, plan, adapter.get_column_schema_from_query(sql)) -%}
     {%- set rows = hw_staged_by_patch_sql(target, inserted, before, plan.patch) -%}
     {%- set failure = hw_failure_at_versions(hw_create_staging_table_sql(stage, rows)) -%}

@@ -88,6 +88,9 @@
             {{ return(spec.source ~ ' is a new input') }}
         {%- elif spec.source not in known and (held.version != spec.version or held.at != spec.at) -%}
             {%- set range = hw_range(spec, held) -%}
+            {%- if model is defined and spec.kind not in ['lookup', 'images'] -%}
+                {%- set range = range.with_change_set(adapter.handed_on(range, model.unique_id)) -%}
+            {%- endif -%}
             {%- do known.update({spec.source: range}) -%}
             {%- if range.gap -%}{%- do plan.update({'same_sql': false}) -%}{%- endif -%}
             {%- if spec.kind == 'lookup' and follows_lookups and (range.rows > 0 or range.gap) -%}

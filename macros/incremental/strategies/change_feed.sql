@@ -5,7 +5,7 @@
     {%- set range = plan.ranges[spec.source] -%}
     {%- set inserted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, 1)}) -%}
     {%- if range.inserts_only -%}
-        {{ return(hw_inserted_rows_sql(inserted, hw_beside_sql(settings) if hw_has_key(settings) else '')) }}
+        {{ return(hw_inserted_rows_sql(inserted, hw_beside_sql(settings))) }}
     {%- endif -%}
     {%- set deleted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, -1)}) -%}
     {%- if not hw_has_key(settings) -%}

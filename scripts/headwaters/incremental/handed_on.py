@@ -25,28 +25,33 @@ class HandedOn:
     def __init__(self) -> None:
         """None, at first."""
         self._lock = threading.Lock()
-        self._change_sets: dict[tuple[str, ...], ChangeSet] = {}
-        self._readers: dict[str, set[str]] = {}
+        # of each table, with the models that have not read it yet
+        self._kept: dict[tuple[str, ...], tuple[ChangeSet, set[str]]] = {}
 
     def keep(self, table: str, change_set: ChangeSet, readers: Iterable[str]) -> None:
         """Keep it for models; the newest change set of a table takes the place of others."""
         with self._lock:
-            self._change_sets[parts_of(table)] = change_set
-            self._readers[change_set.stage] = set(readers)
+            self._kept[parts_of(table)] = change_set, set(readers)
 
     def released_by(self, reader: str) -> list[str]:
         """The staging tables that nobody needs any more, now that a model has run."""
         with self._lock:
-            needed = {stage: readers - {reader} for stage, readers in self._readers.items()}
-            self._readers = {stage: readers for stage, readers in needed.items() if readers}
-        return [stage for stage, readers in needed.items() if not readers]
+            for _, readers in self._kept.values():
+                readers.discard(reader)
+            released = [table for table, (_, readers) in self._kept.items() if not readers]
+            return [self._kept.pop(table)[0].stage for table in released]
 
-    def find(self, changes: Range) -> ChangeSet | None:
-        """The change set that has all that a table went through, or None: the feed has it."""
+    def find(self, changes: Range, reader: str) -> ChangeSet | None:
+        """The change set that has all that a table went through, or None: the feed has it.
+
+        Only for a model that it is kept for: for others, which read the table through a view, it
+        may be dropped at any moment.
+        """
         with self._lock:
-            found = self._change_sets.get(parts_of(changes.source))
+            found, readers = self._kept.get(parts_of(changes.source), (None, set[str]()))
+            is_kept = reader in readers
         commit = changes.changed_by
-        if found is None or commit is None or not is_of(commit, found.run):
+        if found is None or not is_kept or commit is None or not is_of(commit, found.run):
             return None
         if changes.columns_added or changes.columns_altered or changes.replaced:
             return None

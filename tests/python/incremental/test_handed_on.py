@@ -83,17 +83,18 @@ def test_a_range_that_is_one_commit_of_the_run_is_read_from_its_change_set(
 ) -> None:
     kept = HandedOn()
     changes = range_of("`silver`.`orders`", NOTED, commits[0].version, commits)
-    assert kept.find(changes) is None
+    assert kept.find(changes, "a") is None
     kept.keep("silver.Orders", CHANGE_SET, ["a"])
     kept.keep("silver.customers", ChangeSet(RUN, "another", ()), ["a"])
-    assert kept.find(changes) == found
+    assert kept.find(changes, "a") == found
+    assert kept.find(changes, "through a view") is None
 
 
 def test_a_later_change_set_takes_the_place_of_one_before() -> None:
     kept = HandedOn()
     kept.keep("silver.orders", ChangeSet(RUN, "an older one", ()), ["a"])
     kept.keep("silver.orders", CHANGE_SET, ["a"])
-    assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE])) == CHANGE_SET
+    assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE]), "a") == CHANGE_SET
 
 
 def test_followers_are_the_incremental_models_that_read_a_model() -> None:
@@ -139,6 +140,7 @@ def test_the_last_reader_releases_a_staging_table() -> None:
     assert kept.released_by("a") == []
     assert kept.released_by("e") == [CHANGE_SET.stage, "totals__stage"]
     assert kept.released_by("e") == []
+    assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE]), "e") is None
 
 
 SOURCES = """
@@ -270,8 +272,8 @@ def test_models_read_what_the_run_before_them_changed(
     asked: set[tuple[str, bool]] = set()
     find = HandedOn.find
 
-    def noting(kept: HandedOn, changes: Range) -> ChangeSet | None:
-        found = find(kept, changes)
+    def noting(kept: HandedOn, changes: Range, reader: str) -> ChangeSet | None:
+        found = find(kept, changes, reader)
         asked.add((changes.source.rpartition(".")[2].strip("`"), found is not None))
         return found
 

@@ -269,17 +269,21 @@ def _line(example: dict[str, Any]) -> str:
     return f"{example['change']} {key}".rstrip() + f": {before} → {after}"
 
 
-@pytest.fixture(scope="module")
-def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """Production of 50 tables, built once: a review leaves it as it is."""
-    folder = tmp_path_factory.mktemp("shop")
+def production(spark: Any, folder: Path, files: dict[str, str]) -> Iterator[Shop]:
+    """A shop that has these files as well, in schemas of its own."""
     made = Shop(make_project(folder, {}), f"t_{uuid.uuid4().hex[:8]}", spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADWATERS_SCHEMA", made.schema)
-        made.build(folder, {**FILES, **GENERATED})
+        made.build(folder, {**FILES, **files})
         yield made
     drop(spark, "review_*")
     drop(spark, f"{made.schema}*")
+
+
+@pytest.fixture(scope="module")
+def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """Production of 50 tables, built once: a review leaves it as it is."""
+    yield from production(spark, tmp_path_factory.mktemp("shop"), GENERATED)
 
 
 def checked(shop: Shop, reviewed: Reviewed, requests: dict[str, Request]) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from projects import make_project
 
-from review.shop import FILES, Shop
-from review.test_pull_requests import OF_ORDERS, ORDERS, PLAIN, SAME, TOTALS
-from review.test_review import Reviewed, counted, drop, reviewed
+from review.shop import Shop
+from review.test_pull_requests import OF_ORDERS, ORDERS, PLAIN, SAME, TOTALS, production
+from review.test_review import Reviewed, counted, reviewed
 
 __all__ = ["reviewed"]
 
@@ -40,14 +38,7 @@ MOMENT = "not compared: nothing that it reads differs: two runs of the same SQL 
 @pytest.fixture(scope="module")
 def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """Production, built once: a review leaves it as it is."""
-    folder = tmp_path_factory.mktemp("shop")
-    made = Shop(make_project(folder, {}), f"t_{uuid.uuid4().hex[:8]}", spark)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HEADWATERS_SCHEMA", made.schema)
-        made.build(folder, {**FILES, **OTHERS})
-        yield made
-    drop(spark, "review_*")
-    drop(spark, f"{made.schema}*")
+    yield from production(spark, tmp_path_factory.mktemp("shop"), OTHERS)
 
 
 def findings(found: dict[str, Any]) -> dict[str, list[tuple[str, str, bool]]]:

@@ -384,9 +384,9 @@ class HeadwatersAdapter(SparkAdapter):
         return self._handed_on.released_by(reader)
 
     @available
-    def handed_on(self, changes: commits.Range) -> commits.ChangeSet | None:
-        """Where the rows of a range are at hand, or None."""
-        return self._handed_on.find(changes)
+    def handed_on(self, changes: commits.Range, reader: str) -> commits.ChangeSet | None:
+        """Where the rows of a range are at hand for a model, or None."""
+        return self._handed_on.find(changes, reader)
 
     def _histories(self) -> Histories:
         connections: Any = self.connections
