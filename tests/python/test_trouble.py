@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from dbt.adapters.headwaters.session import session_of
@@ -22,7 +22,9 @@ from processes import environment, family, run_command
 
 from headwaters import metastore
 from headwaters.delta_log import snapshot
+from headwaters.dev import servers
 from headwaters.errors import WorkError
+from headwaters.servers import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADWATERS = [sys.executable, "-m", "headwaters.cli"]
@@ -315,6 +317,27 @@ def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) ->
     metastore.hold(lake, "this test")  # the server is gone, or it would hold the lock
     metastore.release(lake)
     shutil.rmtree(lake)
+
+
+def test_ctrl_c_before_a_server_is_known_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    start = subprocess.Popen
+
+    def interrupted(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*args, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        (tmp_path / "log").open("wb") as log,
+        servers.starting(["sleep", "60"], "a server", 1, log, 5),
+    ):
+        raise AssertionError("it was given before it listened")
+    assert [alive(process.pid) for process in started] == [False]
 
 
 BAD_PORT = "is not a port: choose one from 1 to 65535, or 0 for any"

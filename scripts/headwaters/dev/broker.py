@@ -16,7 +16,7 @@ from typing import IO
 import pyspark
 
 from headwaters import lake as lakes
-from headwaters.dev.servers import await_start, end, free_port
+from headwaters.dev.servers import end, free_port, starting
 from headwaters.errors import UserError, WorkError
 from headwaters.jars import cache_folder, changed_jar, fetch_locked, find_java, read_hashes
 from headwaters.project import Project
@@ -51,16 +51,10 @@ def start(
     with log.open("wb") as output:
         if not (folder / "data" / "meta.properties").exists():
             _format(java, properties, output, log)
-        process = subprocess.Popen(
-            [*java, "kafka.Kafka", str(properties)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    await_start(process, chosen, "the Kafka broker", log, patience)
-    broker = Broker(process.pid, chosen)
-    broker.remember(record(project.lake))
+        command = [*java, "kafka.Kafka", str(properties)]
+        with starting(command, "the Kafka broker", chosen, output, patience) as pid:
+            broker = Broker(pid, chosen)
+            broker.remember(record(project.lake))
     return broker
 
 

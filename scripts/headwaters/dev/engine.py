@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pyspark
 
 from headwaters import lake as lakes
 from headwaters import metastore
-from headwaters.dev.servers import await_start, end, free_port
+from headwaters.dev.servers import end, free_port, starting
 from headwaters.engine import DEFAULT_PORT, Engine, find, record
 from headwaters.project import Project
 from headwaters.spark_driver import driver_settings
@@ -40,23 +39,20 @@ def start(
     token = secrets.token_urlsafe(32)
     log = lake / "logs" / "engine.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=project.root,
-            # in no list of processes, as an argument would be
-            env={**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=[lock],
-        )
-    metastore.sign(lock, "headwaters engine", process.pid)  # the server has inherited the lock
-    metastore.release(lake)
-    await_start(process, chosen, "the engine", log, patience)
-    engine = Engine(process.pid, chosen, token)
-    engine.remember(record(lake))
+    # in no list of processes, as an argument would be
+    environment = {**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+    try:
+        with (
+            log.open("wb") as output,
+            starting(
+                command, "the engine", chosen, output, patience, project.root, environment, [lock]
+            ) as pid,
+        ):
+            metastore.sign(lock, "headwaters engine", pid)  # the server has inherited the lock
+            engine = Engine(pid, chosen, token)
+            engine.remember(record(lake))
+    finally:
+        metastore.release(lake)
     return engine
 
 

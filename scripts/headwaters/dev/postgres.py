@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from headwaters import lake as lakes
-from headwaters.dev.servers import await_start, end, free_port
+from headwaters.dev.servers import end, free_port, starting
 from headwaters.errors import UserError, WorkError
 from headwaters.postgres import USER, Postgres, find, record
 from headwaters.project import Project
@@ -44,21 +44,15 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
         else:
             password = before.password
         address = ["-h", "127.0.0.1", "-p", str(chosen), "-k", ""]
-        process = subprocess.Popen(
-            [*_not_root(), str(binaries / "postgres"), "-D", str(data), *address],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    await_start(process, chosen, "PostgreSQL", log, patience)
-    # it listens before it takes connections
-    ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *address[:4]]
-    until = time.monotonic() + patience
-    while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
-        time.sleep(0.1)
-    server = Postgres(process.pid, chosen, password)
-    server.remember(record(project.lake))
+        command = [*_not_root(), str(binaries / "postgres"), "-D", str(data), *address]
+        with starting(command, "PostgreSQL", chosen, output, patience) as pid:
+            # it listens before it takes connections
+            ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *address[:4]]
+            until = time.monotonic() + patience
+            while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
+                time.sleep(0.1)
+            server = Postgres(pid, chosen, password)
+            server.remember(record(project.lake))
     return server
 
 

@@ -7,8 +7,11 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import alive, check_port, listens
@@ -35,30 +38,74 @@ def free_port(port: int | None = None, usual: int = 0) -> int:
         return chosen
 
 
-def await_start(
+@contextlib.contextmanager
+def starting(
+    command: Sequence[str],
+    what: str,
+    port: int,
+    output: IO[bytes],
+    patience: float,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    keeps: Collection[int] = (),
+) -> Iterator[int]:
+    """Start a server that outlives this command, and give its process once it listens.
+
+    What it says goes to `output`, and it inherits the file descriptors `keeps`. It is ended where
+    it does not listen after `patience` seconds, and where what is done with it raises or Ctrl-C
+    comes: nothing is left behind. Raises WorkError, with the last line that it said.
+    """
+    process = None
+    try:
+        with _interrupted_later():
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=keeps,
+            )
+        _await(process, port, what, Path(output.name), patience)
+        yield process.pid
+    except BaseException:
+        if process is not None:
+            end(process.pid)
+        raise
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Hold Ctrl-C back: of a process whose start it interrupts nobody would know the number."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+    if pressed:
+        signal.raise_signal(signal.SIGINT)
+
+
+def _await(
     process: subprocess.Popen[bytes], port: int, what: str, log: Path, patience: float
 ) -> None:
-    """Wait until a server listens; it is ended when it does not.
-
-    Raises WorkError, with the last line that the server said.
-    """
     until = time.monotonic() + patience
-    try:
-        while not listens(port):
-            if process.poll() is not None:
-                said = [
-                    line for line in log.read_text(errors="replace").splitlines() if line.strip()
-                ]
-                reason = said[-1].strip() if said else f"exit code {process.returncode}"
-                raise WorkError("HW_SERVER", f"{what} ended while it started: {reason} (see {log})")
-            if time.monotonic() > until:
-                raise WorkError(
-                    "HW_SERVER", f"{what} does not listen after {patience:.0f} seconds (see {log})"
-                )
-            time.sleep(0.1)
-    except BaseException:
-        end(process.pid)
-        raise
+    while not listens(port):
+        if process.poll() is not None:
+            said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            reason = said[-1].strip() if said else f"exit code {process.returncode}"
+            raise WorkError("HW_SERVER", f"{what} ended while it started: {reason} (see {log})")
+        if time.monotonic() > until:
+            raise WorkError(
+                "HW_SERVER", f"{what} does not listen after {patience:.0f} seconds (see {log})"
+            )
+        time.sleep(0.1)
 
 
 def end(pid: int, patience: float = 20.0, kindly: int = signal.SIGTERM) -> None:
