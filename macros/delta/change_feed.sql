@@ -6,8 +6,10 @@
 
 
 {#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
-    in place of bytes that are not UTF-8: see `hw_read_changes`. What a run of this invocation has handed on is read from there. -#}
+    in place of bytes that are not UTF-8: see `hw_read_changes`. What a run of this invocation has handed on, or this one has stored,
+    is read from there. -#}
 {% macro hw_feed_of_range(source, range) %}
+    {%- if range.stored -%}{{ return(range.stored) }}{%- endif -%}
     {%- if range.change_set -%}{{ return(hw_handed_on_sql(range.change_set)) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}
     {%- set feed = hw_feed_sql(source, range.after, range.to) -%}

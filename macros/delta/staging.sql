@@ -13,10 +13,12 @@
 {% endmacro %}
 
 
-{#- The staging table of the model that runs, or of one batch of it (microbatch); or that of another run. -#}
-{% macro hw_staging_relation(target, run=none) %}
+{#- The staging table of the model that runs, or of one batch of it (microbatch); or that of another run. `part`: of what its rows
+    are computed from. -#}
+{% macro hw_staging_relation(target, run=none, part=none) %}
     {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
-    {{ return(target.incorporate(path={'identifier': hw_staging_name(target.identifier, run) ~ batch})) }}
+    {%- set name = hw_staging_name(target.identifier, run) ~ batch ~ ('_' ~ part if part else '') -%}
+    {{ return(target.incorporate(path={'identifier': name})) }}
 {% endmacro %}
 
 
@@ -37,6 +39,21 @@ create table {{ stage }} using parquet as
     {%- set reading = hw_read_changes(hw_create_staging_table_sql(stage, sql), plan) -%}
     {%- if reading.gap -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
     {{ return(reading.gap) }}
+{% endmacro %}
+
+
+{#- Stores what a change set reads more than once: Spark would compute a common table expression again in each place that names it,
+    and does not know how few its rows are. Returns `relation`, or `gap`, why the change feeds cannot be read. -#}
+{% macro hw_store_part(target, part, sql, plan) %}
+    {%- set relation = hw_staging_relation(target, part=part) -%}
+    {%- set gap = hw_stage_changes(relation, sql, plan) -%}
+    {%- if not gap -%}{%- do plan.stored.append(relation) -%}{%- endif -%}
+    {{ return({'relation': relation, 'gap': gap}) }}
+{% endmacro %}
+
+
+{% macro hw_drop_stored_parts(plan) %}
+    {%- for relation in plan.stored -%}{%- do hw_drop_staging_table(relation) -%}{%- endfor -%}
 {% endmacro %}
 
 

@@ -27,6 +27,20 @@ select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_ima
 {%- endmacro %}
 
 
+{#- Stores more than a few changed rows of the one followed input, in the form of the change feed, which is read for the rows that are new
+    and for those that are old. Returns `gap`, why it cannot be read. Runs a statement where it stores. -#}
+{% macro hw_store_feed(target, plan) %}
+    {%- set source = hw_followed_input(plan.inputs).source -%}
+    {%- set range = plan.ranges[source] -%}
+    {%- if range.inserts_only or range.change_set or not adapter.is_worth_storing(range.rows) -%}{{ return({}) }}{%- endif -%}
+    {%- set stored = hw_store_part(target, 'feed', 'select * from ' ~ hw_feed_of_range(source, range), plan) -%}
+    {%- if not stored.gap -%}
+        {%- do plan.ranges.update({source: plan.ranges[source].with_stored(stored.relation | string)}) -%}
+    {%- endif -%}
+    {{ return(stored) }}
+{% endmacro %}
+
+
 {#- Every image of an input's change feed with its weight: what signed sums add up. -#}
 {% macro hw_weighed_rows(range, source) -%}
 (select * except (_change_type, _commit_version, _commit_timestamp), {{ hw_image_weight() }} as _weight

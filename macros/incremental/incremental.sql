@@ -62,6 +62,7 @@
         {{ return(hw_replace_table(target, existing, sql, plan)) }}
     {%- endif -%}
     {%- set staged = hw_stage_change_set(target, sql, plan) -%}
+    {%- if staged.gap or staged.refused -%}{%- do hw_drop_stored_parts(plan) -%}{%- endif -%}
     {%- if staged.gap -%}
         {%- do hw_fail_on_gap(target, staged.gap, model.config) -%}
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=staged.gap))) }}
@@ -69,6 +70,7 @@
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=staged.refused))) }}
     {%- endif -%}
     {%- set applied = hw_apply_change_set(target, sql, plan, staged) -%}
+    {%- do hw_drop_stored_parts(plan) -%}
     {%- if applied.refused -%}
         {%- do hw_drop_staging_table(staged.stage) -%}
         {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=applied.refused))) }}
@@ -110,7 +112,7 @@
         {{ return({'refused': 'the columns changed'}) }}
     {%- endif -%}
     {%- set bounds = known.bounds -%}
-    {%- do plan.update({'listed_keys': known.get('listed_keys')}) -%}
+    {%- do plan.update({'facts': known}) -%}
     {%- do hw_note_run(target, plan, [plan.interrupted] if plan.interrupted else []) -%}
     {%- set stage = hw_staging_relation(target) -%}
     {%- set gap = hw_stage_changes(stage, hw_change_set_sql(strategy, target, sql, plan, settings, columns, bounds), plan) -%}
@@ -143,7 +145,9 @@
     {%- set audit = '' -%}
     {%- if adapter.expectations_of(settings) -%}
         {%- set unfiltered = hw_followed_sql(model.compiled_code, settings, kept=false) -%}
-        {%- set rows = hw_change_set_sql(strategy, target, unfiltered, plan, settings, staged.columns, staged.bounds) -%}
+        {%- set known = {} if plan.facts.of_rows else plan.facts -%}
+        {%- set rows = hw_change_set_sql(strategy, target, unfiltered, dict(plan, facts=known), settings, staged.columns,
+            known.bounds or []) -%}
         {%- set audit = hw_audit_staged(target, staged.stage, hw_rows_alone_sql(rows, settings), settings) -%}
     {%- endif -%}
     {%- set since = hw_commits_since_plan(target, plan, settings) -%}

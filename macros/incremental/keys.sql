@@ -23,19 +23,20 @@
 {% endmacro %}
 
 
-{#- The keys to which rows of an input lead, through other inputs at their pinned versions. -#}
-{% macro hw_keys_of_rows_sql(spec, rows, affected) -%}
+{#- The keys to which rows of an input lead, through other inputs at their pinned versions. `few`: so few that they are sent everywhere. -#}
+{% macro hw_keys_of_rows_sql(spec, rows, affected, few=false) -%}
     {%- if not spec.via -%}
 select {{ hw_key_columns(spec, '_rows') }} from {{ rows }} as _rows
     {%- else -%}
         {%- set via = hw_via_of(spec, affected) -%}
-{{ hw_keys_of_rows_sql(via, hw_rows_of_via_sql(spec, rows, via), affected) }}
+{{ hw_keys_of_rows_sql(via, hw_rows_of_via_sql(spec, rows, via, few), affected) }}
     {%- endif -%}
 {%- endmacro %}
 
 
-{% macro hw_rows_of_via_sql(spec, rows, via) -%}
-(select _via.* from {{ hw_input_sql(via) }} as _via left semi join {{ rows }} as _rows on {{ hw_equals_via(spec, '_rows') }})
+{% macro hw_rows_of_via_sql(spec, rows, via, few) -%}
+(select {{ '/*+ broadcast(_rows) */ ' if few }}_via.* from {{ hw_input_sql(via) }} as _via
+left semi join {{ rows }} as _rows on {{ hw_equals_via(spec, '_rows') }})
 {%- endmacro %}
 
 
@@ -63,7 +64,9 @@ select {{ hw_key_columns(spec, '_rows') }} from {{ rows }} as _rows
 
 {% macro hw_input_of_keys_sql(spec, affected, keys, bounds) -%}
 (select _input.* from {{ hw_input_sql(spec) }} as _input
-    {%- if spec.via %} left semi join {{ hw_input_of_keys_sql(hw_via_of(spec, affected), affected, keys, bounds) }} as _via
+    {%- if spec.via %}
+        {%- set via = hw_via_of(spec, affected) %}
+left semi join {{ via.leading or hw_input_of_keys_sql(via, affected, keys, bounds) }} as _via
 on {{ hw_equals_via(spec, '_input') }})
     {%- else %}{{ hw_join_of_keys_sql(spec, '_input', keys, bounds) }})
     {%- endif -%}
@@ -79,6 +82,13 @@ where {{ adapter.within_bounds(bounds, alias) }}
 {%- endmacro %}
 
 
+{#- The rows of a table whose keys are among those of `rows`, few enough to be sent everywhere. An outer join of few rows with the table
+    would have Spark sort all of it by the key. -#}
+{% macro hw_rows_of_few_keys_sql(table, rows, keys) -%}
+(select /*+ broadcast(_few) */ _all.* from {{ table }} as _all left semi join {{ rows }} as _few on {{ hw_equals(keys, '_all', '_few') }})
+{%- endmacro %}
+
+
 {#- Bounds of a stored key that may be NULL are left out: what is NULL in the table may be an empty text in the input. -#}
 {% macro hw_join_of_keys_sql(spec, alias, keys, bounds) -%}
     {%- set known = [] -%}
@@ -91,19 +101,57 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
 {%- endmacro %}
 
 
-{#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), the keys themselves as SQL where they are
-    few (`listed_keys`), whether the model has the table's columns (`same_columns`), or why a feed cannot be read (`gap`): one statement.
-    `affected` selects the keys' `columns`, as `others` do. -#}
+{#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), the keys themselves as SQL that reads no
+    feed (`known_keys`): literals where they are few, or stored; whether the model has the table's columns (`same_columns`), or why a
+    feed cannot be read (`gap`). `affected` selects the keys' `columns`, as `others` do. One statement, two where the keys are stored. -#}
 {% macro hw_facts_of_affected_keys(target, sql, plan, affected, columns, others=[]) %}
     {%- set list_rows = adapter.is_small_change(plan.rows) -%}
+    {%- set known = {} if list_rows else hw_store_affected_keys(target, affected, plan) -%}
+    {%- if known.gap -%}{{ return(known) }}{%- endif -%}
     {%- set types = [hw_type_of('select * from ' ~ target) ~ ' as held', hw_type_of(sql) ~ ' as given'] -%}
-    {%- set reading = hw_read_changes(hw_affected_bounds_sql(target, affected, columns, list_rows, others, types), plan) -%}
+    {%- set question = hw_affected_bounds_sql(target, known.known_keys or affected, columns, list_rows, others, types) -%}
+    {%- set reading = hw_read_changes(question, plan) -%}
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
     {%- endif -%}
     {%- set row = reading.rows[0] -%}
     {%- set bounds = hw_affected_bounds(row, columns, list_rows) -%}
-    {{ return({
-        'bounds': bounds, 'listed_keys': adapter.keys_as_sql(row, bounds), 'same_columns': row['held'] == row['given'],
-    }) }}
+    {%- do known.update({'bounds': bounds, 'same_columns': row['held'] == row['given']}) -%}
+    {%- if not known.known_keys -%}
+        {%- do known.update({'known_keys': adapter.keys_as_sql(row, bounds)}) -%}
+    {%- endif -%}
+    {%- if not known.known_keys and adapter.is_worth_storing(plan.rows) -%}
+        {%- do known.update(hw_store_affected_keys(target, affected, plan)) -%}
+    {%- endif -%}
+    {{ return(known) }}
 {% endmacro %}
+
+
+{% macro hw_store_affected_keys(target, affected, plan) %}
+    {%- set stored = hw_store_part(target, 'keys', affected, plan) -%}
+    {{ return({'gap': stored.gap, 'known_keys': 'select * from ' ~ stored.relation, 'are_stored': true}) }}
+{% endmacro %}
+
+
+{#- Stores, for each input through which others are led to the key, the columns that lead there, of its rows of the affected keys: its
+    `leading` from then on. Each of the others would have it read once more. Runs a statement for each. -#}
+{% macro hw_store_leading_columns(target, affected, plan, known) %}
+    {%- for spec in affected if not spec.via -%}
+        {%- set columns = {} -%}
+        {%- for other in affected if other.via == spec.source -%}
+            {%- for name in other.on.values() -%}{%- do columns.update({name | lower: name}) -%}{%- endfor -%}
+        {%- endfor -%}
+        {%- if columns -%}
+            {%- set rows = hw_leading_columns_sql(spec, columns.values(), affected, known) -%}
+            {%- do spec.update({'leading': hw_store_part(target, 'rows' ~ loop.index, rows, plan).relation}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro hw_leading_columns_sql(spec, columns, affected, known) -%}
+with _touched as (
+{{ known.known_keys }}
+)
+select distinct {{ hw_quoted(columns) | join(', ') }} from {{ hw_input_of_keys_sql(spec, affected, '_touched', known.bounds) }}
+{%- endmacro %}

@@ -3,7 +3,8 @@
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
     holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table, over the same columns),
     columns (digests of those of the inputs), interrupted (the name of a run that did not finish), and seen (the newest commit of the
-    target, which the plan is made from), and patch (what makes the table that of the model's SQL before, or none).
+    target, which the plan is made from), patch (what makes the table that of the model's SQL before, or none), and, empty until a run
+    fills them, facts (what `facts_before_staging` found) and stored (the parts that it stored).
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -12,7 +13,7 @@
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
         'interrupted': none, 'seen': none, 'proof': state.properties.get('headwaters.proof') if state else none,
-        'same_sql': false} -%}
+        'same_sql': false, 'facts': {}, 'stored': []} -%}
     {%- set decision = adapter.plan_of_request(
         exists=exists, is_empty=flags.EMPTY, is_sample=inputs | selectattr('version', 'none') | list | length > 0, full_refresh=full_refresh
     ) -%}

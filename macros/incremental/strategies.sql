@@ -20,8 +20,9 @@
     differences_sql(sql, inputs, spec, settings, columns, sample), difference_text(target, spec, name)
         one row; each column that is not 0 or false is a reason to refuse, which the text gives
     facts_before_staging(target, sql, plan, settings)
-        what one statement tells before the change set is staged: bounds, same_columns, gap; and `listed_keys`, SQL of the affected keys
-        themselves, which `plan.listed_keys` is from then on
+        what is asked, and stored, before the change set is staged, `plan.facts` from then on: bounds, same_columns, gap; `known_keys`, SQL
+        of the affected keys that reads no change feed, or `sums`, of the sums of changed rows; `of_rows` where these are of rows that the
+        SQL gives, which another SQL might not give. May run statements
     inspect(target, stage, keys, look, sql, settings), before_replace(target, plan, settings)
         refuse what may not be written
     named_columns(sql)

@@ -2,7 +2,7 @@
     compared with the target's rows of them. -#}
 {% macro hw_affected_keys__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set key = hw_affected_keys__affected_key_columns(plan, settings) -%}
-    {%- set affected = plan.listed_keys or hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
+    {%- set affected = plan.facts.known_keys or hw_affected_keys__affected_keys_sql(sql, plan, settings) -%}
     {%- set recomputed = hw_rows_of_affected_keys_sql(target, sql, plan.inputs, key, bounds) -%}
     {%- if not hw_has_key(settings) -%}
         {{ return(hw_recomputed_without_key_sql(target, affected, key, recomputed, columns, bounds)) }}
@@ -26,7 +26,7 @@ select distinct * from (
     {%- for spec in affected if spec.source in plan.ranges and plan.ranges[spec.source].rows > 0 %}
         {%- set feed = hw_feed_of_range(spec.source, plan.ranges[spec.source]) %}
 {{ 'union all' if not loop.first }}
-{{ hw_keys_of_rows_sql(spec, feed, affected) }}
+{{ hw_keys_of_rows_sql(spec, feed, affected, adapter.is_broadcast(plan.ranges[spec.source].rows)) }}
     {%- endfor %}
 )
 {%- endmacro %}
@@ -40,13 +40,14 @@ select distinct * from (
 {#- The keys that are recomputed, among those of the table. Runs a statement. -#}
 {% macro hw_affected_keys__share_changed(relation, sql, plan, settings) %}
     {{ return(hw_share_of_keys(relation, hw_affected_keys__affected_keys_sql(sql, plan, settings),
-        hw_affected_keys__affected_key_columns(plan, settings), plan)) }}
+        hw_affected_keys__affected_key_columns(plan, settings), plan, settings)) }}
 {% endmacro %}
 
 
 {#- `affected` selects the columns of `key`. Runs a statement. -#}
-{% macro hw_share_of_keys(relation, affected, key, plan) %}
-    {%- set reading = hw_read_changes(hw_share_of_keys_sql(relation, affected, key), plan) -%}
+{% macro hw_share_of_keys(relation, affected, key, plan, settings) %}
+    {%- set rows_are_keys = key | map('lower') | sort | list == hw_as_list(settings.get('unique_key')) | map('lower') | sort | list -%}
+    {%- set reading = hw_read_changes(hw_share_of_keys_sql(relation, affected, key, rows_are_keys), plan) -%}
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
     {%- endif -%}
@@ -55,11 +56,12 @@ select distinct * from (
 {% endmacro %}
 
 
-{% macro hw_share_of_keys_sql(relation, affected, key) -%}
+{#- How many rows a table has, Delta tells without reading them. -#}
+{% macro hw_share_of_keys_sql(relation, affected, key, rows_are_keys) -%}
 select (select count(*) from (
 {{ affected }}
 )) as touched, (
-select approx_count_distinct(struct({{ hw_quoted(key) | join(', ') }}))
+select {{ 'count(*)' if rows_are_keys else 'approx_count_distinct(struct(' ~ hw_quoted(key) | join(', ') ~ '))' }}
 from {{ relation }}
 ) as present
 {%- endmacro %}
@@ -122,8 +124,12 @@ from {{ relation }}
     {%- for spec in affected if not spec.via -%}
         {%- do others.append('select ' ~ hw_key_columns(spec, '_keyed') ~ ' from ' ~ hw_input_sql(spec) ~ ' as _keyed') -%}
     {%- endfor -%}
-    {{ return(hw_facts_of_affected_keys(
+    {%- set known = hw_facts_of_affected_keys(
         target, sql, plan, hw_affected_keys__affected_keys_sql(sql, plan, settings),
         hw_affected_keys__affected_key_columns(plan, settings), others
-    )) }}
+    ) -%}
+    {%- if known.are_stored and known.same_columns and not known.gap -%}
+        {%- do hw_store_leading_columns(target, affected, plan, known) -%}
+    {%- endif -%}
+    {{ return(known) }}
 {% endmacro %}

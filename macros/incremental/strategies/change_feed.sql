@@ -68,6 +68,12 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
 {% endmacro %}
 
 
+{% macro hw_change_feed__facts_before_staging(target, sql, plan, settings) %}
+    {%- set stored = hw_store_feed(target, plan) -%}
+    {{ return(dict(hw_default__facts_before_staging(target, sql, plan, settings), gap=stored.gap)) }}
+{% endmacro %}
+
+
 {% macro hw_change_feed__tried_rows(inputs, settings) %}
     {%- set spec = hw_followed_input(inputs) -%}
     {%- if settings.get('allow_nondeterministic') or spec.version is none -%}

@@ -15,7 +15,8 @@ with _images as (
 {{ hw_with_inputs(sql, {spec.text: hw_history__changed_rows_sql(spec, plan.ranges[spec.source])}) }}
 ),
 _touched as (select distinct {{ key_columns }} from _images),
-_target_periods as (select _target.* from {{ target }} as _target left semi join _touched on {{ hw_equals(keys, '_target', '_touched') }}),
+_target_periods as (select {{ '/*+ broadcast(_touched) */ ' if adapter.is_broadcast(plan.rows) }}_target.* from {{ target }} as _target
+left semi join _touched on {{ hw_equals(keys, '_target', '_touched') }}),
 _periods as (select *, lead(valid_from) over (partition by {{ key_columns }} order by valid_from) as _next from _target_periods),
 _new as (select struct(*) as _row, * from ({{ hw_periods_sql(hw_known_and_new_images_sql(), settings) }})),
 _present as (select struct(*) as _row, * from _target_periods)
@@ -147,5 +148,5 @@ timestamp_millis({{ commit.at }}) as _commit_timestamp from {{ snapshot }}
     {%- set held = hw_type_of('select * except (valid_from, valid_to, is_current) from ' ~ target) -%}
     {%- set given = hw_type_of('select * except (_image) from (\n' ~ sql ~ '\n)') -%}
     {%- set types = run_query('select ' ~ held ~ ' as held, ' ~ given ~ ' as given').rows[0] -%}
-    {{ return({'bounds': [], 'same_columns': types['held'] == types['given']}) }}
+    {{ return({'bounds': [], 'same_columns': types['held'] == types['given'], 'gap': hw_store_feed(target, plan).gap}) }}
 {% endmacro %}

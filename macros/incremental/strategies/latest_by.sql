@@ -20,11 +20,12 @@ select inline(array(_latest._row)) from (select max(struct({{ hw_quoted(settings
     {%- set range = plan.ranges[spec.source] -%}
     {%- if range.inserts_only -%}
         {%- set inserted = hw_with_inputs(sql, {spec.text: hw_net_rows(range, spec.source, 1)}) -%}
-        {{ return(hw_newer_rows_sql(target, hw_latest_rows_sql(inserted, settings), settings, bounds)) }}
+        {%- set few = adapter.is_broadcast(plan.rows) -%}
+        {{ return(hw_newer_rows_sql(target, hw_latest_rows_sql(inserted, settings), settings, bounds, few)) }}
     {%- endif -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set rows = hw_latest_by__rows_of_keys_sql(sql, keys) -%}
-    {%- set affected = plan.listed_keys or hw_latest_by__affected_keys_sql(sql, plan, settings) -%}
+    {%- set affected = plan.facts.known_keys or hw_latest_by__affected_keys_sql(sql, plan, settings) -%}
     {#- what `prune_by` says of a key need not hold for what the target has of it -#}
     {{ return(hw_recomputed_sql(target, affected, keys, hw_latest_rows_sql(rows, settings), settings, bounds[:keys | length])) }}
 {% endmacro %}
@@ -38,14 +39,15 @@ select _all.* from (
 
 
 {#- The greatest rows of a batch against the rows that the target has: only a greater row replaces one. -#}
-{% macro hw_newer_rows_sql(target, winners, settings, bounds) -%}
+{% macro hw_newer_rows_sql(target, winners, settings, bounds, few) -%}
     {%- set keys = hw_as_list(settings.get('unique_key')) -%}
     {%- set order = hw_as_list(settings.get('latest_by')) -%}
     {%- set new, old = hw_quoted(order, '_new') | join(', '), hw_quoted(order, '_old') | join(', ') -%}
 with _winners as (select struct(*) as _row, * from (
 {{ winners }}
 )),
-_present as (select struct(*) as _row, * from {{ target }} as _target where {{ adapter.within_bounds(bounds, '_target') }})
+_present as (select struct(*) as _row, * from {{ hw_rows_of_few_keys_sql(target, '_winners', keys) if few else target }} as _target
+where {{ adapter.within_bounds(bounds, '_target') }})
 select inline(array(_new._row)){{ hw_beside_sql(settings, '_old._row') }}, if(_old._row is null, 'insert', 'update') as _operation
 from _winners as _new left join _present as _old on {{ hw_equals(keys, '_new', '_old') }}
 where _old._row is null or struct({{ new }}, _new._row) > struct({{ old }}, _old._row)
@@ -74,7 +76,8 @@ select distinct * from ({{ hw_changed_rows_sql(sql, plan, hw_latest_by__affected
 
 
 {% macro hw_latest_by__facts_before_staging(target, sql, plan, settings) %}
-    {{ return(hw_facts_of_affected_keys(
+    {%- set known = hw_facts_of_affected_keys(
         target, sql, plan, hw_latest_by__affected_keys_sql(sql, plan, settings), hw_latest_by__affected_key_columns(plan, settings)
-    )) }}
+    ) -%}
+    {{ return(dict(known, of_rows=true)) }}
 {% endmacro %}

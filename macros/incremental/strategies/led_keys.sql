@@ -3,7 +3,7 @@
     The inputs are read whole, and the result is filtered by the keys. -#}
 {% macro hw_led_keys__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set key = settings.leads.key -%}
-    {%- set affected = plan.listed_keys or hw_led_keys_sql(plan, settings) -%}
+    {%- set affected = plan.facts.known_keys or hw_led_keys_sql(plan, settings) -%}
     {%- set recomputed = hw_rows_of_led_keys_sql(sql, key) -%}
     {%- if not hw_has_key(settings) -%}
         {{ return(hw_recomputed_without_key_sql(target, affected, key, recomputed, columns, bounds)) }}
@@ -58,7 +58,7 @@ select distinct {{ names | join(', ') }} from (
 
 {#- The keys that are recomputed, among those of the table. Runs a statement. -#}
 {% macro hw_led_keys__share_changed(relation, sql, plan, settings) %}
-    {{ return(hw_share_of_keys(relation, hw_led_keys_sql(plan, settings), settings.leads.key, plan)) }}
+    {{ return(hw_share_of_keys(relation, hw_led_keys_sql(plan, settings), settings.leads.key, plan, settings)) }}
 {% endmacro %}
 
 

@@ -20,9 +20,7 @@ select {{ hw_quoted(hw_spelled(settings.get('unique_key'), columns)) | join(', '
 {#- A group without rows is deleted, unless the SQL gives it over no rows as well: without `group by` there is one group, always. -#}
 {% macro hw_signed_sum__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set keys = hw_spelled(settings.get('unique_key'), columns) -%}
-    {%- set spec = hw_followed_input(plan.inputs) -%}
-    {%- set delta = hw_with_inputs(sql, {spec.text: hw_weighed_rows(plan.ranges[spec.source], spec.source)}) -%}
-    {%- set delta = hw_one_sum_a_key_sql(delta, keys, settings, columns) -%}
+    {%- set delta = hw_one_sum_a_key_sql(plan.facts.sums or hw_sums_of_changes_sql(sql, plan), keys, settings, columns) -%}
     {%- set sums, moved = hw_quoted(keys, '_delta'), [] -%}
     {%- for measure in hw_signed_columns(columns, settings) -%}
         {%- set name = hw_quote(measure.name) -%}
@@ -33,16 +31,36 @@ select {{ hw_quoted(hw_spelled(settings.get('unique_key'), columns)) | join(', '
     {%- set weight = hw_quote(hw_weight_column(sql)) -%}
     {%- set rows = 'coalesce(_target.' ~ weight ~ ', 0) + coalesce(_delta.' ~ weight ~ ', 0)' -%}
     {%- set lasting = hw_lasting_groups_sql(sql, plan.inputs, keys) -%}
-    {{ return(hw_with_derived_sql(hw_added_sums_sql(target, keys, delta, sums, moved, rows, lasting, settings), settings)) }}
+    {%- set held = hw_rows_of_few_keys_sql(target, '(\n' ~ delta ~ '\n)', keys) if adapter.is_broadcast(plan.rows) else target -%}
+    {{ return(hw_with_derived_sql(hw_added_sums_sql(held, keys, delta, sums, moved, rows, lasting, settings), settings)) }}
 {% endmacro %}
 
 
-{% macro hw_added_sums_sql(target, keys, delta, sums, moved, rows, lasting, settings) -%}
+{% macro hw_sums_of_changes_sql(sql, plan) %}
+    {%- set spec = hw_followed_input(plan.inputs) -%}
+    {{ return(hw_with_inputs(sql, {spec.text: hw_weighed_rows(plan.ranges[spec.source], spec.source)})) }}
+{% endmacro %}
+
+
+{#- The sums of more than a few changes are stored: they are read as what is added and as the groups that it is added to. Runs a
+    statement then. -#}
+{% macro hw_signed_sum__facts_before_staging(target, sql, plan, settings) %}
+    {%- set known = {'bounds': [], 'same_columns': true, 'of_rows': true} -%}
+    {%- if adapter.is_worth_storing(plan.rows) and adapter.is_broadcast(plan.rows) -%}
+        {%- set stored = hw_store_part(target, 'sums', hw_sums_of_changes_sql(sql, plan), plan) -%}
+        {%- do known.update({'gap': stored.gap, 'sums': 'select * from ' ~ stored.relation}) -%}
+    {%- endif -%}
+    {{ return(known) }}
+{% endmacro %}
+
+
+{#- `held`: the table, or its rows of these groups. -#}
+{% macro hw_added_sums_sql(held, keys, delta, sums, moved, rows, lasting, settings) -%}
     {%- set operation = "if(_target._here is null, 'insert', if(" ~ rows ~ " = 0 and _lasting._stays is null, 'delete', 'update'))" -%}
 select {{ sums | join(', ') }}{{ hw_beside_sql(settings, '_target', 'struct(_target.* except (_here))') }}, {{ operation }} as _operation
 from (
 {{ delta }}
-) as _delta left join (select *, true as _here from {{ target }}) as _target on {{ hw_equals(keys, '_delta', '_target') }}
+) as _delta left join (select *, true as _here from {{ held }}) as _target on {{ hw_equals(keys, '_delta', '_target') }}
 left join {{ lasting }} as _lasting on {{ hw_equals(keys, '_delta', '_lasting') }}
 where {{ moved | join(' or ') }}
 {%- endmacro %}

@@ -257,7 +257,8 @@ class Range:
     need not be right; `gap`: why the feed cannot tell the range; both None where there is no
     reason; `grouping`: how its rows are grouped, None where Spark can compare all of their columns;
     `texts`: the columns in which the feed may have U+FFFD for bytes that are not UTF-8;
-    `change_set`: where the same rows are at hand, or None.
+    `change_set`: where the same rows are at hand, or None; `stored`: a table with the rows of the
+    feed, or None.
     """
 
     source: str
@@ -276,6 +277,7 @@ class Range:
     grouping: Grouping | None = None
     texts: tuple[str, ...] = ()
     change_set: ChangeSet | None = None
+    stored: str | None = None
 
     @property
     def versions(self) -> int:
@@ -320,6 +322,10 @@ class Range:
     def with_change_set(self, change_set: ChangeSet | None) -> Range:
         """The range once it is known whether a run has handed its rows on."""
         return replace(self, change_set=change_set)
+
+    def with_stored(self, relation: str) -> Range:
+        """The range once this run has stored its feed."""
+        return replace(self, stored=relation)
 
     def with_rows(self, rows: int) -> Range:
         """The range once its rows are counted."""

@@ -17,6 +17,10 @@ from headwaters.incremental.surroundings import changed_settings
 # of it.
 FEW_ROWS = 10_000
 
+# A stored part costs two statements: below, reading the change feed again costs less.
+ROWS_WORTH_STORING = 1_000
+MOST_ROWS_BROADCAST = 100_000
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -95,6 +99,19 @@ def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) ->
 def is_small_change(rows: int) -> bool:
     """Whether the changed rows are few: their share is not asked for, and their keys are listed."""
     return rows <= FEW_ROWS
+
+
+def is_worth_storing(rows: int) -> bool:
+    """Whether the affected keys of the changed rows are stored, where they are not literals."""
+    return rows > ROWS_WORTH_STORING
+
+
+def is_broadcast(rows: int) -> bool:
+    """Whether what the changed rows lead to, at most one thing a row, is sent everywhere in joins.
+
+    Spark does not know how few rows a change feed has, and would sort the whole table by the key.
+    """
+    return rows <= MOST_ROWS_BROADCAST
 
 
 def columns_read(source: str, inputs: Iterable[Mapping[str, Any]]) -> list[str]:

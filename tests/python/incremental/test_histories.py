@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headwaters.incremental import bounds, plan
 from incremental.histories import drawn, follow
 from incremental.world import World
 
@@ -16,3 +17,14 @@ def test_tables_equal_their_sql_after_every_run(worlds: World, rounds: int) -> N
     """One random history, always the same; `make soak-incremental` goes through many."""
     models = MODELS if rounds == 1 else worlds.models
     follow(worlds.sound(models), drawn(number=1, rounds=rounds), models)
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_so_they_do_where_keys_feeds_and_sums_are_stored(
+    worlds: World, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    """A history of few rows as one of more: none of them is a literal."""
+    monkeypatch.setattr(plan, "ROWS_WORTH_STORING", 0)
+    monkeypatch.setattr(bounds, "MOST_VALUES", 0)
+    models = MODELS if rounds == 1 else worlds.models
+    follow(worlds.sound(models), drawn(number=2, rounds=rounds), models)

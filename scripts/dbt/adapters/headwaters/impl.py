@@ -226,6 +226,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "plan_of_changes": plan.of_changes,
     "plan_of_share": plan.of_share,
     "is_small_change": plan.is_small_change,
+    "is_worth_storing": plan.is_worth_storing,
+    "is_broadcast": plan.is_broadcast,
     "columns_read": plan.columns_read,
     "prepared_sql": sql_text.prepared,
     "names_in": sql_text.names,

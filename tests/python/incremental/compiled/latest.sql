@@ -67,7 +67,8 @@ final as (
 select * from final
 ) group by `id`)
 )),
-_present as (select struct(*) as _row, * from world.latest as _target where _target.`id` between 1 and 7 and _target.`id` in (1, 7))
+_present as (select struct(*) as _row, * from (select /*+ broadcast(_few) */ _all.* from world.latest as _all left semi join _winners as _few on _all.`id` <=> _few.`id`) as _target
+where _target.`id` between 1 and 7 and _target.`id` in (1, 7))
 select inline(array(_new._row)), if(_old._row is null, 'insert', 'update') as _operation
 from _winners as _new left join _present as _old on _new.`id` <=> _old.`id`
 where _old._row is null or struct(_new.`moment`, _new._row) > struct(_old.`moment`, _old._row);

@@ -39,7 +39,8 @@ from (
 select distinct * from (
 select _rows.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _rows
 union all
-select _rows.`id` as `id` from (select _via.* from world_inputs.items version as of 4 as _via left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows on _rows.`grp` <=> _via.`grp`) as _rows
+select _rows.`id` as `id` from (select /*+ broadcast(_rows) */ _via.* from world_inputs.items version as of 4 as _via
+left semi join (select * from table_changes('world_inputs.people', 2, 2) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows on _rows.`grp` <=> _via.`grp`) as _rows
 )
 );
 
@@ -56,7 +57,8 @@ with items as (
 ),
 people as (
     select *
-    from (select _input.* from world_inputs.people version as of 2 as _input left semi join (select _input.* from world_inputs.items version as of 4 as _input where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as _via
+    from (select _input.* from world_inputs.people version as of 2 as _input
+left semi join (select _input.* from world_inputs.items version as of 4 as _input where (_input.`id` between 1 and 9 and _input.`id` in (1, 3, 9) or _input.`id` is null)) as _via
 on _input.`grp` <=> _via.`grp`) as `people`
 ),
 final as (

@@ -25,7 +25,23 @@ final as (
     group by id
 )
 select * from final
-) as _delta left join (select *, true as _here from world.sums) as _target on _delta.`id` <=> _target.`id`
+) as _delta left join (select *, true as _here from (select /*+ broadcast(_few) */ _all.* from world.sums as _all left semi join (
+with events as (
+    select * from (select * except (_change_type, _commit_version, _commit_timestamp), case when _change_type in ('insert', 'update_postimage') then 1 else -1 end as _weight
+from (select * from table_changes('world_inputs.events', 2, 2) where if(contains(cast(`note` as string), '�'), raise_error('HW_NOT_UTF8'), true))) as `events`
+),
+final as (
+    select
+        id,
+        sum(_weight) as events,
+        sum(val * _weight) as total,
+        sum(cast(val / 4 as decimal(9, 2)) * _weight) as quarters
+    from events
+    where moment >= 0 or moment is null
+    group by id
+)
+select * from final
+) as _few on _all.`id` <=> _few.`id`)) as _target on _delta.`id` <=> _target.`id`
 left join (select `id`, true as _stays from (
 with events as (
     select * from (select * from (select *, 1 as _weight from world_inputs.events version as of 2) where false) as `events`
