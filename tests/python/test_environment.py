@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwaters import processes
+from headwaters.dev.environment import apart
 from headwaters.errors import UserError, WorkError
 from headwaters.jars import changed_jar, find_java, install, read_hashes, spark_java
 
@@ -116,6 +117,14 @@ def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(copy: Path)
     (copy / ".venv" / "left over").touch()
     assert run_setup(copy, **offline).returncode == 1
     assert not (copy / ".venv" / "left over").exists()
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_package_of_a_lock_is_installed_beside_pyspark_or_is_it(name: str) -> None:
+    lock = (ROOT / "conf" / name).read_text()
+    spark, others = apart(lock, "pyspark")
+    assert spark.startswith("pyspark==") and spark.count("==") == spark.count("--hash=") == 1
+    assert lock.replace(spark, "", 1) == others
 
 
 # -- jars, from a repository in a folder ---------------------------------------------------------
