@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 # Compiling a query to Java takes longer than answering it on tables of a few rows. `make dbt-test`,
 # the soak of ingestion and benchmarks compile, as users do.
@@ -49,7 +50,7 @@ def environment(lake: Path | None = None) -> dict[str, str]:
 
 
 _ready = multiprocessing.get_context("forkserver")
-_ready.set_forkserver_preload(["headwaters.cli", "headwaters.profile", "dbt.cli.main"])
+_ready.set_forkserver_preload(["prepared"])
 
 
 def run_command(
@@ -60,14 +61,17 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """What a command that starts no Spark does and says, in a process of its own.
 
-    Its imports, which take seconds, are those of a process that waits to be forked.
+    Its imports and its reading of macros, which take seconds, are those of a process that waits to
+    be forked: see prepared.py.
     """
     with tempfile.TemporaryDirectory() as folder:
         said = [Path(folder) / "stdout", Path(folder) / "stderr"]
         process = _ready.Process(
             target=_run, args=(program, list(arguments), dict(variables), cwd, *said)
         )
-        process.start()
+        # where Python 3.11 finds what that process imports
+        with mock.patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
+            process.start()
         process.join(120)
         if process.is_alive():
             process.kill()

@@ -23,7 +23,9 @@ from retail_expected import seen, tables
 from headwaters.contract import parse_contract
 from headwaters.demo.retail import STREAMS, Event, RetailConfig, changes, events
 from headwaters.demo.send import make_topic, send
+from headwaters.dev import broker as brokers
 from headwaters.formats.debezium import enveloped
+from headwaters.project import Project
 
 SOURCE = {"connector": "postgresql", "table": "customers", "ts_ms": 1_767_225_600_000}
 CUSTOMER = {"customer_id": 1, "name": "Ada", "limit": "10.50", "joined": 20_000}
@@ -429,8 +431,10 @@ ROUNDS = 5
 
 @pytest.mark.slow
 def test_ten_thousand_changes_in_any_order_leave_the_tables_that_the_source_has(
-    spark: Any, broker: str, tmp_path: Path
+    spark: Any, broker_lake: Path, tmp_path: Path
 ) -> None:
+    # its topics have the streams' names, as in test_simulate_sent.py those of the shared broker
+    broker = brokers.start(Project(ROOT)).servers
     assert len(changes(CONFIG)) >= 10_000
     sent = {stream: list(events(CONFIG, stream)) for stream in STREAMS}
     assert any(one.value is None for one in sent["customer_changes"])

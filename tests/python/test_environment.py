@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import venv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwaters import processes
+from headwaters.dev.environment import apart, setup
 from headwaters.errors import UserError, WorkError
 from headwaters.jars import changed_jar, find_java, install, read_hashes, spark_java
 
@@ -101,7 +103,9 @@ def test_spark_itself_refuses_an_old_java_in_one_line(tmp_path: Path) -> None:
     )
 
 
-def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(copy: Path) -> None:
+def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offline = {
         "PIP_INDEX_URL": "http://127.0.0.1:1/simple",
         "PIP_RETRIES": "0",
@@ -114,8 +118,23 @@ def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(copy: Path)
     assert ran.stderr.count("\n") == 1
     assert (copy / ".venv" / "setup.begun").exists()
     (copy / ".venv" / "left over").touch()
-    assert run_setup(copy, **offline).returncode == 1
-    assert not (copy / ".venv" / "left over").exists()
+    monkeypatch.setattr(venv, "create", no_pip)
+    with pytest.raises(WorkError, match=r"cannot make .*: no pip here \(.* python3-venv\)"):
+        setup(copy, say=lambda line: None)
+    assert [path.name for path in (copy / ".venv").iterdir()] == ["setup.begun"]
+
+
+def no_pip(folder: Path, with_pip: bool) -> None:
+    """What `venv.create` is on a Debian without python3-venv."""
+    raise subprocess.CalledProcessError(1, "ensurepip", b"trouble\nno pip here\n")
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_package_of_a_lock_is_installed_beside_pyspark_or_is_it(name: str) -> None:
+    lock = (ROOT / "conf" / name).read_text()
+    spark, others = apart(lock, "pyspark")
+    assert spark.startswith("pyspark==") and spark.count("==") == spark.count("--hash=") == 1
+    assert lock.replace(spark, "", 1) == others
 
 
 # -- jars, from a repository in a folder ---------------------------------------------------------

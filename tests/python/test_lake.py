@@ -39,7 +39,34 @@ def test_what_ingestion_makes_is_for_its_owner_alone(ingester: Ingester) -> None
     assert {path: oct(mode) for path, mode in modes(ingester.lake).items() if mode & 0o077} == {}
 
 
-def test_a_setting_lets_a_group_read_the_lake(tmp_path: Path) -> None:
+def test_a_setting_lets_a_group_read_the_lake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's files by the umask, which Java inherits, and Hadoop's by what Spark is told."""
+    before = os.umask(0)
+    try:
+        for named, folder, file, hadoop in (
+            ("027", "0o750", "0o640", "027"),
+            ("", "0o700", "0o600", "077"),
+        ):
+            monkeypatch.setenv("HEADWATERS_UMASK", named)
+            lake = tmp_path / f"lake{named}"
+            lakes.enter(lake)
+            (lake / "warehouse").mkdir()
+            (lake / "warehouse" / "a.parquet").touch()
+            found = {name.partition("/")[2]: oct(mode) for name, mode in modes(lake).items()}
+            assert found == {
+                **{"": folder, "warehouse": folder},
+                **{"warehouse/a.parquet": file, "lake.json": file},
+            }
+            settings = Project(ROOT).spark_settings()
+            assert settings["spark.hadoop.fs.permissions.umask-mode"] == hadoop
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.slow
+def test_a_setting_lets_a_group_read_what_spark_makes(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     code = (
         "from pathlib import Path; from headwaters.ingestion.spark import start_spark;"

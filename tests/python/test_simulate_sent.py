@@ -16,7 +16,6 @@ from headwaters import cli
 from headwaters.demo import retail, simulate
 from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
 from headwaters.demo.send import Record, send
-from headwaters.dev import broker as brokers
 from headwaters.manifest import load_contracts
 from headwaters.project import Project
 from headwaters.serve.run import Options, endpoints_of
@@ -53,10 +52,10 @@ def said(*options: str) -> list[str]:
 
 
 def test_every_simulated_stream_goes_to_its_topic_and_through_the_door(
-    broker_lake: Path, monkeypatch: pytest.MonkeyPatch
+    broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path / "lake"))
     project, sent = Project(ROOT), simulated()
-    broker = brokers.start(project).servers
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", broker)
     for domain in ("FINANCE", "RETAIL", "CLICKS"):
         monkeypatch.setenv(f"HEADWATERS_{domain}_FROM", "kafka")

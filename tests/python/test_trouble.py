@@ -22,8 +22,10 @@ from processes import environment, family, run_command
 
 from headwaters import metastore
 from headwaters.delta_log import snapshot
+from headwaters.dev import engine as engines
 from headwaters.dev import servers
 from headwaters.errors import WorkError
+from headwaters.project import Project
 from headwaters.servers import alive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,6 +175,34 @@ def test_a_second_owner_of_the_metastore_is_told_who_has_it(tmp_path: Path) -> N
         held.wait()
     metastore.hold(lake, "dbt")  # kill -9 has freed it
     metastore.release(lake)
+
+
+LISTENS = (
+    "import socket, sys, time; server = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
+    "time.sleep(600)"
+)
+
+
+def test_the_metastore_of_an_engine_is_free_for_an_embedded_dbt_once_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a process in the place of Spark that does nothing but listen."""
+    monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path))
+    command = [sys.executable, "-c", LISTENS]
+    monkeypatch.setattr(engines, "_command", lambda project, port, more: [*command, str(port)])
+    running = engines.start(Project(ROOT), port=0)
+    try:
+        with pytest.raises(WorkError) as caught:
+            metastore.hold(tmp_path, "dbt")
+        assert str(caught.value) == (
+            f"[HW_METASTORE_IN_USE] the metastore in {tmp_path} is in use by headwaters engine "
+            f"(process {running.pid}): use it with --target engine, or end it with `headwaters "
+            "engine stop`"
+        )
+    finally:
+        assert engines.stop(Project(ROOT)) == running
+    metastore.hold(tmp_path, "dbt")
+    metastore.release(tmp_path)
 
 
 def test_a_second_embedded_dbt_is_refused_in_one_line(tmp_path: Path, small: Path) -> None:

@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headwaters import class_data, drafts, processes
@@ -22,6 +24,7 @@ from headwaters.errors import CodedError, UserError, WorkError
 from headwaters.jars import JAVA_PROVEN, Say, digest, find_java, install, read_stamp
 
 PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
+ALONE = ("--no-deps", "--no-index")  # what pip installs from a folder
 
 
 def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
@@ -84,8 +87,8 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
                 f"Python cannot make a virtual environment in {folder}: {_last_line(error.output)} "
                 "(Debian and Ubuntu: apt install python3-venv)",
             ) from error
-    _pip(folder, "--require-hashes", "-r", str(lock))
-    _pip(folder, "--no-deps", "--no-build-isolation", "--no-index", "-e", str(root))
+    _install(folder, lock.read_text())
+    _pip(folder, ["install", *ALONE, "--no-build-isolation", "-e", str(root)])
     drafts.write(folder / f"{lock.name}.sha256", _packages_digest(root, folder, lock.name))
     begun.unlink()
     return True
@@ -96,18 +99,51 @@ def _packages_digest(root: Path, folder: Path, lock: str) -> str:
     return digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
 
 
-def _pip(folder: Path, *arguments: str) -> None:
-    log = folder / "setup.log"
-    command = [folder / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check"]
+def _install(folder: Path, lock: str) -> None:
+    """Install what a lock names into the environment.
+
+    pyspark is published as source alone, half a gigabyte: its wheel is made while everything else
+    is installed, and not compressed, since it is for this environment.
+    """
+    work = folder / "wheels"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    spark, others = work / "pyspark.txt", work / "others.txt"
+    for file, block in zip((spark, others), apart(lock, "pyspark"), strict=True):
+        file.write_text(block)
+    # what each needs is in the lock as well, which `pip check` proves at the end
+    locked = ["--no-deps", "--require-hashes", "-r"]
+    wheel = ["wheel", *locked, str(spark), "--wheel-dir", str(work)]
+    wheel += ["--config-settings=--build-option=--compression=stored"]
+    with ThreadPoolExecutor(1) as beside:
+        built = beside.submit(_pip, folder, wheel, "wheel.log")
+        _pip(folder, ["install", *locked, str(others)])
+        built.result()
+    _pip(folder, ["install", *ALONE, *map(str, work.glob("*.whl"))])
+    _pip(folder, ["check"])
+    shutil.rmtree(work)
+
+
+def apart(lock: str, name: str) -> tuple[str, str]:
+    """The lines of one package of a lock, and those of the others."""
+    blocks = re.split(r"^(?=[\w.-]+(?:\[|==))", lock, flags=re.MULTILINE)
+    own = [block for block in blocks if block.startswith(f"{name}==")]
+    return "".join(own), "".join(block for block in blocks if block not in own)
+
+
+def _pip(folder: Path, arguments: Sequence[str], log: str = "setup.log") -> None:
+    file = folder / log
+    command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments]
     # `make` in a Spark user's shell: a PYTHONPATH with another pyspark would count as installed
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    with log.open("a") as output:
-        ran = processes.run([*map(str, command), *arguments], environment=environment, log=output)
+    with file.open("a") as output:
+        ran = processes.run(list(map(str, command)), environment=environment, log=output)
     if ran.returncode:
-        said = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
+        lines = file.read_text(errors="replace").splitlines()
+        said = [line for line in lines if "ERROR" in line] or lines[-1:]
         reason = said[0].removeprefix("ERROR: ") if said else f"exit code {ran.returncode}"
         copy = folder.parent / "setup.log"
-        shutil.copy(log, copy)
+        shutil.copy(file, copy)
         raise WorkError(
             "HW_SET_UP",
             f"pip could not install the packages: {reason} (all of it in {copy}; another index is "

@@ -193,8 +193,9 @@ def test_commands_beside_run_leave_a_followed_table_right(
     )
     first = [("1", "10", "2026-01-01"), ("2", "20", "2026-01-02"), ("None", "30", "None")]
 
-    def run(*arguments: str, expect: bool | None = True) -> Any:
-        return dbt(*arguments, project_dir=project, schema=schema, expect=expect)
+    def run(*arguments: str, expect: bool | None = True, artifacts: bool = False) -> Any:
+        where: dict[str, Any] = {"project_dir": project, "schema": schema}
+        return dbt(*arguments, **where, expect=expect, artifacts=artifacts)
 
     run("run", "--empty")
     assert inputs.rows("followed") == []
@@ -214,7 +215,7 @@ def test_commands_beside_run_leave_a_followed_table_right(
     merged = said(run("run"))["followed"]
     assert merged.startswith("merge: 0 inserted, 1 updated, 1 deleted, ")
     assert merged.endswith(", of 2 changed input rows")
-    run("snapshot")
+    run("snapshot", artifacts=True)
     versions = inputs.rows("versions", "id, val, dbt_valid_to is null as current")
     # dbt's snapshots ask for a key without nulls
     assert [version for version in versions if version[0] != "None"] == [
