@@ -139,6 +139,24 @@ REBUILT = {
 }
 
 
+DECLARED = """
+models:
+  - name: NAME
+    description: Orders.
+    config:
+      persist_docs: {relation: true, columns: true}
+      contract: {enforced: true}
+      on_schema_change: fail
+    constraints: [{type: check, name: positive, expression: amount > 0}]
+    columns:
+      - {name: id, data_type: int}
+      - {name: gross, data_type: "decimal(12, 2)", description: With tax.}
+      - {name: region, data_type: string}
+      - {name: amount, data_type: "decimal(10, 2)", description: Net.}
+"""
+COMMENTS = {"id": None, "gross": "With tax.", "region": None, "amount": "Net."}
+
+
 @pytest.fixture
 def inputs(spark: Any, schema: str) -> str:
     """Two inputs, with a change data feed."""
@@ -178,6 +196,12 @@ class Project:
         for name, sql in models.items():
             (self.folder / f"models/patched/{name}.sql").write_text(sql)
 
+    def declare(self, name: str, without: str = "nothing") -> None:
+        """The YAML of a model; `without` a column."""
+        lines = [line for line in DECLARED.splitlines() if without not in line]
+        text = "\n".join(lines).replace("NAME", name)
+        (self.folder / "models/patched/declared.yml").write_text(text)
+
     def run(
         self, *select: str, refreshed: bool = False, expect: bool | None = True
     ) -> dict[str, str]:
@@ -214,6 +238,10 @@ class Project:
         history = self.spark.sql(f"describe history {self.schema}.{name} limit 1")
         found: int = history.collect()[0]["version"]
         return found
+
+    def comments(self, name: str) -> dict[str, str | None]:
+        rows = self.spark.sql(f"describe {self.schema}.{name}").collect()
+        return {row[0]: row[2] for row in rows}
 
     def properties(self, name: str) -> dict[str, str]:
         rows = self.spark.sql(f"show tblproperties {self.schema}.{name}").collect()
@@ -283,15 +311,19 @@ def test_the_table_is_what_a_full_refresh_leaves(made: Project, spark: Any, inpu
 def test_the_run_goes_on_from_the_applied_versions(
     made: Project, spark: Any, inputs: str, names: list[str]
 ) -> None:
+    made.declare("computed", without="gross")
     made.write({name: CASES[name].before for name in names})
     made.run()
     for change in CHANGES:
         spark.sql(change.format(inputs))
+    made.declare("computed")
     made.write({name: CASES[name].after for name in names})
     said = made.run()
     assert said["computed"].startswith(
         "patch: added column gross from amount, 5 rows; then merge: "
     )
+    assert made.comments("computed") == COMMENTS
+    assert made.properties("computed")["delta.constraints.positive"] == "amount > 0"
     made.run(refreshed=True)
     for name in names:
         assert made.table(name) == made.table(name, refreshed=True), name
@@ -378,16 +410,14 @@ def test_what_follows_reads_a_patch_as_any_change(made: Project, spark: Any, inp
 def test_columns_keep_what_is_declared_of_them(
     made: Project, spark: Any, inputs: str, schema: str
 ) -> None:
-    declared = made.folder / "models/patched/declared.yml"
-    declared.write_text("".join(line for line in DECLARED.splitlines(True) if "gross" not in line))
+    made.declare("declared", without="gross")
     made.write({"declared": CASES["computed"].before})
     made.run()
-    declared.write_text(DECLARED)
+    made.declare("declared")
     made.write({"declared": CASES["computed"].after})
     said = made.run()
     assert said["declared"].startswith(CASES["computed"].said)
-    columns = {row[0]: row[2] for row in spark.sql(f"describe {schema}.declared").collect()}
-    assert columns == {"id": None, "gross": "With tax.", "region": None, "amount": "Net."}
+    assert made.comments("declared") == COMMENTS
     assert made.properties("declared")["delta.constraints.positive"] == "amount > 0"
     made.write({"declared": f"{CASES['computed'].after} where day is not null"})
     assert made.run()["declared"].startswith("replace")
@@ -399,23 +429,6 @@ def test_columns_keep_what_is_declared_of_them(
     made.write({"declared": CASES["computed"].after})
     assert "DELTA_VIOLATE_CONSTRAINT" in made.run(expect=False)["declared"]
     assert made.version("declared") == before
-
-
-DECLARED = """
-models:
-  - name: declared
-    description: Orders.
-    config:
-      persist_docs: {relation: true, columns: true}
-      contract: {enforced: true}
-      on_schema_change: fail
-    constraints: [{type: check, name: positive, expression: amount > 0}]
-    columns:
-      - {name: id, data_type: int}
-      - {name: gross, data_type: "decimal(12, 2)", description: With tax.}
-      - {name: region, data_type: string}
-      - {name: amount, data_type: "decimal(10, 2)", description: Net.}
-"""
 
 
 def test_keys_that_would_repeat_are_refused(made: Project, spark: Any, inputs: str) -> None:
