@@ -145,7 +145,8 @@ ROWS: dict[str, tuple[list[list[object]], list[list[object]]]] = {
         ],
     ),
 }
-# Builds twice in one process; prints what each node said and what the tables have.
+# Builds, and then runs or builds again, in one process; prints what each node said and what the
+# tables have.
 BUILD = """
 import json, sys
 from dbt.cli.main import dbtRunner
@@ -153,8 +154,8 @@ from pyspark.sql import SparkSession
 import headwaters
 
 print("of: " + headwaters.__file__)
-for day in (1, 2):
-    result = dbtRunner().invoke(["--quiet", "build", "--vars", json.dumps({"day": day})])
+for day, command in ((1, "build"), (2, sys.argv.pop(1))):
+    result = dbtRunner().invoke(["--quiet", command, "--vars", json.dumps({"day": day})])
     if result.exception:
         raise SystemExit(f"{result.exception}")
     said = {done.node.name: [str(done.status), str(done.message)] for done in result.result.results}
@@ -237,11 +238,14 @@ MORE = ["copies", "kept", "last_pages", "periods", "sums", "visits"]
 
 
 @pytest.mark.parametrize(
-    "left_out",
-    [pytest.param(MORE, id="some"), pytest.param([], id="all", marks=pytest.mark.slow)],
+    ("left_out", "again"),
+    [
+        pytest.param(MORE, "run", id="some"),
+        pytest.param([], "build", id="all", marks=pytest.mark.slow),
+    ],
 )
 def test_a_stranger_builds_a_project_of_their_own(
-    python: Path, shop: Path, left_out: list[str]
+    python: Path, shop: Path, left_out: list[str], again: str
 ) -> None:
     for path in [*shop.glob("models/*"), *shop.glob("snapshots/*")]:
         if path.stem in left_out:
@@ -249,7 +253,7 @@ def test_a_stranger_builds_a_project_of_their_own(
     wanted = {sql: rows for sql, rows in ROWS.items() if table_of(sql) not in left_out}
     assert run(python, shop, "-m", "headwaters.cli", "jars").startswith("nothing to do")
 
-    printed = run(python, shop, "-c", BUILD, *wanted)
+    printed = run(python, shop, "-c", BUILD, again, *wanted)
     [of] = [line for line in printed.splitlines() if line.startswith("of: ")]
     assert str(python.parent.parent) in of, "the wheel's, not this checkout's"
     days = [json.loads(line[6:]) for line in printed.splitlines() if line.startswith("said: ")]
