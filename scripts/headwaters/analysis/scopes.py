@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import functions
+from headwaters.analysis import dialect, functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
 
 # Spark's special dates and times.
@@ -97,7 +97,8 @@ def column_of(value: Value) -> Column:
 
 def parts_of(node: exp.Column) -> list[str]:
     """A dotted name."""
-    return [part.name.lower() for part in node.parts]
+    parts = map(node.args.get, ("catalog", "db", "table", "this"))
+    return [part.name.lower() for part in parts if part]
 
 
 def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
@@ -165,12 +166,12 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
         if isinstance(found, exp.Window):
             clauses = (found.args.get(name) for name in ("partition_by", "order"))
             within = [child for clause in clauses for child in ensure_list(clause)]
-            waiting += [*unwrapped(found.this).iter_expressions(), *within][::-1]
+            waiting += [*dialect.within(unwrapped(found.this)), *within][::-1]
             continue
         if isinstance(found, exp.Anonymous) and found.name.lower() in functions.ANY_AGGREGATES:
             yield found
         if type(found) not in _ATOMS:
-            waiting += list(found.iter_expressions())[::-1]
+            waiting += dialect.within(found)[::-1]
 
 
 def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -180,7 +181,7 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
         found = waiting.pop()
         yield found
         if not isinstance(found, exp.Query) and type(found) not in _ATOMS:
-            waiting += found.iter_expressions()
+            waiting += dialect.within(found)
 
 
 def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:

@@ -15,7 +15,7 @@ from incremental.test_tpch import rows_of
 from analysis.queries import in_duckdb
 from analysis.test_derive import INPUTS, SEEDS, TABLES, TPCH, table
 from headwaters.analysis.derive import Derivation, Question, _staged, _Whole, derive
-from headwaters.analysis.dialect import parsed
+from headwaters.analysis.dialect import read
 from headwaters.analysis.relations import Input
 
 # Rows of nation and region, as VALUES.
@@ -206,7 +206,7 @@ REFUSED = {
 @pytest.mark.parametrize("sql", REFUSED)
 def test_refused(sql: str) -> None:
     asked = question(sql)
-    assert _staged(asked, _Whole(asked, parsed(sql)), len(asked.inputs) + 1) is None
+    assert _staged(asked, _Whole(asked, read(sql)), len(asked.inputs) + 1) is None
 
 
 def test_what_is_not_followed() -> None:
