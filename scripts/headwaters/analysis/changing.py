@@ -33,9 +33,11 @@ def refuse_changing(
     tables = {
         source.name.lower(): frozenset(name.lower() for name in source.columns) for source in inputs
     }
-    refuse_unmarked(nodes, tables)
-    refuse_unknown(nodes, tables)
-    _refuse_functions(nodes, tables, allowed, bodies or {})
+    # most nodes are a name or a literal, of which nothing is asked
+    asked = [node for node in nodes if type(node) not in (exp.Identifier, exp.Literal)]
+    refuse_unmarked(asked, tables)
+    refuse_unknown(asked, tables)
+    _refuse_functions(asked, tables, allowed, bodies or {})
 
 
 def _refuse_functions(

@@ -110,15 +110,19 @@ class _Cutter:
         self._parsed = functools.cache(dialect.parsed)
         self._pieces: dict[tuple[int, str, str], exp.Query] = {}
         self._tokens = text.tokens
-        self._starts = [token.start for token in text.tokens]
-        self._at = {start: place for place, start in enumerate(self._starts)}
-        self._brackets = dict(_brackets(self._tokens))
+        self._at = {token.start: place for place, token in enumerate(self._tokens)}
+        # where brackets open and close, and clauses may begin
+        marks = {TokenType.L_PAREN, TokenType.R_PAREN, *_BEGINS}
+        self._marks = [token for token in self._tokens if token.token_type in marks]
+        self._brackets = dict(_brackets(self._marks))
         self._places: dict[int, tuple[int, int] | None] = {}
         # of the columns of hidden queries, by their SQL; empty where they are not known
         self._types: dict[str, dict[str, str]] = {}
         queries = [node for node in text.nodes if isinstance(node, exp.CTE)]
         self._ctes = {query.alias.lower(): query for query in queries}
         self._named_by = _named_by(queries)
+        # nodes of the tree that have queries or tables within them
+        self._around = text.holders(exp.Query, exp.Table)
         self._stages: list[Stage] = []
         # begin and end of what is replaced, and by what
         self._edits: list[tuple[int, int, str]] = []
@@ -222,7 +226,7 @@ class _Cutter:
         for child in dialect.within(node):
             if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
                 self._visit(child)
-            elif not isinstance(child, exp.With):
+            elif id(child) in self._around and not isinstance(child, exp.With):
                 self._visit_parts(child)
 
     # a query in brackets
@@ -257,10 +261,10 @@ class _Cutter:
         calls = [call for part in results for call in aggregates(part)]
         if (
             clauses is None
-            or any(_is_wrapped(call) or dialect.has(call, exp.Query) for call in calls)
+            or any(_is_wrapped(call) or id(call) in self._around for call in calls)
             or (_is_seen(query) and any(_name(node) is None for node in query.expressions))
             or _names_in_having(query) & _new_names(query)
-            or not all(self._is_alone(found) for part in results for found in _queries(part))
+            or not all(self._is_alone(found) for part in results for found in self._queries(part))
         ):
             return False
         group = query.args.get("group")
@@ -281,7 +285,7 @@ class _Cutter:
             and not any(value for name, value in group.args.items() if name != "expressions")
             and not any(node.is_star for node in query.expressions)
             and {tuple(parts_of(column)) for column in plain} <= keys.keys()
-            and any(dialect.has(part, exp.Query, exp.Window) for part in results)
+            and any(id(part) in self._around or dialect.has(part, exp.Window) for part in results)
             and self._cut_groups(query, clauses, keys, plain, calls)
         )
 
@@ -419,6 +423,14 @@ class _Cutter:
         if stage not in self._stages:
             self._stages.append(stage)
         return f"{STAGE}{self._stages.index(stage) + 1}"
+
+    def _queries(self, node: exp.Expr) -> Iterator[exp.Expr]:
+        """The subqueries of an expression, without those within them."""
+        for child in dialect.within(node) if id(node) in self._around else ():
+            if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
+                yield child
+            else:
+                yield from self._queries(child)
 
     def _is_alone(self, query: exp.Expr) -> bool:
         """Whether a subquery reads no column of the queries around it.
@@ -560,7 +572,8 @@ class _Cutter:
             return None
         depth = 0
         begins: dict[str, int] = {}
-        for token in self._tokens[slice(*(bisect_left(self._starts, end) for end in place))]:
+        first, last = (bisect_left(self._marks, end, key=_start) for end in place)
+        for token in self._marks[first:last]:
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
             name = _BEGINS.get(token.token_type) if depth == 0 else None
             if name is not None and begins.setdefault(name, token.start) != token.start:
@@ -603,6 +616,10 @@ _BEGINS = {
     TokenType.HAVING: "having",
     TokenType.ORDER_BY: "order",
 }
+
+
+def _start(token: Token) -> int:
+    return token.start
 
 
 def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
@@ -678,18 +695,11 @@ def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:
         found = waiting.pop()
         if isinstance(found, exp.Table):
             yield found
-        waiting += [child for child in dialect.within(found) if not isinstance(child, exp.With)]
-
-
-def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The subqueries of an expression, without those within them."""
-    waiting = dialect.within(node)[::-1]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, exp.Query) and not isinstance(found, exp.Subquery):
-            yield found
-        else:
-            waiting += dialect.within(found)[::-1]
+        waiting += [
+            child
+            for child in dialect.within(found)
+            if type(child) not in dialect.ATOMS and not isinstance(child, exp.With)
+        ]
 
 
 def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:

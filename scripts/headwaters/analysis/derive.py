@@ -619,14 +619,14 @@ class _TracingReader(Reader):
         return all(source.name.lower() in self._inputs for source in inputs)
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
-        around, own = self._tracing.noted, self._notes.get(id(query))
+        around, own = self._tracing.noted, self._notes.get(id(query.this))
         if own is None:
             own = self._tracing.noted = _Noted()
         try:
             relation = super()._common(query, names)
         finally:
             self._tracing.noted = around
-        self._notes[id(query)] = own
+        self._notes[id(query.this)] = own
         around.add(own)
         return relation
 

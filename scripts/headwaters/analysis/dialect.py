@@ -31,7 +31,8 @@ _PREDICATES = (
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
-# Half of all nodes, with nothing below them.
+# Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
+ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 _NAMES = {exp.Identifier, exp.Literal}
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
@@ -68,6 +69,16 @@ class Text:
     tree: exp.Query
     tokens: Sequence[Token]
     nodes: Sequence[exp.Expr]
+
+    def holders(self, *types: type[exp.Expr]) -> set[int]:
+        """The ids of nodes of these types, and of those that have one within them."""
+        found: set[int] = set()
+        for node in self.nodes:
+            inner: exp.Expr | None = node if isinstance(node, types) else None
+            while inner is not None and id(inner) not in found:
+                found.add(id(inner))
+                inner = inner.parent
+        return found
 
 
 def parsed(sql: str) -> exp.Query:

@@ -75,7 +75,7 @@ class Reader(Expressions):
         super().__init__(rules, allowed, functions)
         self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
-        # queries, which are kept so that nothing else has their ids
+        # what common table expressions and brackets are read as; kept so that no other has the id
         self._known: dict[int, tuple[exp.Expr, Relation]] = {}
 
     def read(self, tree: exp.Query) -> Relation:
@@ -351,10 +351,11 @@ class Reader(Expressions):
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
         """A common table expression, or what reads no column of a query around it: once."""
-        if id(query) in self._known:
-            return self._read_again(self._known[id(query)][1])
+        known = self._known.get(id(query.this))
+        if known is not None:
+            return self._read_again(known[1])
         relation = self._query(query.this, names, None)
-        self._known[id(query)] = query, relation
+        self._known[id(query.this)] = query.this, relation
         return relation
 
     def _read_again(self, relation: Relation) -> Relation:
@@ -371,7 +372,18 @@ class Reader(Expressions):
             if origin is not None:
                 origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
             whole = frozenset(map(number, column.whole))
-            columns.append(replace(column, id=number(column.id), origin=origin, whole=whole))
+            columns.append(
+                Column(
+                    column.name,
+                    number(column.id),
+                    column.type,
+                    column.weight,
+                    origin,
+                    column.is_filled,
+                    whole,
+                    column.texts,
+                )
+            )
         unique = tuple(frozenset(map(number, key)) for key in relation.unique)
         fact = relation.fact
         if fact is not None:
@@ -578,8 +590,6 @@ class Reader(Expressions):
         columns = [column for _, column in keys] if keys is not None else None
         if scope.relation.fact is not None:
             clause = group if group is not None else node
-            if any(found.name.lower() == "grouping_id" for found in node.find_all(exp.Anonymous)):
-                raise self._unknown(clause)
             fact = self._rules.grouped(scope.relation, columns, clause)
         else:
             fact = None
@@ -595,8 +605,7 @@ class Reader(Expressions):
         if having is not None:
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
-        is_multiplied = any(is_several_rows(found, True) for found in node.expressions)
-        unique = () if is_multiplied else (ids,)
+        unique = () if scope.is_multiplied else (ids,)
         scope.relation = Relation(everything, scope.relation.fact, unique)
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
@@ -665,10 +674,9 @@ class Reader(Expressions):
             else:
                 value = self._value(node, scope)
                 columns.append(self._made(value, node, scope).named(expression.alias_or_name))
-                if expression.alias:
-                    scope.aliases.setdefault(
-                        expression.alias.lower(), replace(value, column=columns[-1])
-                    )
+                alias = expression.alias.lower()
+                if alias and alias not in scope.aliases:
+                    scope.aliases[alias] = replace(value, column=columns[-1])
         return tuple(columns)
 
     def _generated(self, node: exp.Expr, scope: Scope) -> None:
