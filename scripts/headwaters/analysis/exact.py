@@ -10,6 +10,8 @@ from sqlglot import exp
 from headwaters.analysis import dialect
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+# More than a number has of which all fit.
+_DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
@@ -53,6 +55,20 @@ def is_exact_cast(before: str | None, after: str | None) -> bool:
     """Whether a cast changes no number, or fails."""
     one, other = decimal_of(before), decimal_of(after)
     return one is not None and other is not None and one[1] <= other[1]
+
+
+def is_odd_cast(before: str | None, after: str) -> bool:
+    """Whether a cast to a number gives `-x` of `-x`, without ANSI rules as well.
+
+    What does not fit is NULL as a decimal on both sides, and wraps around or ends at the least
+    whole number, of which there is no opposite.
+    """
+    if after not in _DIGITS:
+        return True
+    if before in _DIGITS:
+        return _DIGITS[before] <= _DIGITS[after]
+    number = decimal_of(before)
+    return number is not None and number[0] - number[1] < _DIGITS_OF_ALL[after]
 
 
 def sum_type(type: str | None) -> str | None:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import is_exact, is_exact_cast, sum_type, type_of
+from headwaters.analysis.exact import is_exact, is_exact_cast, is_odd_cast, sum_type, type_of
 from headwaters.analysis.harmless import rendered
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -374,8 +374,8 @@ class Expressions(ABC):
             if one is not None and other is not None:
                 either = self._rules.either(scope.relation, [one.id, other.id])
                 if either is not None:
-                    column = replace(new_column("", one.type), id=either)
-                    return Value(column=column, type=one.type)
+                    type = type_of(function, [one.type, other.type])
+                    return Value(column=replace(new_column("", type), id=either), type=type)
         return self._made_of(function, parts, scope)
 
     def _body(self, name: str) -> None:
@@ -461,13 +461,13 @@ class Expressions(ABC):
         if moment is not None:
             self._changing(node, moment)
         type = dialect.whole_text(node.args["to"]).lower()
-        is_odd = isinstance(node, exp.Cast) and node.args["to"].this in _NUMERIC
-        if value.weight is not Weight.PLAIN and not (
-            is_exact_cast(value.type, type) if _is_summed(scope) else is_odd
+        is_try = bool(node.args.get("safe"))
+        is_odd = node.args["to"].this in _NUMERIC and is_odd_cast(value.type, type)
+        if value.weight is not Weight.PLAIN and (
+            is_try or not (is_exact_cast(value.type, type) if _is_summed(scope) else is_odd)
         ):
             value = replace(value, weight=Weight.OTHER)
-        is_cast = isinstance(node, exp.Cast)
-        return Value(value.weight, None, type, value.is_filled and is_cast)
+        return Value(value.weight, None, type, value.is_filled and not is_try)
 
     def _changing(self, node: exp.Expr, name: str) -> Value:
         if name not in self._allowed:

@@ -467,7 +467,8 @@ class Reader(Expressions):
         for one, other in shared:
             if side == "full":
                 found = self._rules.either(Relation((one, other), fact), [one.id, other.id])
-                column = new_column(one.name, one.type)
+                # it is `coalesce` of both
+                column = new_column(one.name, one.type if one.type == other.type else None)
                 merged.append(replace(column, id=found) if found else column)
             else:
                 merged.append(other if side == "right" else one)

@@ -34,6 +34,13 @@ E = Input(
     {"day": "date", "nr": "int", "id": "int", "amount": "decimal(10,2)", "ratio": "double"},
     [frozenset(["day", "nr"])],
 )
+EXACT = Input(
+    "exact",
+    "exact",
+    "",
+    {"day": "date", "nr": "int", "amount": "decimal(12,4)"},
+    [frozenset(["nr"])],
+)
 F = Input("f", "f", "", {"id": "int", "paid": "date", "val": "int"}, [frozenset(["id"])])
 SUM = "cast(if(count_if(hw_2 is null and hw_3 > 0) > 0, null, sum(hw_2)) as {})"
 
@@ -172,6 +179,9 @@ def test_accepted(sql: str) -> None:
 REFUSED = {
     "select sum(val) as s from a": "a row is told apart by one column: parts would be rows",
     "select sum(ratio) as s from e": "floating point sums depend on their order",
+    "select sum(amount) as s from e full join exact using (day, amount)": (
+        "amount is of one side or the other, which are of two types"
+    ),
     "select avg(amount) as s from e": "an average is none of averages",
     "select count(distinct id) as n from e": "nor a count of distinct values of counts",
     "select sum(amount) filter (where id > 1) as s from e": "FILTER is not taken over",
@@ -218,7 +228,7 @@ def test_what_is_not_followed() -> None:
 
 
 def question(sql: str) -> Question:
-    found = [*INPUTS, E, F]
+    found = [*INPUTS, E, EXACT, F]
     used = [source for source in found if re.search(rf"\b(from|join|,) {source.name}\b", sql)]
     return Question(sql, used)
 
