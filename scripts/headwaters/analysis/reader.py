@@ -6,7 +6,7 @@ A clause that is not named here is not understood, and refused.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -448,14 +448,19 @@ class Reader(Expressions):
             of_right = replace(right.relation, columns=right.visible)
             fact = self._rules.joined(side, of_left, of_right, equal, join)
         unique = _unique_of_join(side, left.relation, right.relation, equal)
+        # one value may be two columns, of which one is named
+        named = {id(column) for pair in shared for column in pair}
         if side in ("semi", "anti"):
-            relation = Relation(left.visible, fact, unique)
-            return Scope(relation, left.tables, left.visible, left.outer, left.is_open)
+            visible = (*(one for one, _ in shared), *_without(left.visible, named))
+            tables = _in_order(left.tables, (), left.visible, visible)
+            return Scope(Relation(visible, fact, unique), tables, visible, left.outer, left.is_open)
         merged = self._merged(shared, side, fact)
-        gone = {c.id for pair in shared for c in pair}
-        visible = (*merged, *(c for c in both.visible if c.id not in gone))
-        every = (*visible, *(c for c in both.visible if c.id in gone))
-        scope = Scope(Relation(every, fact, unique), both.tables, visible, left.outer, both.is_open)
+        visible = (*merged, *_without(both.visible, named))
+        every = (*visible, *(column for column in both.visible if id(column) in named))
+        hidden = [one for one, _ in shared] if side in ("right", "full") else []
+        hidden += [other for _, other in shared] if side != "right" else []
+        tables = _in_order(both.tables, hidden, both.visible, visible) if shared else both.tables
+        scope = Scope(Relation(every, fact, unique), tables, visible, left.outer, both.is_open)
         if condition is not None and side == "inner":
             self._narrow(scope, condition)
         return scope
@@ -716,6 +721,33 @@ def _links(pair: Equal, left: Relation, right: Relation) -> bool:
     """Whether the equality is between columns of these two."""
     ids = {pair.left.id, pair.right.id}
     return bool(ids & left.ids) and bool(ids & right.ids)
+
+
+def _without(columns: Iterable[Column], named: Collection[int]) -> list[Column]:
+    """Those that USING does not name."""
+    return [column for column in columns if id(column) not in named]
+
+
+def _in_order(
+    tables: Sequence[tuple[str, tuple[Column, ...]]],
+    hidden: Sequence[Column],
+    before: Sequence[Column],
+    visible: Sequence[Column],
+) -> list[tuple[str, tuple[Column, ...]]]:
+    """The tables with their columns as `name.*` lists them after USING.
+
+    It has those first that this one hides, and those that were hidden `before`.
+    """
+    known = {(column.id, column.name) for column in before}
+    of_tables = (column for _, columns in tables for column in columns)
+    older = [column for column in of_tables if (column.id, column.name) not in known]
+    places: dict[tuple[int, str], int] = {}
+    for place, column in enumerate((*hidden, *older, *visible)):
+        places.setdefault((column.id, column.name), place)
+    return [
+        (name, tuple(sorted(columns, key=lambda column: places[column.id, column.name])))
+        for name, columns in tables
+    ]
 
 
 def _side(join: exp.Join) -> Side:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
+from analysis.test_derive import JOINED, STARS
 from analysis.test_dialect import COLUMNS, EXPRESSIONS, read, written
 from headwaters.analysis import dialect
 from headwaters.analysis.derive import _Tracing
@@ -120,9 +121,8 @@ def test_what_is_taken_for_a_type_is_that_of_spark(spark: Any) -> None:
     wrong, known = {}, 0
     for text in OF_TYPES:
         sql = f"select {text} as x from v"
-        made = Reader([Input("v", "v", "", TYPED)], _Tracing(), ["first", "any_value"]).read(
-            dialect.parsed(sql)
-        )
+        allowed = ["first", "any_value", "max_by"]
+        made = Reader([Input("v", "v", "", TYPED)], _Tracing(), allowed).read(dialect.parsed(sql))
         given = spark.sql(f"with v as (select {columns}) {sql}").dtypes[0][1]
         taken = made.columns[0].type
         known += taken is not None
@@ -130,3 +130,13 @@ def test_what_is_taken_for_a_type_is_that_of_spark(spark: Any) -> None:
             wrong[text] = (taken, given)
     assert wrong == {}
     assert known > len(OF_TYPES) * 0.9
+
+
+@pytest.mark.slow
+def test_columns_after_using_are_in_the_order_of_spark(spark: Any) -> None:
+    tables = ", ".join(
+        f"{source.name} as (select {', '.join(f'1 as {name}' for name in source.columns)})"
+        for source in JOINED
+    )
+    given = {sql: " ".join(spark.sql(f"with {tables} {sql}").columns) for sql in STARS}
+    assert given == STARS
