@@ -96,7 +96,8 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
     if not isinstance(node, (exp.Case, exp.If)) and name not in _CHOICES:
         return None
     children = dialect.within(node)
-    if isinstance(node, exp.If) or name == "if":
+    # the condition, or what `case x when …` compares, is none of the answers
+    if isinstance(node, exp.If) or name == "if" or node.args.get("this") is children[0]:
         children, parts = children[1:], parts[1:]
     types = {
         part

@@ -332,7 +332,7 @@ class Reader(Expressions):
             Column(
                 column,
                 new_column(column).id,
-                kind.lower(),
+                kind.lower() or None,
                 Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
                 (reading, source.name, column.lower()) if source.is_followed else None,
                 is_filled=source.kind == "signed" and column == "_weight",

@@ -38,7 +38,7 @@ EXACT = Input(
     "exact",
     "exact",
     "",
-    {"day": "date", "nr": "int", "amount": "decimal(12,4)"},
+    {"day": "date", "nr": "bigint", "amount": "decimal(12,4)"},
     [frozenset(["nr"])],
 )
 F = Input("f", "f", "", {"id": "int", "paid": "date", "val": "int"}, [frozenset(["id"])])
@@ -57,6 +57,12 @@ ACCEPTED: dict[str, list[str]] = {
         " from hw_stage_1 as hw_s having coalesce(sum(hw_2), 0) > 2",
         "(hw_1) e by day: select `day` as hw_1, count(*) as hw_2, max(nr) as hw_3, min(id) as hw_4"
         " from e group by `day`",
+    ],
+    # what is compared is no answer
+    "select sum(case exact.nr when 1 then amount end) as s from exact": [
+        f"select {SUM.format('decimal(22,4)')} as s from hw_stage_1 as hw_s ",
+        "(hw_1) exact by day: select `day` as hw_1, sum(case exact.nr when 1 then amount end) as"
+        " hw_2, count(case exact.nr when 1 then amount end) as hw_3 from exact group by `day`",
     ],
     "select max(nr) as m from e where '{0} {x' <> ''": [
         "select max(hw_2) as m from hw_stage_1 as hw_s ",

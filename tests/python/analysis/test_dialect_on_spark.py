@@ -108,6 +108,7 @@ OF_TYPES = [
     *("d * -1", "d - -10", "-d", "-(d)", "1 - d", "d + 0.125", "i * 0.5", "2 * 3", "d * 2 * 2"),
     *(f"coalesce({one}, {other})" for one in "ibdw" for other in ("0", "i", "d", "0.125", "null")),
     *("if(o, d, 0)", "if(o, i, b)", "case when o then d else 1 end", "case when o then i end"),
+    *("case b when 1 then d end", "case w when 1 then i else h end", "case when o then null end"),
     *("case i when 1 then 0.5 when 2 then d else 0 end", "nvl(d, 10000000000)", "ifnull(h, 1)"),
     *("upper(t)", "trim(t)", "substring(t, 1, 2)", "left(t, 1)", "coalesce(t, 'a')"),
     *(f"sum({one})" for one in ("i", "b", "d", "w", "d * 2", "i * d", "coalesce(d, 0)", "-d")),
