@@ -210,11 +210,14 @@ class Reader(Expressions):
                 if join.args.get("hint") or (join.args.get("method") or "NATURAL") != "NATURAL":
                     raise self._unknown(join)
                 is_comma = (join.args.get("kind") or "") == "CROSS"
-                if crossed and side in ("right", "full"):
+                by_names = join.args.get("using") or join.args.get("method")
+                # to Spark, what follows a comma is joined first
+                if crossed and (side in ("right", "full") or by_names):
+                    kind = "join by names" if by_names else f"{side} join"
                     raise dialect.refused(
                         join,
                         "HW_NOT_UNDERSTOOD",
-                        f"a comma or cross join before a {side} join",
+                        f"a comma or cross join before a {kind}",
                         remedy="Put brackets around what is joined first",
                     )
                 crossed = crossed or is_comma

@@ -86,6 +86,9 @@ LINEAR = {
     "select id, array(val, 1)[0] as d, 'it''s' as s from t": "",
     "select unheard_of(val) as d from t": "NOT_UNDERSTOOD: `unheard_of(val)`",
     "select id from t where grp = any (select grp from l)": "NOT_UNDERSTOOD: ",
+    "select * from l, t natural join l as m": "NOT_UNDERSTOOD: ",
+    "select * from l cross join t join l as m using (grp)": "NOT_UNDERSTOOD: ",
+    "select * from l cross join (t join l as m using (grp))": "",
     "select id frm t": "NOT_UNDERSTOOD: ",
     "select id, val from t group by 3": "NOT_UNDERSTOOD: ",
     "select id, x.n from t join lateral (select 1 as n) as x on t.val > rand()": (
