@@ -16,34 +16,36 @@ from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import moment_of, parts_of
 
 _STABLE = functions.STABLE | functions.IN_FROM
-_PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Exists, exp.Any, exp.All)
+_PLAIN = (*PLAIN_NODES, exp.Exists, exp.Any, exp.All, exp.Hint)
 
 
 def refuse_changing(
-    tree: exp.Expr,
+    nodes: Sequence[exp.Expr],
     inputs: Sequence[Input],
     allowed: Sequence[str],
     bodies: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse what is different on another day, or reads what is no input or not known.
 
-    `allowed`: of `allow_nondeterministic`; `bodies`: of SQL functions. Raises Refused.
+    `nodes` are all of the query; `allowed`: of `allow_nondeterministic`; `bodies`: of SQL
+    functions. Raises Refused.
     """
     tables = {
         source.name.lower(): frozenset(name.lower() for name in source.columns) for source in inputs
     }
-    refuse_unmarked(tree, tables)
-    refuse_unknown(tree, tables)
-    _refuse_functions(tree, tables, allowed, bodies or {})
+    # most nodes are a name or a literal, of which nothing is asked
+    asked = [node for node in nodes if type(node) not in (exp.Identifier, exp.Literal)]
+    refuse_unmarked(asked, tables)
+    refuse_unknown(asked, tables)
+    _refuse_functions(asked, tables, allowed, bodies or {})
 
 
 def _refuse_functions(
-    tree: exp.Expr,
+    nodes: Sequence[exp.Expr],
     tables: Mapping[str, frozenset[str]],
     allowed: Sequence[str],
     bodies: Mapping[str, str],
 ) -> None:
-    nodes = dialect.walked(tree)
     hints = (hint for hint in nodes if isinstance(hint, exp.Hint))
     hinted = {id(part) for hint in hints for part in dialect.walked(hint)[1:]}
     for node in nodes:
@@ -53,7 +55,7 @@ def _refuse_functions(
         if isinstance(node, exp.Column) and is_column(node, tables):
             continue
         if name in bodies:
-            body = dialect.parsed(f"select {bodies[name]}")
+            body = dialect.read(f"select {bodies[name]}").nodes
             refuse_unmarked(body, ())
             rest = {other: text for other, text in bodies.items() if other != name}
             _refuse_functions(body, {}, allowed, rest)
@@ -72,14 +74,15 @@ def _refuse_functions(
 
 def _name(node: exp.Expr) -> str | None:
     """What may be different in another run; None where nothing is."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
     if isinstance(node, exp.TableSample):
         return "tablesample"
-    if isinstance(node, exp.Column) and parts_of(node)[0] in functions.BARE:
-        return parts_of(node)[0] if len(node.parts) == 1 else None
+    if isinstance(node, exp.Column):
+        parts = parts_of(node)
+        return parts[0] if len(parts) == 1 and parts[0] in functions.BARE else None
+    if not isinstance(node, exp.Func):
+        return None
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
     if isinstance(node, (exp.Cast, exp.TryCast)):
         return moment_of(node)
-    if isinstance(node, exp.Func) and not isinstance(node, (*_PLAIN, exp.Hint)):
-        return node.key
-    return None
+    return None if isinstance(node, _PLAIN) else node.key

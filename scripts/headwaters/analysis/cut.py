@@ -9,17 +9,18 @@ queries in place of what they compute, and is computed in full. There are three 
 - a query that groups and whose select list or HAVING has a window or a subquery reads its groups
   from a hidden query.
 
-Texts are cut out of the query's own text, at the places that the tree knows, and each is parsed
-again: what is not the part of the tree that it was taken for is not cut. No SQL is written
-from a tree, which would have to say in all details what Spark understands. The common table
-expressions that a piece reads are those of the query's own tree, so that none is parsed or read
-once more for each piece.
+Texts are cut out of the query's own text, at the places that the tree knows: what is not found to
+be the part of the tree that it was taken for is not cut. No SQL is written from a tree, which would
+have to say in all details what Spark understands. The parts of a piece, and the common table
+expressions that it reads, are those of the query's own tree, so that none is parsed or read once
+more for each piece.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -67,66 +68,70 @@ class Stage:
 
 @dataclass(frozen=True)
 class Cut:
-    """A query that is cut. `read`: the names of the inputs that the rest reads itself."""
+    """A query that is cut."""
 
     rest: str
     stages: tuple[Stage, ...]
-    read: frozenset[str]
 
 
-# A hidden query, if its SQL is proven to be one; a query as a relation by rules that allow
-# everything, which raises Refused. Both of the tree and the inputs that it may read. Trees may
-# share their common table expressions.
-Prove = Callable[[str, exp.Query, Sequence[Input]], Stage | None]
+# A hidden query and what it is, if its SQL is proven to be one; a query as a relation by rules that
+# allow everything, which raises Refused. Both of the tree and the inputs that it may read. Trees
+# may share their common table expressions.
+Prove = Callable[[str, exp.Query, Sequence[Input]], tuple[Stage, Relation] | None]
 Read = Callable[[exp.Query, Sequence[Input]], Relation]
 
 
 def cut(
-    sql: str,
-    tree: exp.Query,
+    text: dialect.Text,
     relation: Relation,
     inputs: Sequence[Input],
+    constant: Collection[str],
     prove: Prove,
     read: Read,
 ) -> Cut | None:
-    """The query with hidden queries for what can be below cuts; None where nothing can.
+    """The query with hidden queries for what can be below cuts; None where nothing is gained.
 
-    `relation` is what `read` gives of it.
+    `relation` is what `read` gives of it; `constant` are names of inputs that seldom change.
     """
     try:
-        return _Cutter(sql, tree, inputs, prove, read).cut(relation)
+        return _Cutter(text, inputs, prove, read).cut(relation, constant)
     except Refused:
         return None
 
 
 class _Cutter:
     def __init__(
-        self, sql: str, tree: exp.Query, inputs: Sequence[Input], prove: Prove, read: Read
+        self, text: dialect.Text, inputs: Sequence[Input], prove: Prove, read: Read
     ) -> None:
-        self._sql, self._tree = sql, tree
+        self._sql, self._tree, self._nodes = text.sql, text.tree, text.nodes
         self._inputs = {source.name.lower(): source for source in inputs}
         self._prove, self._read = prove, read
         # the same texts are parsed and read for one purpose and another
         self._parsed = functools.cache(dialect.parsed)
-        self._piece = functools.cache(self._piece_of)
-        self._relation = functools.cache(self._read_piece)
-        self._tokens = dialect.tokens(sql)
+        self._pieces: dict[tuple[int, str, str], exp.Query] = {}
+        self._tokens = text.tokens
         self._at = {token.start: place for place, token in enumerate(self._tokens)}
-        self._brackets = dict(_brackets(self._tokens))
+        # where brackets open and close, and clauses may begin
+        marks = {TokenType.L_PAREN, TokenType.R_PAREN, *_BEGINS}
+        self._marks = [token for token in self._tokens if token.token_type in marks]
+        self._brackets = dict(_brackets(self._marks))
         self._places: dict[int, tuple[int, int] | None] = {}
         # of the columns of hidden queries, by their SQL; empty where they are not known
         self._types: dict[str, dict[str, str]] = {}
-        self._ctes = {query.alias.lower(): query for query in dialect.found(tree, exp.CTE)}
-        self._named_by = _named_by(tree)
+        queries = [node for node in text.nodes if isinstance(node, exp.CTE)]
+        self._ctes = {query.alias.lower(): query for query in queries}
+        self._named_by = _named_by(queries)
+        # nodes of the tree that have queries or tables within them
+        self._around = text.holders(exp.Query, exp.Table)
         self._stages: list[Stage] = []
         # begin and end of what is replaced, and by what
         self._edits: list[tuple[int, int, str]] = []
         self._visited: set[str] = set()
         self._tried = 0
 
-    def cut(self, relation: Relation) -> Cut | None:
-        """None where there is no hidden query."""
-        nodes = dialect.walked(self._tree)
+    def cut(self, relation: Relation, constant: Collection[str]) -> Cut | None:
+        """None where no input is read by hidden queries alone."""
+        nodes = self._nodes
         names = [query.alias.lower() for query in nodes if isinstance(query, exp.CTE)]
         if len(set(names)) < len(names) or set(names) & set(self._inputs):
             return None  # a name that means two things
@@ -137,8 +142,10 @@ class _Cutter:
             if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
                 return None  # names of hidden queries and inputs are replaced in the text
         self._visit(self._tree)
-        if not self._stages:
-            return None
+        read = self._still_read(_outside_with)
+        below = {source.name.lower() for stage in self._stages for source in stage.inputs}
+        if not below - read - {name.lower() for name in constant}:
+            return None  # what is grouped is read in full all the same
         rest = self._sql
         for begin, end, text in sorted(self._left_out(), reverse=True):
             rest = f"{rest[:begin]}{text}{rest[end:]}"
@@ -150,14 +157,14 @@ class _Cutter:
         left = self._read(tree, [*self._inputs.values(), *hidden])
         if [column.name for column in left.columns] != [column.name for column in relation.columns]:
             return None
-        read = _tables(tree, _named_by(tree)) & self._inputs.keys()
-        return Cut(rest, tuple(self._stages), frozenset(read))
+        return Cut(rest, tuple(self._stages))
 
     def _left_out(self) -> list[tuple[int, int, str]]:
         """The edits, and those that leave out common table expressions which nothing reads then."""
         clause = self._tree.args.get("with_")
         queries: list[exp.CTE] = clause.expressions if clause is not None else []
-        read = self._still_read(queries)
+        # those within brackets stay in the text, whether anything reads them or not
+        read = self._still_read(lambda query: dialect.found(query, exp.Table))
         kept = [place for place, query in enumerate(queries) if query.alias.lower() in read]
         places = [self._place_after_as(query) for query in queries]
         first = self._at.get(queries[0].args["alias"].this.meta_get("start", -1)) if queries else 0
@@ -177,20 +184,19 @@ class _Cutter:
             edit for edit in self._edits if not any(b <= edit[0] < e for b, e in gone)
         ]
 
-    def _still_read(self, queries: Sequence[exp.CTE]) -> set[str]:
+    def _still_read(self, tables_of: Callable[[exp.Expr], Iterable[exp.Table]]) -> set[str]:
         """Names of tables in what no edit replaces, and in the queries that they name."""
-        known = {query.alias.lower(): query for query in queries}
         found: set[str] = set()
-        waiting = [node for node in self._tree.iter_expressions() if not isinstance(node, exp.With)]
+        waiting = list(_within(self._tree))
         while waiting:
-            for table in dialect.found(waiting.pop(), exp.Table):
+            for table in tables_of(waiting.pop()):
                 start = table.this.meta_get("start", -1)
                 name = table.name.lower()
                 if name in found or any(begin <= start < end for begin, end, _ in self._edits):
                     continue
                 found.add(name)
-                if name in known:
-                    waiting.append(known[name].this)
+                if name in self._ctes:
+                    waiting.append(self._ctes[name].this)
         return found
 
     # where to cut
@@ -217,10 +223,10 @@ class _Cutter:
             if name not in self._visited:
                 self._visited.add(name)
                 self._visit(self._ctes[name].this)
-        for child in node.iter_expressions():
+        for child in dialect.within(node):
             if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
                 self._visit(child)
-            elif not isinstance(child, exp.With):
+            elif id(child) in self._around and not isinstance(child, exp.With):
                 self._visit_parts(child)
 
     # a query in brackets
@@ -232,7 +238,8 @@ class _Cutter:
             return False
         own = [f"hw_{number}" for number in range(1, len(names) + 1)]
         listed, body = ", ".join(own), self._sql[slice(*place)]
-        stage = self._proven(query, f"select {listed} from (\n{body}\n) as hw_q({listed})")
+        rows = f"select {listed} from (\n{{}}\n) as hw_q({listed})"
+        stage = self._proven(query, rows.format(body), rows.format("select 1"))
         if stage is None:
             return False
         columns = [
@@ -254,10 +261,10 @@ class _Cutter:
         calls = [call for part in results for call in aggregates(part)]
         if (
             clauses is None
-            or any(call.find(exp.Query) or _is_wrapped(call) for call in calls)
+            or any(_is_wrapped(call) or id(call) in self._around for call in calls)
             or (_is_seen(query) and any(_name(node) is None for node in query.expressions))
             or _names_in_having(query) & _new_names(query)
-            or not all(self._is_alone(found) for part in results for found in _queries(part))
+            or not all(self._is_alone(found) for part in results for found in self._queries(part))
         ):
             return False
         group = query.args.get("group")
@@ -266,7 +273,7 @@ class _Cutter:
             return (
                 bool(calls)
                 and not plain
-                and not any(part.find(exp.Window) for part in results)
+                and not any(dialect.has(part, exp.Window) for part in results)
                 and all(map(_is_plain, calls))
                 and any(
                     self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
@@ -278,7 +285,7 @@ class _Cutter:
             and not any(value for name, value in group.args.items() if name != "expressions")
             and not any(node.is_star for node in query.expressions)
             and {tuple(parts_of(column)) for column in plain} <= keys.keys()
-            and any(part.find(exp.Query, exp.Window) for part in results)
+            and any(id(part) in self._around or dialect.has(part, exp.Window) for part in results)
             and self._cut_groups(query, clauses, keys, plain, calls)
         )
 
@@ -378,7 +385,7 @@ class _Cutter:
                     for column in (equal.this, equal.expression):
                         found[(".".join(map(_quoted, parts_of(column))),)] = None
         try:
-            relation = self._relation(query, f"select *{rows}", "select *")
+            relation = self._read_piece(query, f"select *{rows}", "select *")
             names = [column.name.lower() for column in relation.columns]
             for key in relation.unique:
                 places = [n for n, column in enumerate(relation.columns) if column.id in key]
@@ -393,7 +400,7 @@ class _Cutter:
         for by in list(found)[:_MOST_WAYS]:
             try:
                 listed = f"select {', '.join(by)}"
-                relation = self._relation(query, f"{listed}{rows}", listed)
+                relation = self._read_piece(query, f"{listed}{rows}", listed)
             except Refused:
                 continue
             if not any(key <= relation.ids for key in relation.unique):
@@ -404,10 +411,11 @@ class _Cutter:
     def _proven(self, query: exp.Select, body: str, around: str = "") -> Stage | None:
         """SQL that is made of parts of a query, as a hidden query."""
         tree = self._piece(query, body, around)
-        stage = self._prove(f"{self._with(query)}{body}", tree, self._used(tree))
-        if stage is not None:
-            relation = self._relation(query, body, around)
-            self._types[stage.sql] = {c.name: c.type or "" for c in relation.columns}
+        proven = self._prove(f"{self._with(query)}{body}", tree, self._used(tree))
+        if proven is None:
+            return None
+        stage, relation = proven
+        self._types[stage.sql] = {column.name: column.type or "" for column in relation.columns}
         return stage
 
     def _named(self, stage: Stage) -> str:
@@ -416,6 +424,14 @@ class _Cutter:
             self._stages.append(stage)
         return f"{STAGE}{self._stages.index(stage) + 1}"
 
+    def _queries(self, node: exp.Expr) -> Iterator[exp.Expr]:
+        """The subqueries of an expression, without those within them."""
+        for child in dialect.within(node) if id(node) in self._around else ():
+            if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
+                yield child
+            else:
+                yield from self._queries(child)
+
     def _is_alone(self, query: exp.Expr) -> bool:
         """Whether a subquery reads no column of the queries around it.
 
@@ -423,18 +439,26 @@ class _Cutter:
         """
         place = self._place_of_query(query)
         try:
-            return bool(place and self._relation(query, self._sql[slice(*place)]))
+            return bool(place and self._read_piece(query, self._sql[slice(*place)]))
         except Refused:
             return False
 
-    def _piece_of(self, query: exp.Expr, body: str, around: str = "") -> exp.Query:
+    def _piece(self, query: exp.Expr, body: str, around: str = "") -> exp.Query:
         """The tree of SQL that is made of parts of a query, with what it reads by WITH.
 
-        `around` is the same without FROM and WHERE, where they are those of the query: they are
-        known, and may be long.
+        `around` is the same without what is known, and may be long: without FROM and WHERE, where
+        they are those of the query, or with another query in brackets in place of this one.
         """
-        tree = dialect.parsed(around or body)
-        if around:
+        key = id(query), body, around
+        if key not in self._pieces:
+            self._pieces[key] = self._made_of(query, around or body, bool(around))
+        return self._pieces[key]
+
+    def _made_of(self, query: exp.Expr, text: str, is_around: bool) -> exp.Query:
+        tree = dialect.parsed(text)
+        if is_around and tree.args.get("from_"):
+            tree.args["from_"].this.args["this"] = query
+        elif is_around:
             rows = ("from_", "joins", "where")
             tree.args |= {name: query.args[name] for name in rows if query.args.get(name)}
         read = self._read_by(query)
@@ -548,9 +572,8 @@ class _Cutter:
             return None
         depth = 0
         begins: dict[str, int] = {}
-        for token in self._tokens:
-            if not place[0] <= token.start < place[1]:
-                continue
+        first, last = (bisect_left(self._marks, end, key=_start) for end in place)
+        for token in self._marks[first:last]:
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
             name = _BEGINS.get(token.token_type) if depth == 0 else None
             if name is not None and begins.setdefault(name, token.start) != token.start:
@@ -593,6 +616,10 @@ _BEGINS = {
     TokenType.HAVING: "having",
     TokenType.ORDER_BY: "order",
 }
+
+
+def _start(token: Token) -> int:
+    return token.start
 
 
 def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
@@ -653,11 +680,11 @@ def _tables(node: exp.Expr, named_by: Mapping[str, Collection[str]]) -> set[str]
     return found
 
 
-def _named_by(tree: exp.Query) -> dict[str, set[str]]:
+def _named_by(queries: Iterable[exp.CTE]) -> dict[str, set[str]]:
     """For each common table expression the names of the tables that it reads."""
     return {
         query.alias.lower(): {table.name.lower() for table in _outside_with(query.this)}
-        for query in dialect.found(tree, exp.CTE)
+        for query in queries
     }
 
 
@@ -668,16 +695,11 @@ def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:
         found = waiting.pop()
         if isinstance(found, exp.Table):
             yield found
-        waiting += (child for child in found.iter_expressions() if not isinstance(child, exp.With))
-
-
-def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The subqueries of an expression, without those within them."""
-    for child in node.iter_expressions():
-        if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
-            yield child
-        else:
-            yield from _queries(child)
+        waiting += [
+            child
+            for child in dialect.within(found)
+            if type(child) not in dialect.ATOMS and not isinstance(child, exp.With)
+        ]
 
 
 def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
@@ -691,7 +713,7 @@ def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
         is_windowed or not (isinstance(node, exp.Anonymous) and node.name.lower() in ANY_AGGREGATES)
     ):
         around = isinstance(node, exp.Window) or (is_windowed and unwrapped(node) is not node)
-        for child in node.iter_expressions():
+        for child in dialect.within(node):
             yield from _columns(child, around and child is node.this)
 
 
@@ -718,7 +740,7 @@ def _is_wrapped(call: exp.Expr) -> bool:
 
 def _is_plain(call: exp.Expr) -> bool:
     """Whether an aggregate can be made of those of parts."""
-    return call.name.lower() in _AGAIN and not call.find(exp.Distinct)
+    return call.name.lower() in _AGAIN and not dialect.has(call, exp.Distinct)
 
 
 def _is_sum(call: exp.Expr) -> bool:

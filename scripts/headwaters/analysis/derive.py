@@ -95,13 +95,14 @@ def derive(question: Question) -> Derivation:
 
     Refused is only what another run over the same inputs would answer otherwise.
     """
-    tree = dialect.parsed(question.sql)
-    refuse_changing(tree, question.inputs, question.allowed, question.functions)
+    text = dialect.read(question.sql)
+    tree = text.tree
+    refuse_changing(text.nodes, question.inputs, question.allowed, question.functions)
     unproven: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
-    whole = _Whole(question, tree)
+    whole = _Whole(question, text)
     for derived in _derived(question, tree, whole, unproven):
-        if not derived.unique_key and _is_collated(question, tree):
+        if not derived.unique_key and whole.is_collated:
             unproven.append(_NO_KEY)
             continue
         # what is followed counts first, then a key that tells the rows apart
@@ -116,7 +117,7 @@ def derive(question: Question) -> Derivation:
     if left and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
         try:
             traced = _traced(question, tree, left)
-            if traced and not traced.unique_key and _is_collated(question, tree):
+            if traced and not traced.unique_key and whole.is_collated:
                 raise _NO_KEY
             best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
         except Refused as refused:
@@ -128,7 +129,7 @@ def derive(question: Question) -> Derivation:
             best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
         except Exception as error:
             unproven.append(unforeseen(error))
-    if not unproven and is_across_rows(tree) and (best is None or best[0][0]):
+    if not unproven and whole.is_across_rows and (best is None or best[0][0]):
         unproven += _refusals(question, tree)
     if best is None:
         lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
@@ -152,24 +153,19 @@ _NO_KEY = Refused(
 )
 
 
-def _is_collated(question: Question, tree: exp.Query) -> bool:
-    """Whether values that differ may be equal, so that rows cannot be counted by all columns."""
-    types = (type for source in question.inputs for type in source.columns.values())
-    return any("collate" in type.lower() for type in types) or any(
-        isinstance(node, exp.Collate)
-        or (
-            isinstance(node, exp.Anonymous)
-            and node.name.lower() in ("collate", *question.functions)
-        )
-        for node in dialect.walked(tree)
-    )
-
-
 def _derived(
     question: Question, tree: exp.Query, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[Derivation]:
-    """What is proven of the candidates, the cheapest first."""
-    for strategy, candidate in _candidates(question, whole, unproven):
+    """What is proven of the candidates: those that follow every input first, as one may be enough.
+
+    Those that follow as many come in their order, the cheapest first.
+    """
+    followed, others = itertools.tee(_candidates(question, whole, unproven))
+    every = itertools.chain(
+        (found for found in followed if not _unfollowed(found[1], question)),
+        (found for found in others if _unfollowed(found[1], question)),
+    )
+    for strategy, candidate in every:
         try:
             relation = proven(
                 tree,
@@ -234,9 +230,7 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
 
 def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
     """The way with hidden tables, if fewer than `below` inputs are left that replace the table."""
-    if question.is_whole or question.allowed or _is_collated(question, whole.tree):
-        return None
-    if whole.refused:
+    if question.is_whole or question.allowed or whole.is_collated or whole.refused:
         return None
     inputs = tuple(
         replace(source, kind="lookup" if _is_unfollowed(source.name, question) else "affected")
@@ -250,17 +244,14 @@ def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
             return whole.reader.traced(tree)[0]
         return _TracingReader(replace(question, inputs=inputs)).traced(tree)[0]
 
-    def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> Stage | None:
+    def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> tuple[Stage, Relation] | None:
         part = replace(question, sql=sql, inputs=inputs, unique_key=())
         return _stage(part, tree, whole.reader)
 
     relation = whole.traced.relation
-    found = cut(question.sql, whole.tree, relation, question.inputs, prove, read)
+    found = cut(whole.text, relation, question.inputs, question.constant, prove, read)
     if found is None:
         return None
-    below_cuts = {source.name for stage in found.stages for source in stage.inputs}
-    if not below_cuts - found.read - question.constant:
-        return None  # what is grouped is read in full all the same
     unique_key = tuple(question.unique_key) or _unique_key(relation)
     return Derivation("staged", unique_key, inputs, None, stages=found.stages, rest=found.rest)
 
@@ -269,13 +260,15 @@ def _is_unfollowed(name: str, question: Question) -> bool:
     return name in question.constant or name in question.without_feed
 
 
-def _stage(question: Question, tree: exp.Query, reader: _TracingReader) -> Stage | None:
+def _stage(
+    question: Question, tree: exp.Query, reader: _TracingReader
+) -> tuple[Stage, Relation] | None:
     """The query as a hidden query, if keys are proven that all of its inputs can be followed by.
 
-    It is made of parts of a query that answers the same in every run.
+    Also what it is as a relation. Its parts are those of a query that always answers the same.
     """
     try:
-        refuse_unmarked(tree, (source.name.lower() for source in question.inputs))
+        refuse_unmarked(dialect.walked(tree), (source.name.lower() for source in question.inputs))
         traced = _Traced(question, tree, reader)
     except Refused:
         return None
@@ -288,7 +281,7 @@ def _stage(question: Question, tree: exp.Query, reader: _TracingReader) -> Stage
             except Refused:
                 continue
             if unique_key := _unique_key(relation):
-                return Stage(question.sql, unique_key, tuple(inputs))
+                return Stage(question.sql, unique_key, tuple(inputs)), relation
     return None
 
 
@@ -354,7 +347,7 @@ def _candidates(
     question: Question, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
     """Strategies and inputs with roles, the cheapest first."""
-    if not is_across_rows(whole.tree):
+    if not whole.is_across_rows:
         for inputs in _followed_alone(question):
             yield "change_feed", inputs
     if whole.refused:
@@ -393,9 +386,25 @@ def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
 class _Whole:
     """The query as the rule book that allows everything reads it, once, when somebody asks."""
 
-    def __init__(self, question: Question, tree: exp.Query) -> None:
-        self.question, self.tree = question, tree
+    def __init__(self, question: Question, text: dialect.Text) -> None:
+        self.question, self.text, self.tree = question, text, text.tree
         self.reader = _TracingReader(question)
+
+    @cached_property
+    def is_collated(self) -> bool:
+        """Whether values that differ may be equal: rows cannot be counted by all columns."""
+        types = (type for source in self.question.inputs for type in source.columns.values())
+        collating = {"collate", *self.question.functions}
+        return any("collate" in type.lower() for type in types) or any(
+            isinstance(node, exp.Collate)
+            or (isinstance(node, exp.Anonymous) and node.name.lower() in collating)
+            for node in self.text.nodes
+        )
+
+    @cached_property
+    def is_across_rows(self) -> bool:
+        """Whether its outermost query looks at several rows."""
+        return is_across_rows(self.tree)
 
     @cached_property
     def _read(self) -> _Traced | Refused:
@@ -610,14 +619,14 @@ class _TracingReader(Reader):
         return all(source.name.lower() in self._inputs for source in inputs)
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
-        around, own = self._tracing.noted, self._notes.get(id(query))
+        around, own = self._tracing.noted, self._notes.get(id(query.this))
         if own is None:
             own = self._tracing.noted = _Noted()
         try:
             relation = super()._common(query, names)
         finally:
             self._tracing.noted = around
-        self._notes[id(query)] = own
+        self._notes[id(query.this)] = own
         around.add(own)
         return relation
 

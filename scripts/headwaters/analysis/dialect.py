@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -29,7 +30,10 @@ _PREDICATES = (
     *(exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not),
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
-_LOOSE = (*_BITWISE, *_COMPARISONS, *_NULL_SAFE)
+_LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
+# Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
+ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
+_NAMES = {exp.Identifier, exp.Literal}
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
@@ -54,20 +58,39 @@ class _Written(Spark):
         }
 
 
+@dataclass(frozen=True)
+class Text:
+    """SQL that is read: the one query that it is, its words and signs, and all nodes of its tree.
+
+    The nodes are those of `walked`, for all who look at each of them.
+    """
+
+    sql: str
+    tree: exp.Query
+    tokens: Sequence[Token]
+    nodes: Sequence[exp.Expr]
+
+    def holders(self, *types: type[exp.Expr]) -> set[int]:
+        """The ids of nodes of these types, and of those that have one within them."""
+        found: set[int] = set()
+        for node in self.nodes:
+            inner: exp.Expr | None = node if isinstance(node, types) else None
+            while inner is not None and id(inner) not in found:
+                found.add(id(inner))
+                inner = inner.parent
+        return found
+
+
 def parsed(sql: str) -> exp.Query:
     """The one query that the SQL is. Raises Refused where it cannot be read."""
+    return read(sql).tree
+
+
+def read(sql: str) -> Text:
+    """The same with its words and its nodes."""
     try:
         tokens = _Written().tokenize(sql)
-        for token in tokens:
-            if token.token_type.name == "PIPE_GT":
-                raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
-            if sql[token.start : token.start + 2].lower() == "0x":
-                reason = "to Spark it is a name, and to others a number"
-                clause = sql[token.start : token.end + 1]
-                raise Refused("HW_NOT_UNDERSTOOD", clause, token.line, reason, "Quote it")
-            if any(comment.endswith("\\") for comment in token.comments):
-                reason = "to Spark, the next line is part of a comment that ends with a backslash"
-                raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)
+        _refuse_words(sql, tokens)
         trees = [tree for tree in _Written().parser().parse(tokens, sql) if tree is not None]
     except (ParseError, TokenError) as error:
         details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
@@ -78,16 +101,42 @@ def parsed(sql: str) -> exp.Query:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
-    for node in found(trees[0], *_LOOSE, exp.Interval):
-        if isinstance(node, exp.Interval):
-            if not node.args.get("unit"):
-                reason = "an interval without a unit may be a column"
-                raise refused(node, "HW_NOT_UNDERSTOOD", reason)
-            continue
-        for part in node.iter_expressions():
-            if _is_grouped_otherwise(node, part):
-                raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
-    return trees[0]
+    nodes = walked(trees[0])
+    for node in nodes:
+        if type(node) is exp.Interval and not node.args.get("unit"):
+            reason = "an interval without a unit may be a column"
+            raise refused(node, "HW_NOT_UNDERSTOOD", reason)
+        if type(node) in _LOOSE and any(_is_grouped_otherwise(node, part) for part in within(node)):
+            raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
+    return Text(sql, trees[0], tokens, nodes)
+
+
+def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
+    """Refuse what is read otherwise than by Spark before anything is parsed."""
+    may_be_hexadecimal = "0x" in sql.lower()
+    for token in tokens:
+        if token.token_type is TokenType.PIPE_GT:
+            raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
+        if may_be_hexadecimal and sql[token.start : token.start + 2].lower() == "0x":
+            reason = "to Spark it is a name, and to others a number"
+            clause = sql[token.start : token.end + 1]
+            raise Refused("HW_NOT_UNDERSTOOD", clause, token.line, reason, "Quote it")
+        if token.comments and any(comment.endswith("\\") for comment in token.comments):
+            reason = "to Spark, the next line is part of a comment that ends with a backslash"
+            raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)
+
+
+def within(node: exp.Expr) -> list[exp.Expr]:
+    """The nodes just below, in their order; as `iter_expressions`, in half of its time."""
+    below: list[exp.Expr] = []
+    if type(node) in _NAMES:
+        return below
+    for value in node.args.values():
+        if type(value) is list:
+            below += [part for part in value if isinstance(part, exp.Expr)]
+        elif isinstance(value, exp.Expr):
+            below.append(value)
+    return below
 
 
 def walked(node: exp.Expr) -> list[exp.Expr]:
@@ -96,17 +145,24 @@ def walked(node: exp.Expr) -> list[exp.Expr]:
     """
     every = [node]
     for one in every:
+        if type(one) in _NAMES:
+            continue
         for value in one.args.values():
-            if isinstance(value, exp.Expr):
-                every.append(value)
-            elif type(value) is list:
+            if type(value) is list:
                 every += [part for part in value if isinstance(part, exp.Expr)]
+            elif isinstance(value, exp.Expr):
+                every.append(value)
     return every
 
 
 def found(node: exp.Expr, *types: type[_Node]) -> Iterator[_Node]:
     """Those of these types, in the order of `walked`."""
     return (one for one in walked(node) if isinstance(one, types))
+
+
+def has(node: exp.Expr, *types: type[exp.Expr]) -> bool:
+    """Whether one of them is among the node and what is within it."""
+    return any(isinstance(one, types) for one in walked(node))
 
 
 def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
@@ -122,11 +178,6 @@ def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
         part = part.unnest()  # the brackets may be sqlglot's
     compared = (*_COMPARISONS, *_NULL_SAFE) if is_right else ()
     return isinstance(part, (*_PREDICATES, *compared))
-
-
-def tokens(sql: str) -> list[Token]:
-    """The words and signs of SQL that can be parsed, with their places."""
-    return _Written().tokenize(sql)
 
 
 def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused:

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from headwaters.analysis import dialect
+
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+# More than a number has of which all fit.
+_DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
 # Texts of texts: the first argument says whether it is one.
@@ -18,11 +23,13 @@ _OF_TEXT |= {"left", "right"}
 
 def decimal_of(type: str | None) -> tuple[int, int] | None:
     """Precision and scale of an exact number; None for every other type."""
+    if type is None:
+        return None
     if type in _DIGITS:
         return _DIGITS[type], 0
-    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", type or "")
     if type == "decimal":
         return 10, 0
+    found = _DECIMAL.fullmatch(type)
     return (int(found[1]), int(found[2])) if found else None
 
 
@@ -50,6 +57,20 @@ def is_exact_cast(before: str | None, after: str | None) -> bool:
     return one is not None and other is not None and one[1] <= other[1]
 
 
+def is_odd_cast(before: str | None, after: str) -> bool:
+    """Whether a cast to a number gives `-x` of `-x`, without ANSI rules as well.
+
+    What does not fit is NULL as a decimal on both sides, and wraps around or ends at the least
+    whole number, of which there is no opposite.
+    """
+    if after not in _DIGITS:
+        return True
+    if before in _DIGITS:
+        return _DIGITS[before] <= _DIGITS[after]
+    number = decimal_of(before)
+    return number is not None and number[0] - number[1] < _DIGITS_OF_ALL[after]
+
+
 def sum_type(type: str | None) -> str | None:
     """Of a sum of such values."""
     if type in _DIGITS:
@@ -69,14 +90,15 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
         if any(type not in _DIGITS for _, type in sides):
             parts = [_least_of_literal(side) or type for side, type in sides]
         return _combined(parts, is_product=isinstance(node, exp.Mul))
-    children = list(node.iter_expressions())
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if name in _OF_TEXT or isinstance(node, (exp.Trim, exp.Substring)):
         return "string" if parts and parts[0] == "string" else None
-    if isinstance(node, exp.If) or name == "if":
-        children, parts = children[1:], parts[1:]
-    elif not isinstance(node, exp.Case) and name not in _CHOICES:
+    if not isinstance(node, (exp.Case, exp.If)) and name not in _CHOICES:
         return None
+    children = dialect.within(node)
+    # the condition, or what `case x when …` compares, is none of the answers
+    if isinstance(node, exp.If) or name == "if" or node.args.get("this") is children[0]:
+        children, parts = children[1:], parts[1:]
     types = {
         part
         for child, part in zip(children, parts, strict=True)

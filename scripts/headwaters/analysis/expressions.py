@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import is_exact, is_exact_cast, sum_type, type_of
+from headwaters.analysis.exact import is_exact, is_exact_cast, is_odd_cast, sum_type, type_of
 from headwaters.analysis.harmless import rendered
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -125,7 +125,7 @@ class Expressions(ABC):
 
     def _made_of_parts(self, node: exp.Expr, scope: Scope) -> Value:
         """Of an expression whose parts are all read alike."""
-        parts = [self._value(part, scope) for part in node.iter_expressions()]
+        parts = [self._value(part, scope) for part in dialect.within(node)]
         return self._made_of(node, parts, scope)
 
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
@@ -133,10 +133,11 @@ class Expressions(ABC):
         type = type_of(node, [part.type for part in parts])
         weight = weight_of(node, parts, _is_summed(scope), type is not None)
         whole = frozenset[int]()
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-        if isinstance(node, _STRUCTS) or name in ("struct", "named_struct"):
+        if isinstance(node, _STRUCTS) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() in ("struct", "named_struct")
+        ):
             whole = whole.union(*(part.whole for part in parts))
-        return Value(weight, type=type, is_filled=is_filled(node, parts), whole=whole)
+        return Value(weight, None, type, is_filled(node, parts), whole)
 
     def _column(self, node: exp.Column, scope: Scope) -> Value:
         found = self._find(node, scope)
@@ -373,8 +374,8 @@ class Expressions(ABC):
             if one is not None and other is not None:
                 either = self._rules.either(scope.relation, [one.id, other.id])
                 if either is not None:
-                    column = replace(new_column("", one.type), id=either)
-                    return Value(column=column, type=one.type)
+                    type = type_of(function, [one.type, other.type])
+                    return Value(column=replace(new_column("", type), id=either), type=type)
         return self._made_of(function, parts, scope)
 
     def _body(self, name: str) -> None:
@@ -397,6 +398,9 @@ class Expressions(ABC):
     ) -> Value:
         if not scope.may_aggregate:
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
+        name = function.name.lower()
+        if name == "grouping_id" and scope.relation.fact is not None:
+            raise self._unknown(function)
         groups, scope.groups, scope.may_aggregate = scope.groups, None, False
         scope.is_of_rows = True
         is_plain = function is node
@@ -420,7 +424,6 @@ class Expressions(ABC):
                 arguments.append(self._value(argument, scope))
         parts += arguments
         scope.groups, scope.may_aggregate, scope.is_of_rows = groups, True, False
-        name = function.name.lower()
         ordered = ordered or _is_in_its_order(name, arguments)
         if name in functions.ORDERED_AGGREGATES and not ordered:
             ids = frozenset(column.id for column in (groups or {}).values())
@@ -458,13 +461,13 @@ class Expressions(ABC):
         if moment is not None:
             self._changing(node, moment)
         type = dialect.whole_text(node.args["to"]).lower()
-        is_odd = isinstance(node, exp.Cast) and node.args["to"].this in _NUMERIC
-        if value.weight is not Weight.PLAIN and not (
-            is_exact_cast(value.type, type) if _is_summed(scope) else is_odd
+        is_try = bool(node.args.get("safe"))
+        is_odd = node.args["to"].this in _NUMERIC and is_odd_cast(value.type, type)
+        if value.weight is not Weight.PLAIN and (
+            is_try or not (is_exact_cast(value.type, type) if _is_summed(scope) else is_odd)
         ):
             value = replace(value, weight=Weight.OTHER)
-        is_cast = isinstance(node, exp.Cast)
-        return Value(value.weight, None, type, value.is_filled and is_cast)
+        return Value(value.weight, None, type, value.is_filled and not is_try)
 
     def _changing(self, node: exp.Expr, name: str) -> Value:
         if name not in self._allowed:

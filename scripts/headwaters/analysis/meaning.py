@@ -39,10 +39,12 @@ def query_of(table: exp.Table) -> exp.CTE | None:
     return None
 
 
-def refuse_unmarked(tree: exp.Expr, known: Iterable[str]) -> None:
+def refuse_unmarked(nodes: Iterable[exp.Expr], known: Iterable[str]) -> None:
     """Refuse tables that are no input: a table that is replaced would miss their changes."""
     names = frozenset(known)
-    for table in dialect.found(tree, exp.Table):
+    for table in nodes:
+        if not isinstance(table, exp.Table):
+            continue
         is_function = isinstance(table.this, exp.Anonymous)
         if not is_function and table.name.lower() not in names and query_of(table) is None:
             raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
@@ -72,9 +74,8 @@ def _query_around(node: exp.Expr) -> exp.Select | None:
     return parent
 
 
-def refuse_unknown(tree: exp.Expr, tables: Tables) -> None:
+def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
     """Refuse names that are no columns: those of session variables and of a file's metadata."""
-    nodes = dialect.walked(tree)
     known = frozenset[str]().union(*tables.values(), tables, _given(nodes))
     # their columns may have names of Spark's
     is_open = any(

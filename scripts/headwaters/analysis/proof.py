@@ -49,7 +49,7 @@ def proven(
         book.check(relation, tree)
         return relation
     if rules == "whole":
-        refuse_changing(tree, inputs, allowed, functions)
+        refuse_changing(dialect.walked(tree), inputs, allowed, functions)
         return Relation(())
     sums = rules == "sums"
     relation = Reader(inputs, LinearRules(sums), allowed, functions).read(tree)

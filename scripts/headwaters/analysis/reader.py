@@ -6,7 +6,7 @@ A clause that is not named here is not understood, and refused.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,7 +75,7 @@ class Reader(Expressions):
         super().__init__(rules, allowed, functions)
         self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
-        # queries, which are kept so that nothing else has their ids
+        # what common table expressions and brackets are read as; kept so that no other has the id
         self._known: dict[int, tuple[exp.Expr, Relation]] = {}
 
     def read(self, tree: exp.Query) -> Relation:
@@ -210,11 +210,14 @@ class Reader(Expressions):
                 if join.args.get("hint") or (join.args.get("method") or "NATURAL") != "NATURAL":
                     raise self._unknown(join)
                 is_comma = (join.args.get("kind") or "") == "CROSS"
-                if crossed and side in ("right", "full"):
+                by_names = join.args.get("using") or join.args.get("method")
+                # to Spark, what follows a comma is joined first
+                if crossed and (side in ("right", "full") or by_names):
+                    kind = "join by names" if by_names else f"{side} join"
                     raise dialect.refused(
                         join,
                         "HW_NOT_UNDERSTOOD",
-                        f"a comma or cross join before a {side} join",
+                        f"a comma or cross join before a {kind}",
                         remedy="Put brackets around what is joined first",
                     )
                 crossed = crossed or is_comma
@@ -332,7 +335,7 @@ class Reader(Expressions):
             Column(
                 column,
                 new_column(column).id,
-                kind.lower(),
+                kind.lower() or None,
                 Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
                 (reading, source.name, column.lower()) if source.is_followed else None,
                 is_filled=source.kind == "signed" and column == "_weight",
@@ -351,10 +354,11 @@ class Reader(Expressions):
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
         """A common table expression, or what reads no column of a query around it: once."""
-        if id(query) in self._known:
-            return self._read_again(self._known[id(query)][1])
+        known = self._known.get(id(query.this))
+        if known is not None:
+            return self._read_again(known[1])
         relation = self._query(query.this, names, None)
-        self._known[id(query)] = query, relation
+        self._known[id(query.this)] = query.this, relation
         return relation
 
     def _read_again(self, relation: Relation) -> Relation:
@@ -371,7 +375,18 @@ class Reader(Expressions):
             if origin is not None:
                 origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
             whole = frozenset(map(number, column.whole))
-            columns.append(replace(column, id=number(column.id), origin=origin, whole=whole))
+            columns.append(
+                Column(
+                    column.name,
+                    number(column.id),
+                    column.type,
+                    column.weight,
+                    origin,
+                    column.is_filled,
+                    whole,
+                    column.texts,
+                )
+            )
         unique = tuple(frozenset(map(number, key)) for key in relation.unique)
         fact = relation.fact
         if fact is not None:
@@ -436,14 +451,19 @@ class Reader(Expressions):
             of_right = replace(right.relation, columns=right.visible)
             fact = self._rules.joined(side, of_left, of_right, equal, join)
         unique = _unique_of_join(side, left.relation, right.relation, equal)
+        # one value may be two columns, of which one is named
+        named = {id(column) for pair in shared for column in pair}
         if side in ("semi", "anti"):
-            relation = Relation(left.visible, fact, unique)
-            return Scope(relation, left.tables, left.visible, left.outer, left.is_open)
+            visible = (*(one for one, _ in shared), *_without(left.visible, named))
+            tables = _in_order(left.tables, (), left.visible, visible)
+            return Scope(Relation(visible, fact, unique), tables, visible, left.outer, left.is_open)
         merged = self._merged(shared, side, fact)
-        gone = {c.id for pair in shared for c in pair}
-        visible = (*merged, *(c for c in both.visible if c.id not in gone))
-        every = (*visible, *(c for c in both.visible if c.id in gone))
-        scope = Scope(Relation(every, fact, unique), both.tables, visible, left.outer, both.is_open)
+        visible = (*merged, *_without(both.visible, named))
+        every = (*visible, *(column for column in both.visible if id(column) in named))
+        hidden = [one for one, _ in shared] if side in ("right", "full") else []
+        hidden += [other for _, other in shared] if side != "right" else []
+        tables = _in_order(both.tables, hidden, both.visible, visible) if shared else both.tables
+        scope = Scope(Relation(every, fact, unique), tables, visible, left.outer, both.is_open)
         if condition is not None and side == "inner":
             self._narrow(scope, condition)
         return scope
@@ -455,7 +475,8 @@ class Reader(Expressions):
         for one, other in shared:
             if side == "full":
                 found = self._rules.either(Relation((one, other), fact), [one.id, other.id])
-                column = new_column(one.name, one.type)
+                # it is `coalesce` of both
+                column = new_column(one.name, one.type if one.type == other.type else None)
                 merged.append(replace(column, id=found) if found else column)
             else:
                 merged.append(other if side == "right" else one)
@@ -578,8 +599,6 @@ class Reader(Expressions):
         columns = [column for _, column in keys] if keys is not None else None
         if scope.relation.fact is not None:
             clause = group if group is not None else node
-            if any(found.name.lower() == "grouping_id" for found in node.find_all(exp.Anonymous)):
-                raise self._unknown(clause)
             fact = self._rules.grouped(scope.relation, columns, clause)
         else:
             fact = None
@@ -595,8 +614,7 @@ class Reader(Expressions):
         if having is not None:
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
-        is_multiplied = any(is_several_rows(found, True) for found in node.expressions)
-        unique = () if is_multiplied else (ids,)
+        unique = () if scope.is_multiplied else (ids,)
         scope.relation = Relation(everything, scope.relation.fact, unique)
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
@@ -665,10 +683,9 @@ class Reader(Expressions):
             else:
                 value = self._value(node, scope)
                 columns.append(self._made(value, node, scope).named(expression.alias_or_name))
-                if expression.alias:
-                    scope.aliases.setdefault(
-                        expression.alias.lower(), replace(value, column=columns[-1])
-                    )
+                alias = expression.alias.lower()
+                if alias and alias not in scope.aliases:
+                    scope.aliases[alias] = replace(value, column=columns[-1])
         return tuple(columns)
 
     def _generated(self, node: exp.Expr, scope: Scope) -> None:
@@ -707,6 +724,33 @@ def _links(pair: Equal, left: Relation, right: Relation) -> bool:
     """Whether the equality is between columns of these two."""
     ids = {pair.left.id, pair.right.id}
     return bool(ids & left.ids) and bool(ids & right.ids)
+
+
+def _without(columns: Iterable[Column], named: Collection[int]) -> list[Column]:
+    """Those that USING does not name."""
+    return [column for column in columns if id(column) not in named]
+
+
+def _in_order(
+    tables: Sequence[tuple[str, tuple[Column, ...]]],
+    hidden: Sequence[Column],
+    before: Sequence[Column],
+    visible: Sequence[Column],
+) -> list[tuple[str, tuple[Column, ...]]]:
+    """The tables with their columns as `name.*` lists them after USING.
+
+    It has those first that this one hides, and those that were hidden `before`.
+    """
+    known = {(column.id, column.name) for column in before}
+    of_tables = (column for _, columns in tables for column in columns)
+    older = [column for column in of_tables if (column.id, column.name) not in known]
+    places: dict[tuple[int, str], int] = {}
+    for place, column in enumerate((*hidden, *older, *visible)):
+        places.setdefault((column.id, column.name), place)
+    return [
+        (name, tuple(sorted(columns, key=lambda column: places[column.id, column.name])))
+        for name, columns in tables
+    ]
 
 
 def _side(join: exp.Join) -> Side:

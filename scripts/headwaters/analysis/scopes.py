@@ -9,14 +9,11 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import functions
+from headwaters.analysis import dialect, functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
 
 # Spark's special dates and times.
 _MOMENTS = {"now", "today", "tomorrow", "yesterday"}
-
-# Within which nothing is called.
-_ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 
 
 @dataclass(frozen=True)
@@ -92,12 +89,15 @@ def column_of(value: Value) -> Column:
     if value.column is not None:
         return value.column
     made = new_column("", value.type, value.weight)
+    if not (value.is_filled or value.whole or value.texts):
+        return made
     return replace(made, is_filled=value.is_filled, whole=value.whole, texts=value.texts)
 
 
 def parts_of(node: exp.Column) -> list[str]:
     """A dotted name."""
-    return [part.name.lower() for part in node.parts]
+    parts = map(node.args.get, ("catalog", "db", "table", "this"))
+    return [part.name.lower() for part in parts if part]
 
 
 def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
@@ -131,7 +131,9 @@ def nullable(scope: Scope) -> Scope:
     """The side of an outer join that rows of the other may lack."""
 
     def emptied(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        return tuple(replace(column, is_filled=False) for column in columns)
+        return tuple(
+            replace(column, is_filled=False) if column.is_filled else column for column in columns
+        )
 
     return replace(
         scope,
@@ -165,22 +167,21 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
         if isinstance(found, exp.Window):
             clauses = (found.args.get(name) for name in ("partition_by", "order"))
             within = [child for clause in clauses for child in ensure_list(clause)]
-            waiting += [*unwrapped(found.this).iter_expressions(), *within][::-1]
+            waiting += [*dialect.within(unwrapped(found.this)), *within][::-1]
             continue
         if isinstance(found, exp.Anonymous) and found.name.lower() in functions.ANY_AGGREGATES:
             yield found
-        if type(found) not in _ATOMS:
-            waiting += list(found.iter_expressions())[::-1]
+        if type(found) not in dialect.ATOMS:
+            waiting += dialect.within(found)[::-1]
 
 
-def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+def own_nodes(node: exp.Expr) -> list[exp.Expr]:
     """The node and what is within it, but not within subqueries."""
-    waiting = [node]
-    while waiting:
-        found = waiting.pop()
-        yield found
-        if not isinstance(found, exp.Query) and type(found) not in _ATOMS:
-            waiting += found.iter_expressions()
+    every = [node]
+    for found in every:
+        if type(found) not in dialect.ATOMS and not isinstance(found, exp.Query):
+            every += dialect.within(found)
+    return every
 
 
 def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
@@ -189,7 +190,9 @@ def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
     `of_groups`: by windows rows are grouped, or they are within aggregates.
     """
     for found in own_nodes(node):
-        name = found.name.lower() if isinstance(found, exp.Anonymous) else ""
+        if not isinstance(found, exp.Anonymous):
+            continue
+        name = found.name.lower()
         is_sliding = name == "window" and len(found.expressions) > 2 and not of_groups
         if name in functions.GENERATORS or is_sliding:
             return True

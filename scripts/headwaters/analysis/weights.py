@@ -56,9 +56,9 @@ def weight_of(
 
 def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
     """Whether an expression with these parts is never NULL."""
-    filled = [part.is_filled for part in parts]
     if isinstance(node, (exp.Literal, exp.Boolean)):
         return True
+    filled = [part.is_filled for part in parts]
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Neg)):
         return all(filled)
     if isinstance(node, exp.Anonymous) and node.name.lower() in ("coalesce", "nvl", "ifnull"):

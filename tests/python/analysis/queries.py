@@ -706,7 +706,7 @@ def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, st
     used = [source for source in UNIQUE if f"from {source.name} as" in sql]
     try:
         question = Question(sql, used)
-        derived = _staged(question, _Whole(question, dialect.parsed(sql)), len(used) + 1)
+        derived = _staged(question, _Whole(question, dialect.read(sql)), len(used) + 1)
     except Refused:
         return False, None
     for _ in range(rounds if derived else 0):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from headwaters.analysis.derive import Derivation, Question, derive
+from headwaters.analysis.derive import Derivation, Question, _Tracing, derive
 from headwaters.analysis.dialect import parsed
 from headwaters.analysis.meaning import keeps_meaning
 from headwaters.analysis.reader import Reader
@@ -430,3 +430,45 @@ def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     sql = f"select a.id, row_number() over (order by a.grp) as n {joined}"
     assert derive(Question(sql, [A, B, C])).strategy == "replace"
     assert Counter(readings) == {"_Tracing": 1}
+
+
+JOINED = [
+    Input("one", "one", "", dict.fromkeys(["id", "g", "h"], "int"), [frozenset(["id"])]),
+    Input("two", "two", "", dict.fromkeys(["x", "h", "g"], "int"), [frozenset(["g"])]),
+    Input("other", "other", "", dict.fromkeys(["g", "id", "x"], "int"), [frozenset(["id"])]),
+]
+# SQL: its columns, of which USING puts those first that it names, also in `one.*`
+STARS = {
+    "select * from one join two using (g)": "g id h x h",
+    "select * from one full join two using (h, g)": "h g id x",
+    "select * from one left semi join two using (g)": "g id h",
+    "select * from one left anti join two using (h, g)": "h g id",
+    "select one.* from one left semi join two using (h)": "h id g",
+    "select one.* from one join two using (h)": "h id g",
+    "select one.*, two.* from one right join two using (h)": "h id g h x g",
+    "select two.*, one.* from one full join two using (g, h)": "g h x g h id",
+    "select two.* from one join two using (g) right join other using (x)": "x g h",
+    "select one.*, other.* from one join two using (h) join other using (id)": "id h g id g x",
+    "select q.* from (one join two using (h)) as q": "h id g x g",
+    "select one.* from one natural join other": "id g h",
+    "select * from (select id, id as twin, g from one) as q join other using (id)": (
+        "id twin g g x"
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", STARS)
+def test_the_order_of_columns_after_using(sql: str) -> None:
+    relation = Reader(JOINED, _Tracing()).read(parsed(sql))
+    assert " ".join(column.name for column in relation.columns) == STARS[sql]
+
+
+def test_branches_that_give_the_key_in_the_places_after_using() -> None:
+    branch = "select one.* from one join two using (g) union all select {} from other"
+    assert {
+        columns: told(derive(Question(branch.format(columns), JOINED)))
+        for columns in ("g, id, x", "id, g, x")
+    } == {
+        "g, id, x": "affected_keys () one by g, other by g, two by g",
+        "id, g, x": "affected_keys () one by g, other by id, two by g",
+    }

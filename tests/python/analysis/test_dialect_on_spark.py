@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
+from analysis.test_derive import JOINED, STARS
 from analysis.test_dialect import COLUMNS, EXPRESSIONS, read, written
 from headwaters.analysis import dialect
 from headwaters.analysis.derive import _Tracing
@@ -107,6 +108,7 @@ OF_TYPES = [
     *("d * -1", "d - -10", "-d", "-(d)", "1 - d", "d + 0.125", "i * 0.5", "2 * 3", "d * 2 * 2"),
     *(f"coalesce({one}, {other})" for one in "ibdw" for other in ("0", "i", "d", "0.125", "null")),
     *("if(o, d, 0)", "if(o, i, b)", "case when o then d else 1 end", "case when o then i end"),
+    *("case b when 1 then d end", "case w when 1 then i else h end", "case when o then null end"),
     *("case i when 1 then 0.5 when 2 then d else 0 end", "nvl(d, 10000000000)", "ifnull(h, 1)"),
     *("upper(t)", "trim(t)", "substring(t, 1, 2)", "left(t, 1)", "coalesce(t, 'a')"),
     *(f"sum({one})" for one in ("i", "b", "d", "w", "d * 2", "i * d", "coalesce(d, 0)", "-d")),
@@ -120,9 +122,8 @@ def test_what_is_taken_for_a_type_is_that_of_spark(spark: Any) -> None:
     wrong, known = {}, 0
     for text in OF_TYPES:
         sql = f"select {text} as x from v"
-        made = Reader([Input("v", "v", "", TYPED)], _Tracing(), ["first", "any_value"]).read(
-            dialect.parsed(sql)
-        )
+        allowed = ["first", "any_value", "max_by"]
+        made = Reader([Input("v", "v", "", TYPED)], _Tracing(), allowed).read(dialect.parsed(sql))
         given = spark.sql(f"with v as (select {columns}) {sql}").dtypes[0][1]
         taken = made.columns[0].type
         known += taken is not None
@@ -130,3 +131,13 @@ def test_what_is_taken_for_a_type_is_that_of_spark(spark: Any) -> None:
             wrong[text] = (taken, given)
     assert wrong == {}
     assert known > len(OF_TYPES) * 0.9
+
+
+@pytest.mark.slow
+def test_columns_after_using_are_in_the_order_of_spark(spark: Any) -> None:
+    tables = ", ".join(
+        f"{source.name} as (select {', '.join(f'1 as {name}' for name in source.columns)})"
+        for source in JOINED
+    )
+    given = {sql: " ".join(spark.sql(f"with {tables} {sql}").columns) for sql in STARS}
+    assert given == STARS

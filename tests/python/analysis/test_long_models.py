@@ -32,12 +32,12 @@ COSTS = {
 def test_what_is_parsed_and_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sql, inputs = LONG[kind]
     assert LINES <= sql.count("\n") + 1 < LINES + 10
-    parsed, queried = dialect.parsed, Reader._query
+    read_text, queried = dialect.read, Reader._query
     lines, readings = list[int](), Counter[str]()
 
-    def parsing(text: str) -> exp.Query:
+    def parsing(text: str) -> dialect.Text:
         lines.append(text.count("\n") + 1)
-        return parsed(text)
+        return read_text(text)
 
     def querying(reader: Reader, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
         # the first common table expression
@@ -45,7 +45,7 @@ def test_what_is_parsed_and_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
             readings[type(reader._rules).__name__] += 1
         return queried(reader, node, names, outer)
 
-    monkeypatch.setattr(dialect, "parsed", parsing)
+    monkeypatch.setattr(dialect, "read", parsing)
     monkeypatch.setattr(Reader, "_query", querying)
     found = derive(Question(sql, inputs))
     strategy, times, read = COSTS[kind]

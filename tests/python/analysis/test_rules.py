@@ -86,6 +86,9 @@ LINEAR = {
     "select id, array(val, 1)[0] as d, 'it''s' as s from t": "",
     "select unheard_of(val) as d from t": "NOT_UNDERSTOOD: `unheard_of(val)`",
     "select id from t where grp = any (select grp from l)": "NOT_UNDERSTOOD: ",
+    "select * from l, t natural join l as m": "NOT_UNDERSTOOD: ",
+    "select * from l cross join t join l as m using (grp)": "NOT_UNDERSTOOD: ",
+    "select * from l cross join (t join l as m using (grp))": "",
     "select id frm t": "NOT_UNDERSTOOD: ",
     "select id, val from t group by 3": "NOT_UNDERSTOOD: ",
     "select id, x.n from t join lateral (select 1 as n) as x on t.val > rand()": (
@@ -113,6 +116,18 @@ SUMS = {
     "select 'all' as k, sum(_weight) as n from s": "",
     "select grp as k, cast(sum(case when val > 1 then price * _weight else 0 end)"
     " as decimal(28, 2)) as v from s group by grp": "",
+    "select grp as k, sum(cast(val * _weight as bigint)) as v from s group by grp": "",
+    "select grp as k, sum(cast(price * _weight as decimal(9, 1))) as v from s group by grp": "",
+    # -128 is a tinyint and 128 is none
+    "select grp as k, sum(cast(val * _weight as tinyint)) as v from s group by grp": "NOT_A_SUM: ",
+    "select grp as k, sum(cast(cast(val as double) * _weight as int)) as v"
+    " from s group by grp": "NOT_A_SUM: ",
+    "select grp as k, sum(try_cast(val * _weight as bigint)) as v from s group by grp": (
+        "NOT_A_SUM: "
+    ),
+    "select grp as k, try_cast(sum(val * _weight) as int) as v from s group by grp": (
+        "NOT_A_SUM: `v`"
+    ),
     "select grp as k, sum(val) as v from s group by grp": "SUM_WITHOUT_WEIGHT: `sum(val)`",
     "select grp as k, max(val) as v from s group by grp": "NOT_A_SUM: `max(val)`",
     "select grp as k, count(*) as v from s group by grp": "NOT_A_SUM: `count(*)`",

@@ -56,6 +56,12 @@ OTHER = {
         "select b.id from t b lateral view explode(s) e as x"
     ),
     # which sqlglot writes alike
+    "select c.val from t a, u b right join v c on b.id = c.id": (
+        "select c.val from t a cross join u b right join v c on b.id = c.id"
+    ),
+    "select c.val from t a, u b natural join v c": (
+        "select c.val from t a cross join u b natural join v c"
+    ),
     "select array(id, val)[0] as x from t": "select array(val, id)[0] as x from t",
     "select cast(s as time) as x from t": "select cast(s as timestamp) as x from t",
     "select 'it''s' as x from t": "select 'it' 's' as x from t",
