@@ -1,9 +1,11 @@
 {#- What a run hands on, and what a run that was killed leaves behind, are tables named `<model>__stage_<minute>_<run>`. Those of
-    this run are dropped at its end, and those older than a day: no run takes that long, and another run's staging table is younger. -#}
-{% macro drop_orphaned_staging_tables(schemas) %}
+    this run are dropped at its end, and those older than a day: no run takes that long, and another run's staging table is younger.
+    `schemas` are, as dbt's own, those in which something succeeded; `results` tell in which models failed. -#}
+{% macro drop_orphaned_staging_tables(schemas, results=[]) %}
     {%- if execute and flags.WHICH in ['run', 'build', 'retry'] -%}
         {%- set yesterday = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d%H%M') -%}
-        {%- for schema in schemas -%}
+        {%- set failed = results | selectattr('node.resource_type', 'equalto', 'model') | selectattr('status', 'equalto', 'error') -%}
+        {%- for schema in (schemas | list + failed | map(attribute='node.schema') | list) | unique -%}
             {%- for row in run_query('show tables in ' ~ schema ~ " like '*__stage_*'").rows -%}
                 {%- set made = modules.re.search('__stage_((\\d{12})_[0-9a-f]{8})', row['tableName']) -%}
                 {%- if made and (made.group(1) == hw_run_id() or made.group(2) < yesterday) -%}

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from headwaters.incremental import bounds, plan
+
 CHANGE_FEED = "{{ config(incremental_strategy='change_feed', unique_key='id') }}\n"
 AFFECTED = "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"
 SIGNED_SUM = "{{ config(incremental_strategy='signed_sum', unique_key='id') }}\n"
@@ -306,7 +310,11 @@ sources:
 
 
 def test_models_that_cannot_be_right_are_refused(
-    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    spark: Any,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = f"{schema}_inputs"
     spark.sql(f"create schema {inputs}")
@@ -352,7 +360,10 @@ def test_models_that_cannot_be_right_are_refused(
         assert [word for word in words if word not in said[name]] == [], (name, said[name])
         assert not spark.catalog.tableExists(f"{schema}.{name}")
 
-    # a key that repeats later, or that no change leads to: the run fails and the table stays
+    # a key that repeats later, or that no change leads to: the run fails and the table stays, with
+    # nothing of what was stored for the change set
+    monkeypatch.setattr(plan, "ROWS_WORTH_STORING", 0)
+    monkeypatch.setattr(bounds, "MOST_VALUES", 0)
     spark.sql(f"insert into {inputs}.fed values (2), (-3)")
     chosen = ["--select", "kept", "strayed"]
     result = dbt("run", *chosen, project_dir=folder, schema=schema, expect=False)
