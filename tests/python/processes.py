@@ -21,11 +21,11 @@ INTERPRETED = {
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 # Processes that live for seconds: the best machine code would not pay. Java would have 48 MB for
-# code that is compiled once, which a session can fill: 240 MB is what it has otherwise. Settings of
-# Spark stand here as well, since those of a session do not reach what Spark runs in sessions of its
-# own.
+# code that is compiled once, which a session can fill: it has as much as by the profile. Settings
+# of Spark stand here as well, since those of a session do not reach what Spark runs in sessions of
+# its own.
 QUICK_JAVA = " ".join(
-    ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
+    ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=512m"]
     + [f"-D{name}={value}" for name, value in INTERPRETED.items()]
 )
 
