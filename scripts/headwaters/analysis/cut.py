@@ -23,6 +23,7 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sqlglot import TokenType, exp
 from sqlglot.helper import ensure_list
@@ -572,7 +573,7 @@ class _Cutter:
             return None
         depth = 0
         begins: dict[str, int] = {}
-        first, last = (bisect_left(self._marks, end, key=_start) for end in place)
+        first, last = (bisect_left(self._marks, end, key=attrgetter("start")) for end in place)
         for token in self._marks[first:last]:
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
             name = _BEGINS.get(token.token_type) if depth == 0 else None
@@ -616,10 +617,6 @@ _BEGINS = {
     TokenType.HAVING: "having",
     TokenType.ORDER_BY: "order",
 }
-
-
-def _start(token: Token) -> int:
-    return token.start
 
 
 def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:

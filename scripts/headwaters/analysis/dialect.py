@@ -145,13 +145,7 @@ def walked(node: exp.Expr) -> list[exp.Expr]:
     """
     every = [node]
     for one in every:
-        if type(one) in _NAMES:
-            continue
-        for value in one.args.values():
-            if type(value) is list:
-                every += [part for part in value if isinstance(part, exp.Expr)]
-            elif isinstance(value, exp.Expr):
-                every.append(value)
+        every += within(one)
     return every
 
 

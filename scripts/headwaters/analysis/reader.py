@@ -36,7 +36,9 @@ from headwaters.analysis.scopes import (
     aggregates,
     column_of,
     conjuncts,
+    depends_on_comma,
     implied,
+    is_by_names,
     is_grouped,
     is_several_rows,
     nullable,
@@ -200,7 +202,6 @@ class Reader(Expressions):
         if where is not None and len(items) > 1 and all(map(_is_product, items[1:])):
             return self._product(items, names, outer, where)
         scope = Scope(Relation(()), [], (), outer, names=names)
-        crossed = False
         for number, item in enumerate(items):
             join = item if isinstance(item, exp.Join) else None
             source = item.this if isinstance(item, exp.Join) else item
@@ -209,18 +210,14 @@ class Reader(Expressions):
                 self._only(join, {"this", "side", "kind", "on", "using", "method", "hint"})
                 if join.args.get("hint") or (join.args.get("method") or "NATURAL") != "NATURAL":
                     raise self._unknown(join)
-                is_comma = (join.args.get("kind") or "") == "CROSS"
-                by_names = join.args.get("using") or join.args.get("method")
-                # to Spark, what follows a comma is joined first
-                if crossed and (side in ("right", "full") or by_names):
-                    kind = "join by names" if by_names else f"{side} join"
+                if depends_on_comma(join, items[:number]):
+                    kind = "join by names" if is_by_names(join) else f"{side} join"
                     raise dialect.refused(
                         join,
                         "HW_NOT_UNDERSTOOD",
                         f"a comma or cross join before a {kind}",
                         remedy="Put brackets around what is joined first",
                     )
-                crossed = crossed or is_comma
             if isinstance(source, exp.Lateral):
                 scope = self._lateral(scope, source, names, side)
                 condition = join.args.get("on") if join else None
@@ -375,18 +372,7 @@ class Reader(Expressions):
             if origin is not None:
                 origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
             whole = frozenset(map(number, column.whole))
-            columns.append(
-                Column(
-                    column.name,
-                    number(column.id),
-                    column.type,
-                    column.weight,
-                    origin,
-                    column.is_filled,
-                    whole,
-                    column.texts,
-                )
-            )
+            columns.append(replace(column, id=number(column.id), origin=origin, whole=whole))
         unique = tuple(frozenset(map(number, key)) for key in relation.unique)
         fact = relation.fact
         if fact is not None:

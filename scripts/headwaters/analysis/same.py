@@ -6,14 +6,14 @@ formatting say nothing. What is not understood here is taken for a change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.scopes import conjuncts
+from headwaters.analysis.scopes import conjuncts, depends_on_comma
 
 # Aliases of tables, in lower case, and the names that stand for them.
 _Aliases = Mapping[str, str]
@@ -116,7 +116,7 @@ class Normal:
         own: dict[str, str] = {}
         clause = made.args.get("from_")
         joins = made.args.get("joins") or []
-        if any(_depends_on_comma(joins[:place], join) for place, join in enumerate(joins)):
+        if any(depends_on_comma(join, joins[:place]) for place, join in enumerate(joins)):
             raise NotUnderstood
         for number, holder in enumerate([*([clause] if clause else []), *joins]):
             if isinstance(holder, exp.Join) and any(
@@ -188,13 +188,6 @@ class Normal:
                     first.replace(exp.to_identifier(aliases[first.name.lower()]))
             for query in list(_queries(node)):
                 query.replace(self.query(query, aliases, queries, depth + 1))
-
-
-def _depends_on_comma(before: Sequence[exp.Expr], join: exp.Expr) -> bool:
-    """Whether it matters which of a comma and CROSS JOIN stood before it: they look alike here."""
-    is_crossed = any(found.args.get("kind") == "CROSS" for found in before)
-    by_names = join.args.get("using") or join.args.get("method")
-    return is_crossed and bool(by_names or join.args.get("side") in ("RIGHT", "FULL"))
 
 
 def _columns(node: exp.Expr) -> Iterator[exp.Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -182,6 +182,20 @@ def own_nodes(node: exp.Expr) -> list[exp.Expr]:
         if type(found) not in dialect.ATOMS and not isinstance(found, exp.Query):
             every += dialect.within(found)
     return every
+
+
+def depends_on_comma(join: exp.Expr, before: Iterable[exp.Expr]) -> bool:
+    """Whether it matters which of a comma and CROSS JOIN stands before a join.
+
+    The tree does not tell them apart; Spark joins first what follows a comma.
+    """
+    is_crossed = any(found.args.get("kind") == "CROSS" for found in before)
+    return is_crossed and bool(is_by_names(join) or join.args.get("side") in ("RIGHT", "FULL"))
+
+
+def is_by_names(join: exp.Expr) -> bool:
+    """Whether it is a join by USING, or NATURAL."""
+    return bool(join.args.get("using") or join.args.get("method"))
 
 
 def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
