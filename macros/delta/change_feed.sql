@@ -9,8 +9,7 @@
     in place of bytes that are not UTF-8: see `hw_read_changes`. What a run of this invocation has handed on, or this one has stored,
     is read from there. -#}
 {% macro hw_feed_of_range(source, range) %}
-    {%- if range.stored -%}{{ return(range.stored) }}{%- endif -%}
-    {%- if range.change_set -%}{{ return(hw_handed_on_sql(range.change_set)) }}{%- endif -%}
+    {%- if range.at_hand -%}{{ return(range.at_hand) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}
     {%- set feed = hw_feed_sql(source, range.after, range.to) -%}
     {{ return('(select * from ' ~ feed ~ ' where ' ~ guard ~ ')' if guard else feed) }}

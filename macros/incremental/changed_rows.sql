@@ -32,10 +32,10 @@ select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_ima
 {% macro hw_store_feed(target, plan) %}
     {%- set source = hw_followed_input(plan.inputs).source -%}
     {%- set range = plan.ranges[source] -%}
-    {%- if range.inserts_only or range.change_set or not adapter.is_worth_storing(range.rows) -%}{{ return({}) }}{%- endif -%}
+    {%- if range.inserts_only or range.at_hand or not adapter.is_worth_storing(range.rows) -%}{{ return({}) }}{%- endif -%}
     {%- set stored = hw_store_part(target, 'feed', 'select * from ' ~ hw_feed_of_range(source, range), plan) -%}
     {%- if not stored.gap -%}
-        {%- do plan.ranges.update({source: plan.ranges[source].with_stored(stored.relation | string)}) -%}
+        {%- do plan.ranges.update({source: plan.ranges[source].with_rows_at_hand(stored.relation | string)}) -%}
     {%- endif -%}
     {{ return(stored) }}
 {% endmacro %}

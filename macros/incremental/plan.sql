@@ -90,7 +90,8 @@
         {%- elif spec.source not in known and (held.version != spec.version or held.at != spec.at) -%}
             {%- set range = hw_range(spec, held) -%}
             {%- if model is defined and spec.kind not in ['lookup', 'images'] -%}
-                {%- set range = range.with_change_set(adapter.handed_on(range, model.unique_id)) -%}
+                {%- set change_set = adapter.handed_on(range, model.unique_id) -%}
+                {%- if change_set -%}{%- set range = range.with_rows_at_hand(hw_handed_on_sql(change_set)) -%}{%- endif -%}
             {%- endif -%}
             {%- do known.update({spec.source: range}) -%}
             {%- if range.gap -%}{%- do plan.update({'same_sql': false}) -%}{%- endif -%}

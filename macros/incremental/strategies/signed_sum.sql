@@ -45,7 +45,7 @@ select {{ hw_quoted(hw_spelled(settings.get('unique_key'), columns)) | join(', '
 {#- The sums of more than a few changes are stored: they are read as what is added and as the groups that it is added to. Runs a
     statement then. -#}
 {% macro hw_signed_sum__facts_before_staging(target, sql, plan, settings) %}
-    {%- set known = {'bounds': [], 'same_columns': true, 'of_rows': true} -%}
+    {%- set known = dict(hw_default__facts_before_staging(target, sql, plan, settings), of_rows=true) -%}
     {%- if adapter.is_worth_storing(plan.rows) and adapter.is_broadcast(plan.rows) -%}
         {%- set stored = hw_store_part(target, 'sums', hw_sums_of_changes_sql(sql, plan), plan) -%}
         {%- do known.update({'gap': stored.gap, 'sums': 'select * from ' ~ stored.relation}) -%}

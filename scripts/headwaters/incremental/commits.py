@@ -236,18 +236,6 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class ChangeSet:
-    """What a run changed in a table, in its staging table: see headwaters.incremental.handed_on.
-
-    `beside` are the columns of the staging table that are not the table's own.
-    """
-
-    run: str
-    stage: str
-    beside: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Range:
     """What a table went through after version `after` up to version `to`.
 
@@ -257,8 +245,7 @@ class Range:
     need not be right; `gap`: why the feed cannot tell the range; both None where there is no
     reason; `grouping`: how its rows are grouped, None where Spark can compare all of their columns;
     `texts`: the columns in which the feed may have U+FFFD for bytes that are not UTF-8;
-    `change_set`: where the same rows are at hand, or None; `stored`: a table with the rows of the
-    feed, or None.
+    `at_hand`: SQL of a relation with the rows of the feed that reads no feed, or None.
     """
 
     source: str
@@ -276,8 +263,7 @@ class Range:
     gap: str | None = None
     grouping: Grouping | None = None
     texts: tuple[str, ...] = ()
-    change_set: ChangeSet | None = None
-    stored: str | None = None
+    at_hand: str | None = None
 
     @property
     def versions(self) -> int:
@@ -319,13 +305,9 @@ class Range:
         """The range once its columns of text are known, or known to be UTF-8 throughout."""
         return replace(self, texts=tuple(texts))
 
-    def with_change_set(self, change_set: ChangeSet | None) -> Range:
-        """The range once it is known whether a run has handed its rows on."""
-        return replace(self, change_set=change_set)
-
-    def with_stored(self, relation: str) -> Range:
-        """The range once this run has stored its feed."""
-        return replace(self, stored=relation)
+    def with_rows_at_hand(self, relation: str) -> Range:
+        """The range once a run before has handed its rows on, or this one has stored them."""
+        return replace(self, at_hand=relation)
 
     def with_rows(self, rows: int) -> Range:
         """The range once its rows are counted."""

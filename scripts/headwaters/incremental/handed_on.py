@@ -11,12 +11,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from headwaters.incremental.commits import ChangeSet, Range
+from headwaters.incremental.commits import Range
 from headwaters.incremental.recovery import is_of
 from headwaters.incremental.sql_text import parts_of
 from headwaters.incremental.strategies import strategy_of
+
+
+@dataclass(frozen=True)
+class ChangeSet:
+    """What a run changed in a table, in its staging table.
+
+    `beside` are the columns of the staging table that are not the table's own.
+    """
+
+    run: str
+    stage: str
+    beside: tuple[str, ...]
 
 
 class HandedOn:

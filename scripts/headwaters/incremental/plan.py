@@ -102,7 +102,7 @@ def is_small_change(rows: int) -> bool:
 
 
 def is_worth_storing(rows: int) -> bool:
-    """Whether the affected keys of the changed rows are stored, where they are not literals."""
+    """Whether what a change set of so many changed rows reads more than once is stored."""
     return rows > ROWS_WORTH_STORING
 
 

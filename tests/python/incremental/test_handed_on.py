@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.commits import ChangeSet, Commit, Range, range_of
-from headwaters.incremental.handed_on import HandedOn, followers, served
+from headwaters.incremental.commits import Commit, Range, range_of
+from headwaters.incremental.handed_on import ChangeSet, HandedOn, followers, served
 
 RUN = "202611260300_0123abcd"
 SIGNED = f"headwaters run {RUN}"

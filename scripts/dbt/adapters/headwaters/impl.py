@@ -378,7 +378,7 @@ class HeadwatersAdapter(SparkAdapter):
         self, table: str, run: str, stage: str, beside: list[str], readers: list[str]
     ) -> None:
         """Keep the staging table of a run that has written, for models that run after it."""
-        self._handed_on.keep(table, commits.ChangeSet(run, stage, tuple(beside)), readers)
+        self._handed_on.keep(table, handed_on.ChangeSet(run, stage, tuple(beside)), readers)
 
     @available
     def released_by(self, reader: str) -> list[str]:
@@ -386,7 +386,7 @@ class HeadwatersAdapter(SparkAdapter):
         return self._handed_on.released_by(reader)
 
     @available
-    def handed_on(self, changes: commits.Range, reader: str) -> commits.ChangeSet | None:
+    def handed_on(self, changes: commits.Range, reader: str) -> handed_on.ChangeSet | None:
         """Where the rows of a range are at hand for a model, or None."""
         return self._handed_on.find(changes, reader)
 
