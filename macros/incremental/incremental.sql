@@ -7,13 +7,17 @@
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
     {%- set exists = existing is not none and existing.is_delta and not existing.is_view -%}
+    {%- set digest = hw_digest_of_run(exists) -%}
+    {%- if digest and adapter.is_unchanged(model.unique_id, digest, selected_resources) -%}
+        {{ return(hw_leave_unchanged(target)) }}
+    {%- endif -%}
     {%- set state = hw_settle_strategy(target, exists) -%}
     {%- set sql = hw_followed_sql(model.compiled_code, model.config) -%}
     {%- do hw_check_model(sql, model.config) -%}
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set plan = hw_plan_run(target, exists, sql, model.config, should_full_refresh(), state) -%}
+    {%- set plan = dict(hw_plan_run(target, exists, sql, model.config, should_full_refresh(), state), digest=digest) -%}
     {%- do hw_require_proof(target, plan) -%}
     {%- if plan.choice != 'replace' and plan.detail -%}
         {%- do hw_reconcile_table(target, plan.detail) -%}
@@ -92,6 +96,8 @@
     {%- if plan.interrupted or versions > 10 or plan.commits | default(0) > 20 -%}
         {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
         {%- do hw_set_applied_versions(target, plan) -%}
+    {%- else -%}
+        {%- do hw_note_unchanged(target, plan) -%}
     {%- endif -%}
     {{ return({'choice': 'skip', 'message': 'no changes', 'counts': {'rows_affected': 0}}) }}
 {% endmacro %}

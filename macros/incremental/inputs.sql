@@ -28,6 +28,8 @@
 {% macro hw_newest_version(kind, source) %}
     {%- set pinned = var('headwaters_pins', {}).get(source | lower) -%}
     {%- if pinned -%}{{ return(pinned) }}{%- endif -%}
+    {%- set unchanged = adapter.unchanged_version(source, selected_resources) -%}
+    {%- if unchanged -%}{{ return(unchanged) }}{%- endif -%}
     {%- set answer = adapter.history_of(source, conditions=['EXPECT_TABLE_NOT_VIEW', 'DELTA_ONLY_OPERATION',
         'DELTA_TABLE_ONLY_OPERATION', 'DELTA_MISSING_DELTA_TABLE']) -%}
     {%- if not answer.failure -%}

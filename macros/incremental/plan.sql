@@ -50,7 +50,8 @@
     {%- if applied.inputs is none -%}
         {{ return(dict(plan, reason='the table does not say which run wrote it')) }}
     {%- endif -%}
-    {%- do plan.update({'interrupted': applied.interrupted, 'seen': applied.seen, 'commits': applied.commits | length}) -%}
+    {%- do plan.update({'interrupted': applied.interrupted, 'foreign': applied.foreign, 'seen': applied.seen,
+        'commits': applied.commits | length}) -%}
     {%- if applied.foreign and hw_on_foreign_write(relation, applied.foreign, settings) == 'rebuild' -%}
         {{ return(dict(plan, reason='the table was changed by ' ~ applied.foreign ~ ', which is no run of its model')) }}
     {%- endif -%}

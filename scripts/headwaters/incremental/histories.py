@@ -16,11 +16,12 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwaters.incremental.commits import Commit
 from headwaters.incremental.sql_text import Token, parts_of, tokens
+from headwaters.incremental.unchanged import Commit as Newest
 
 Table = tuple[str, ...]
 
@@ -70,6 +71,11 @@ class Histories:
         # How often each table was written to, and how often nothing told which table was.
         self._written: Counter[Table] = Counter()
         self._written_anywhere = 0
+        # The tables that did not change since an earlier invocation looked at them, and when that
+        # was found.
+        self._unchanged: dict[Table, Newest] = {}
+        self._looked_at: float | None = None
+        self._looking = threading.Lock()
 
     def begin(self, invocation: str) -> None:
         """Discard what another invocation was told."""
@@ -77,6 +83,8 @@ class Histories:
             if invocation != self._invocation:
                 self._invocation = invocation
                 self._answers.clear()
+                self._unchanged.clear()
+                self._looked_at = None
 
     def find(
         self, table: str, back_to: int | None = None, up_to: int | None = None
@@ -115,15 +123,40 @@ class Histories:
                     tuple(commits), question.asked_at, is_complete
                 )
 
+    def unchanged(self, table: str, look: Callable[[], Mapping[str, Newest]]) -> Newest | None:
+        """The newest commit of a table, if it was that already for an earlier invocation.
+
+        `look` tells it of all such tables: it is called once, and again after a minute.
+        """
+        with self._looking:
+            if self._looked_at is None or self._clock() - self._looked_at > SECONDS:
+                self._look(look)
+        with self._lock:
+            return self._unchanged.get(parts_of(table))
+
+    def _look(self, look: Callable[[], Mapping[str, Newest]]) -> None:
+        with self._lock:
+            at, anywhere, written = self._clock(), self._written_anywhere, self._written.copy()
+        found = {parts_of(name): newest for name, newest in look().items()}
+        with self._lock:
+            self._looked_at = at
+            self._unchanged = {
+                table: newest
+                for table, newest in found.items()
+                if (anywhere, written[table]) == (self._written_anywhere, self._written[table])
+            }
+
     def discard(self, table: Table | None) -> None:
         """Called before and after a table is written to; None stands for any table."""
         with self._lock:
             if table is None:
                 self._written_anywhere += 1
                 self._answers.clear()
+                self._unchanged.clear()
             else:
                 self._written[table] += 1
                 self._answers.pop(table, None)
+                self._unchanged.pop(table, None)
 
 
 @dataclass(frozen=True)

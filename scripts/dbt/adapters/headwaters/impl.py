@@ -23,6 +23,7 @@ from typing import Any
 from dbt.adapters.base.column import Column
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
@@ -56,6 +57,7 @@ from headwaters.incremental import (
     sql_text,
     strategies,
     surroundings,
+    unchanged,
     writing,
 )
 from headwaters.incremental.failures import NOT_UTF8, lost_feed
@@ -289,6 +291,8 @@ class HeadwatersAdapter(SparkAdapter):
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
         self._erasure: Erasure | None = None
         self._handed_on = handed_on.HandedOn()
+        target = Path(getattr(config, "project_target_path", "target"))
+        self._unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
@@ -389,6 +393,59 @@ class HeadwatersAdapter(SparkAdapter):
     def handed_on(self, changes: commits.Range, reader: str) -> handed_on.ChangeSet | None:
         """Where the rows of a range are at hand for a model, or None."""
         return self._handed_on.find(changes, reader)
+
+    @available
+    def unchanged_version(self, table: str, models: Sequence[str]) -> dict[str, int] | None:
+        """Version and time of a table's newest commit, if an earlier run saw and kept it.
+
+        `models`: those that this invocation runs; their tables are looked at together.
+        """
+        newest = self._unchanged_commit(table, models)
+        return {"version": newest.version, "at": newest.at} if newest else None
+
+    @available
+    def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
+        """Stands for what a run of a model is planned from but for its tables."""
+        inputs = [{"source": name} for name in sql_text.relations_in(sql)]
+        promised = noted.noted_proof({}, inputs, graph)
+        return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
+
+    @available
+    def is_unchanged(self, model: str, digest: str, models: Sequence[str]) -> bool:
+        """Whether an earlier run found nothing to do for a model, and all is as it was."""
+        return self._unchanged.is_planned(
+            model, digest, lambda table: self._unchanged_commit(table, models)
+        )
+
+    @available
+    def note_unchanged(self, model: str, digest: str, tables: dict[str, dict[str, int]]) -> None:
+        """Note that there is nothing to do for a model whose tables are at these commits."""
+        self._unchanged.note(model, digest, tables)
+
+    @available
+    def keep_unchanged(self) -> None:
+        """Keep for later runs what this one found unchanged."""
+        self._unchanged.keep(self._location_of, self._rows_or_none)
+
+    def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.Commit | None:
+        def look() -> dict[str, unchanged.Commit]:
+            return self._unchanged.look(models, self._location_of, self._rows_or_none)
+
+        histories = self._histories()
+        histories.begin(get_invocation_id())
+        return histories.unchanged(table, look)
+
+    def _location_of(self, table: str) -> str | None:
+        """Where a Delta table is; dbt asks for the relations of a schema once."""
+        schema, identifier = table.split(".")
+        relation: Any = self.get_relation(database="", schema=schema, identifier=identifier)
+        return unchanged.location_of(relation.information) if relation else None
+
+    def _rows_or_none(self, statement: str) -> list[Any]:
+        try:
+            return list(self.execute(statement, fetch=True)[1].rows)
+        except DbtRuntimeError:
+            return []
 
     def _histories(self) -> Histories:
         connections: Any = self.connections
