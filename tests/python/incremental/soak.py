@@ -181,6 +181,7 @@ def main() -> int:
     until = time.monotonic() + options.minutes * 60
     try:
         world = World(spark, SCHEMA, project.lake / "project")
+        world.hooks = True
         for kind in options.kind or TRIALS:
             for number in range(options.first, options.first + (options.count or COUNTS[kind])):
                 if (kind, number) in done or time.monotonic() > until:

@@ -69,6 +69,7 @@ class World:
         self.models = tuple(models)
         self.inputs = f"{schema}_inputs"
         self.folder = folder
+        self.hooks = False  # whether those of the adapter run, as they do for everybody
         self.statements: dict[str, list[str]] = {}
         self.story: list[str] = []
         self.right: frozenset[str] = frozenset()  # the models that were right when last looked at
@@ -210,6 +211,7 @@ class World:
             # nobody reads the artifacts, and they cost a tenth of a second of each command
             *("--quiet", "--no-use-colors", "--no-write-json", "--target", "engine"),
             *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
+            *(("--vars", "{headwaters_hooks: true}") if self.hooks else ()),
         ]
 
     @contextmanager
