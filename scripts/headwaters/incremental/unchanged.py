@@ -11,6 +11,7 @@ a look is refused, tables are asked as ever. See docs/decisions/0036-unchanged-a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import defaultdict
@@ -139,8 +140,9 @@ class Unchanged:
             if all(_is_at(self.kept.tables.get(name), at) for name, at in plan.tables.items()):
                 self.kept.models[model] = plan
         self._noted.clear()
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        write(self._file, self.kept.model_dump_json())
+        with contextlib.suppress(OSError):  # nobody's run fails for want of a hint
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write(self._file, self.kept.model_dump_json())
 
 
 def _is_at(commit: Commit | None, at: tuple[int, int]) -> bool:

@@ -186,6 +186,14 @@ def test_tables_that_cannot_be_told_are_not_kept(
     assert kept.kept.models == {}
 
 
+def test_a_place_that_cannot_be_written_keeps_nothing(tmp_path: Path, tables: Tables) -> None:
+    (tmp_path / "target").touch()
+    kept = Unchanged(tmp_path / "target" / "unchanged.json")
+    kept.note("totals", "d", AT)
+    kept.keep(tables.locate, tables.ask)
+    assert (tmp_path / "target").read_text() == ""
+
+
 def test_tables_of_other_catalogs_are_not_kept(tmp_path: Path, tables: Tables) -> None:
     kept = Unchanged(tmp_path / "unchanged.json")
     kept.note("totals", "d", {"unity.silver.orders": {"version": 5, "at": 500}})
