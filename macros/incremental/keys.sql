@@ -103,13 +103,15 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
 
 {#- Where in the target, and in inputs that are read by key, the affected keys are (`bounds`), the keys themselves as SQL that reads no
     feed (`known_keys`): literals where they are few, or stored; whether the model has the table's columns (`same_columns`), or why a
-    feed cannot be read (`gap`). `affected` selects the keys' `columns`, as `others` do. One statement, two where the keys are stored. -#}
-{% macro hw_facts_of_affected_keys(target, sql, plan, affected, columns, others=[]) %}
+    feed cannot be read (`gap`). `others` select the keys' columns. One statement, two where the keys are stored. -#}
+{% macro hw_facts_of_affected_keys(target, sql, plan, settings, others=[]) %}
+    {%- set columns = hw_hook(adapter.strategy_of(settings), 'affected_key_columns')(plan, settings) -%}
     {%- set list_rows = adapter.is_small_change(plan.rows) -%}
-    {%- set known = {} if list_rows else hw_store_affected_keys(target, affected, plan) -%}
+    {%- set known = {} if list_rows else hw_store_affected_keys(target, sql, plan, settings) -%}
     {%- if known.gap -%}{{ return(known) }}{%- endif -%}
     {%- set types = [hw_type_of('select * from ' ~ target) ~ ' as held', hw_type_of(sql) ~ ' as given'] -%}
-    {%- set question = hw_affected_bounds_sql(target, known.known_keys or affected, columns, list_rows, others, types) -%}
+    {%- set keys = known.known_keys or hw_affected_keys_sql(sql, plan, settings) -%}
+    {%- set question = hw_affected_bounds_sql(target, keys, columns, list_rows, others, types) -%}
     {%- set reading = hw_read_changes(question, plan) -%}
     {%- if reading.gap -%}
         {{ return({'gap': reading.gap}) }}
@@ -121,14 +123,20 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
         {%- do known.update({'known_keys': adapter.keys_as_sql(row, bounds)}) -%}
     {%- endif -%}
     {%- if not known.known_keys and adapter.is_worth_storing(plan.rows) -%}
-        {%- do known.update(hw_store_affected_keys(target, affected, plan)) -%}
+        {%- do known.update(hw_store_affected_keys(target, sql, plan, settings)) -%}
     {%- endif -%}
     {{ return(known) }}
 {% endmacro %}
 
 
-{% macro hw_store_affected_keys(target, affected, plan) %}
-    {%- set stored = hw_store_part(target, 'keys', affected, plan) -%}
+{#- The affected keys, by the feeds as the plan reads them by now: a statement may have found that U+FFFD in them is the input's own. -#}
+{% macro hw_affected_keys_sql(sql, plan, settings) %}
+    {{ return(hw_hook(adapter.strategy_of(settings), 'affected_keys_sql')(sql, plan, settings)) }}
+{% endmacro %}
+
+
+{% macro hw_store_affected_keys(target, sql, plan, settings) %}
+    {%- set stored = hw_store_part(target, 'keys', hw_affected_keys_sql(sql, plan, settings), plan) -%}
     {{ return({'gap': stored.gap, 'known_keys': 'select * from ' ~ stored.relation, 'are_stored': true}) }}
 {% endmacro %}
 

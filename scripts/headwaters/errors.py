@@ -4,6 +4,7 @@ import errno
 import logging
 import subprocess
 import sys
+import warnings
 
 # Of what the operating system refuses: the disk, and not what somebody wrote or set up.
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
@@ -49,8 +50,19 @@ def quiet() -> None:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    # a call to a server that is gone is said in one line as well
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     # Py4j logs to the root logger where Java has gone
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
+
+
+def server_ended() -> WorkError:
+    """That a Spark in a process of its own no longer answers."""
+    return WorkError(
+        "HW_SPARK_ENDED",
+        "the Spark server no longer answers: see its log, and whether the system ran out of memory."
+        " `headwaters engine start` starts the engine of a lake again. The next run resumes",
+    )
 
 
 def java_ended() -> WorkError | None:

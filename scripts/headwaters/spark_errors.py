@@ -47,6 +47,12 @@ def one_line(error: BaseException) -> str:
     return (task.group(1) if task else line).rstrip(";")
 
 
+def is_unavailable(error: BaseException) -> bool:
+    """Whether a Spark Connect server was not to be reached, after all retries."""
+    status = getattr(error, "getGrpcStatusCode", lambda: None)()
+    return getattr(status, "name", None) == "UNAVAILABLE"
+
+
 def innermost(error: BaseException) -> str:
     """What the innermost cause of an error says, in all its lines."""
     causes = list(_java(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import resource
@@ -242,6 +243,38 @@ def test_dbt_whose_java_is_killed_is_one_line(tmp_path: Path, small: Path) -> No
     said = ran.stdout + ran.stderr
     assert said.count("[HW_SPARK_ENDED] Spark's Java ended (killed by signal 9): ") == 1
     assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_dbt_whose_engine_is_killed_is_one_line_within_half_a_minute(
+    tmp_path: Path, small: Path
+) -> None:
+    lake = tmp_path / "lake"
+    assert run([*HEADWATERS, "engine", "start", "--port", "0"], lake).returncode == 0
+    pid = json.loads((lake / "engine" / "engine.json").read_text())["pid"]
+    query = "select sum(id % 7) as s from range(10000000000000)"
+    command = [query if part == "select 1" else part for part in SHOW]
+    with subprocess.Popen(
+        [*command, "--target", "engine"],
+        cwd=small,
+        env=environment(lake),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as running:
+        try:
+            time.sleep(20)  # the query runs
+            assert running.poll() is None
+            os.kill(pid, signal.SIGKILL)
+            said, _ = running.communicate(timeout=30)
+        finally:
+            running.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert running.returncode == 2
+    assert said.count("[HW_SPARK_ENDED] the Spark server no longer answers: ") == 1
+    assert "Traceback" not in said
+    assert "RETRIES" not in said
 
 
 @pytest.mark.slow

@@ -124,10 +124,7 @@ from {{ relation }}
     {%- for spec in affected if not spec.via -%}
         {%- do others.append('select ' ~ hw_key_columns(spec, '_keyed') ~ ' from ' ~ hw_input_sql(spec) ~ ' as _keyed') -%}
     {%- endfor -%}
-    {%- set known = hw_facts_of_affected_keys(
-        target, sql, plan, hw_affected_keys__affected_keys_sql(sql, plan, settings),
-        hw_affected_keys__affected_key_columns(plan, settings), others
-    ) -%}
+    {%- set known = hw_facts_of_affected_keys(target, sql, plan, settings, others) -%}
     {%- if known.are_stored and known.same_columns and not known.gap -%}
         {%- do hw_store_leading_columns(target, affected, plan, known) -%}
     {%- endif -%}

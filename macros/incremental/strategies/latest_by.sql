@@ -76,8 +76,5 @@ select distinct * from ({{ hw_changed_rows_sql(sql, plan, hw_latest_by__affected
 
 
 {% macro hw_latest_by__facts_before_staging(target, sql, plan, settings) %}
-    {%- set known = hw_facts_of_affected_keys(
-        target, sql, plan, hw_latest_by__affected_keys_sql(sql, plan, settings), hw_latest_by__affected_key_columns(plan, settings)
-    ) -%}
-    {{ return(dict(known, of_rows=true)) }}
+    {{ return(dict(hw_facts_of_affected_keys(target, sql, plan, settings), of_rows=true)) }}
 {% endmacro %}

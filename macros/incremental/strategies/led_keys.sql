@@ -3,7 +3,7 @@
     The inputs are read whole, and the result is filtered by the keys. -#}
 {% macro hw_led_keys__change_set_sql(target, sql, plan, settings, columns, bounds) %}
     {%- set key = settings.leads.key -%}
-    {%- set affected = plan.facts.known_keys or hw_led_keys_sql(plan, settings) -%}
+    {%- set affected = plan.facts.known_keys or hw_led_keys__affected_keys_sql(sql, plan, settings) -%}
     {%- set recomputed = hw_rows_of_led_keys_sql(sql, key) -%}
     {%- if not hw_has_key(settings) -%}
         {{ return(hw_recomputed_without_key_sql(target, affected, key, recomputed, columns, bounds)) }}
@@ -20,7 +20,7 @@ select _model.* from (
 
 
 {#- The affected keys, as the table has them. -#}
-{% macro hw_led_keys_sql(plan, settings) -%}
+{% macro hw_led_keys__affected_keys_sql(sql, plan, settings) -%}
     {%- set leads = settings.leads -%}
     {%- set stored = hw_partitions_among(leads.key, settings) -%}
     {%- set names = [] -%}
@@ -56,9 +56,14 @@ select distinct {{ names | join(', ') }} from (
 {% endmacro %}
 
 
+{% macro hw_led_keys__affected_key_columns(plan, settings) %}
+    {{ return(settings.leads.key) }}
+{% endmacro %}
+
+
 {#- The keys that are recomputed, among those of the table. Runs a statement. -#}
 {% macro hw_led_keys__share_changed(relation, sql, plan, settings) %}
-    {{ return(hw_share_of_keys(relation, hw_led_keys_sql(plan, settings), settings.leads.key, plan, settings)) }}
+    {{ return(hw_share_of_keys(relation, hw_led_keys__affected_keys_sql(sql, plan, settings), settings.leads.key, plan, settings)) }}
 {% endmacro %}
 
 
@@ -72,5 +77,5 @@ select distinct {{ names | join(', ') }} from (
 
 
 {% macro hw_led_keys__facts_before_staging(target, sql, plan, settings) %}
-    {{ return(hw_facts_of_affected_keys(target, sql, plan, hw_led_keys_sql(plan, settings), settings.leads.key)) }}
+    {{ return(hw_facts_of_affected_keys(target, sql, plan, settings)) }}
 {% endmacro %}

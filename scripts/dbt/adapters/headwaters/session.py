@@ -34,9 +34,9 @@ from pyspark.sql.types import StructField
 
 from headwaters import engine, metastore
 from headwaters import lake as lakes
-from headwaters.errors import UserError, WorkError, java_ended, quiet
+from headwaters.errors import UserError, WorkError, java_ended, quiet, server_ended
 from headwaters.spark_driver import driver_settings
-from headwaters.spark_errors import one_line
+from headwaters.spark_errors import is_unavailable, one_line
 
 _lock = threading.Lock()
 
@@ -45,6 +45,9 @@ _sessions: dict[str | None, Any] = {}
 
 # The `spark.remote` of the target `engine`, where the environment names no other.
 OF_THIS_LAKE = "the engine of this lake"
+
+# Of a call to a server on this machine: 17 seconds, where Spark's client would try for 10 minutes.
+RETRIES = 5
 
 quiet()
 
@@ -158,6 +161,10 @@ def _short_errors(kind: type[Exception], lake: Path) -> Iterator[None]:
         AdapterLogger("Spark").debug(str(error))
         if isinstance(error, ConnectionError | Py4JNetworkError) and (ended := java_ended()):
             raise kind(str(ended)) from None
+        if is_unavailable(error):
+            for spark in _sessions.values():
+                _try_again(spark, 0)  # PySpark says goodbye when the process ends
+            raise kind(str(server_ended())) from None
         raise kind(f"{one_line(error)}\n(more in {_log(lake)})") from None
 
 
@@ -200,10 +207,17 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         builder = builder.config(key, value)
     if remote is None and settings.get("spark.sql.catalogImplementation") != "in-memory":
         builder = builder.enableHiveSupport()
+    spark = None
     try:
         spark = builder.getOrCreate()
+        if remote is not None and remote.startswith("sc://localhost"):
+            # a server on this machine that went away does not come back as the same one
+            _try_again(spark, RETRIES)
         schema = spark.sql("describe schema default").collect() if own else []
     except Exception as error:
+        if is_unavailable(error):
+            _try_again(spark, 0)  # PySpark says goodbye when the process ends
+            raise server_ended() from None
         raise WorkError(
             "HW_SPARK_START", f"Spark does not start: {one_line(error)}\n(more in {_log(lake)})"
         ) from None
@@ -218,6 +232,14 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
                 raise
     sessions[remote] = spark
     return spark
+
+
+def _try_again(spark: Any, times: int) -> None:
+    """How often calls of a session of Spark Connect are tried again."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    if hasattr(spark, "client"):
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=times)])
 
 
 def _log(lake: Path) -> str:
