@@ -2,8 +2,8 @@
 
 To add one, put `bench_<name>.py` beside this file. Its docstring's first line is its title in the
 document, and its `NOTES`, if it has any, stand below the table: what was wanted, what was missed
-and why. Its `run(bench)` calls `bench.record(...)` for each variant of each case, the variant that
-others are compared with first.
+and why; `SUMMARY`, a function, makes the paragraph between of the results. Its `run(bench)` calls
+`bench.record(...)` for each variant of each case, the variant that others are compared with first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from benchmarks.runner import Bench, write_document
+from benchmarks.runner import Bench, Section, write_document
 
 HERE = Path(__file__).parent
 
@@ -29,7 +29,8 @@ def main(names: list[str]) -> int:
     for name in known:
         module = importlib.import_module(f"benchmarks.bench_{name}")
         title = (module.__doc__ or name).splitlines()[0]
-        sections[name] = (title, getattr(module, "NOTES", ""))
+        notes, summary = getattr(module, "NOTES", ""), getattr(module, "SUMMARY", None)
+        sections[name] = Section(title, notes, summary)
         if name in (names or known):
             print(f"== {name}", flush=True)
             bench = Bench(name, HERE / "results" / f"{name}.jsonl", HERE / "work" / name)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import wrap
 from types import TracebackType
 from typing import Any
 from unittest import mock
@@ -293,10 +294,27 @@ def _cpu(*pids: int) -> float:
 # -- the document --------------------------------------------------------------------------------
 
 
-def write_document(path: Path, results: Path, sections: dict[str, tuple[str, str]]) -> None:
+@dataclass(frozen=True)
+class Section:
+    """What the document says of a benchmark beside its table.
+
+    `summary`: what is computed from its results, as a paragraph, or None.
+    """
+
+    title: str
+    notes: str
+    summary: Callable[[list[Result]], str] | None = None
+
+
+def results_of(path: Path) -> list[Result]:
+    """The lines of `results/<bench>.jsonl`; none where it was never run."""
+    return [Result(**json.loads(line)) for line in lines(path)] if path.is_file() else []
+
+
+def write_document(path: Path, results: Path, sections: dict[str, Section]) -> None:
     """Write the tables of ratios: each variant against the first of its case.
 
-    `sections` has the title and the notes of each benchmark, by its name.
+    `sections` are those of the benchmarks, by their names.
     """
     text = [
         "# Benchmarks",
@@ -307,14 +325,13 @@ def write_document(path: Path, results: Path, sections: dict[str, tuple[str, str
         "",
         f"The machine: {machine()}.",
     ]
-    for name, (title, notes) in sections.items():
-        file = results / f"{name}.jsonl"
-        found: list[Result] = []
-        if file.is_file():
-            found = [Result(**json.loads(line)) for line in lines(file)]
+    for name, section in sections.items():
+        found = results_of(results / f"{name}.jsonl")
         if found:
-            text += ["", f"## {title}", "", *_table(found)]
-            text += ["", notes.strip()] if notes else []
+            text += ["", f"## {section.title}", "", *_table(found)]
+            summary = section.summary(found) if section.summary else ""
+            text += ["", *wrap(summary, 100)] if summary else []
+            text += ["", section.notes.strip()] if section.notes else []
     path.write_text("\n".join(text) + "\n")
 
 

@@ -44,7 +44,7 @@
 {% macro hw_run_patched(target, existing, sql, plan) %}
     {%- set patched = hw_patch_table(target, sql, plan) -%}
     {%- if patched.refused -%}
-        {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=patched.refused))) }}
+        {{ return(hw_replace_instead(target, existing, sql, plan, patched.refused)) }}
     {%- endif -%}
     {%- set result = hw_run_plan(target, existing, sql, hw_plan_run(target, true, sql, model.config)) -%}
     {%- set counts = dict(patched.counts) -%}
@@ -65,20 +65,24 @@
     {%- elif plan.choice == 'replace' -%}
         {{ return(hw_replace_table(target, existing, sql, plan)) }}
     {%- endif -%}
+    {%- set began = adapter.moment() -%}
     {%- set staged = hw_stage_change_set(target, sql, plan) -%}
     {%- if staged.gap or staged.refused -%}{%- do hw_drop_stored_parts(plan) -%}{%- endif -%}
     {%- if staged.gap -%}
         {%- do hw_fail_on_gap(target, staged.gap, model.config) -%}
-        {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=staged.gap))) }}
+        {{ return(hw_replace_instead(target, existing, sql, plan, staged.gap)) }}
     {%- elif staged.refused -%}
-        {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=staged.refused))) }}
+        {{ return(hw_replace_instead(target, existing, sql, plan, staged.refused)) }}
     {%- endif -%}
     {%- set applied = hw_apply_change_set(target, sql, plan, staged) -%}
     {%- do hw_drop_stored_parts(plan) -%}
     {%- if applied.refused -%}
         {%- do hw_drop_staging_table(staged.stage) -%}
-        {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=applied.refused))) }}
+        {{ return(hw_replace_instead(target, existing, sql, plan, applied.refused)) }}
     {%- endif -%}
+    {%- set now = adapter.moment() -%}
+    {%- do plan.update({'costs': adapter.costs_with_run(plan.costs, hw_way_of_plan(plan), plan.rows, applied.inserted - applied.deleted,
+        began, now)}) -%}
     {%- do hw_set_applied_versions(target, plan, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
     {%- set served = hw_served(model.config) if applied.rows > applied.inserted else [] -%}
     {%- if served -%}
@@ -86,7 +90,13 @@
     {%- else -%}
         {%- do hw_drop_staging_table(staged.stage) -%}
     {%- endif -%}
-    {{ return(hw_result_of(applied, plan)) }}
+    {{ return(hw_with_seconds(hw_result_of(applied, plan), plan, (now - began) / 1000)) }}
+{% endmacro %}
+
+
+{#- What an incremental run could not do, which nobody predicted. -#}
+{% macro hw_replace_instead(target, existing, sql, plan, reason) %}
+    {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=reason, decision=none))) }}
 {% endmacro %}
 
 

@@ -3,8 +3,9 @@
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
     holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table, over the same columns),
     columns (digests of those of the inputs), interrupted (the name of a run that did not finish), and seen (the newest commit of the
-    target, which the plan is made from), patch (what makes the table that of the model's SQL before, or none), and, empty until a run
-    fills them, facts (what `facts_before_staging` found) and stored (the parts that it stored).
+    target, which the plan is made from), patch (what makes the table that of the model's SQL before, or none), costs (what the table notes
+    of its runs), decision (choice and reason, and what was predicted of both ways), and, empty until a run fills them, facts (what
+    `facts_before_staging` found) and stored (the parts that it stored).
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -13,7 +14,7 @@
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
         'interrupted': none, 'seen': none, 'proof': state.properties.get('headwaters.proof') if state else none,
-        'same_sql': false, 'facts': {}, 'stored': []} -%}
+        'same_sql': false, 'costs': none, 'decision': none, 'facts': {}, 'stored': []} -%}
     {%- set decision = adapter.plan_of_request(
         exists=exists, is_empty=flags.EMPTY, is_sample=inputs | selectattr('version', 'none') | list | length > 0, full_refresh=full_refresh
     ) -%}
@@ -51,7 +52,7 @@
         {{ return(dict(plan, reason='the table does not say which run wrote it')) }}
     {%- endif -%}
     {%- do plan.update({'interrupted': applied.interrupted, 'foreign': applied.foreign, 'seen': applied.seen,
-        'commits': applied.commits | length}) -%}
+        'commits': applied.commits | length, 'costs': adapter.costs_of(state.properties, applied.commits)}) -%}
     {%- if applied.foreign and hw_on_foreign_write(relation, applied.foreign, settings) == 'rebuild' -%}
         {{ return(dict(plan, reason='the table was changed by ' ~ applied.foreign ~ ', which is no run of its model')) }}
     {%- endif -%}
@@ -65,17 +66,29 @@
         or hw_column_names(hw_columns_of_full_refresh(sql, settings)) != hw_column_names(adapter.get_columns_in_relation(relation))) -%}
         {{ return(dict(plan, reason='an input has a new column, ' ~ added[0], same_sql=false)) }}
     {%- endif -%}
-    {%- set decision = adapter.plan_of_changes(plan.rows) -%}
-    {%- if not decision -%}
-        {%- set share = hw_hook(adapter.strategy_of(settings), 'share_changed')(relation, sql, plan, settings)
-            if not adapter.is_small_change(plan.rows) else none -%}
-        {%- if share and share.gap -%}
-            {%- do hw_fail_on_gap(relation, share.gap, settings) -%}
-            {{ return(dict(plan, reason=share.gap)) }}
-        {%- endif -%}
-        {%- set decision = adapter.plan_of_share(plan.rows, share, settings.get('replace_above')) -%}
+    {%- set decision = adapter.plan_of_changes(plan.rows) or hw_cheaper_way(relation, sql, settings, plan) -%}
+    {{ return(dict(plan, choice=decision.choice, reason=decision.reason, decision=decision)) }}
+{% endmacro %}
+
+
+{#- Whether the changes are applied or the table is replaced: by what the table's own runs took, and by the share that changed, which is
+    measured where they do not decide. -#}
+{% macro hw_cheaper_way(relation, sql, settings, plan) %}
+    {%- set strategy, above = adapter.strategy_of(settings), settings.get('replace_above') -%}
+    {%- if adapter.is_small_change(plan.rows) -%}
+        {{ return(adapter.plan_of_share(plan.rows, none, above)) }}
     {%- endif -%}
-    {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
+    {%- set predicted = hw_predicted_costs(plan) if strategy.weighs_costs and above is none else none -%}
+    {%- set decision = adapter.plan_of_costs(plan.rows, predicted) -%}
+    {%- if decision -%}
+        {{ return(decision) }}
+    {%- endif -%}
+    {%- set share = hw_hook(strategy, 'share_changed')(relation, sql, plan, settings) -%}
+    {%- if share and share.gap -%}
+        {%- do hw_fail_on_gap(relation, share.gap, settings) -%}
+        {{ return({'choice': 'replace', 'reason': share.gap}) }}
+    {%- endif -%}
+    {{ return(adapter.plan_of_share(plan.rows, share, above, predicted)) }}
 {% endmacro %}
 
 

@@ -1,7 +1,7 @@
 {#- Replaces the whole table, with the applied versions in the same commit. -#}
 {% macro hw_replace_table(target, existing, sql, plan) %}
     {%- set settings = model.config -%}
-    {%- set strategy = adapter.strategy_of(settings) -%}
+    {%- set strategy, began = adapter.strategy_of(settings), adapter.moment() -%}
     {%- do hw_hook(strategy, 'before_replace')(target, plan, settings) -%}
     {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
         {%- do adapter.drop_relation(existing) -%}
@@ -15,7 +15,8 @@
         {%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}
     {%- endif -%}
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
-    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings) -%}
+    {%- set costs = adapter.costs_with_replacement(plan.costs, hw_run_id(), began) -%}
+    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings, costs) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
     {%- set stage = hw_staging_relation(target) if adapter.expectations_of(settings) else none -%}
     {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
@@ -24,22 +25,24 @@
         {%- do get_assert_columns_equivalent(rows) -%}
     {%- endif -%}
     {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
+    {%- set seconds = (adapter.moment() - began) / 1000 -%}
     {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
     {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
     {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
-    {{ return({
+    {{ return(hw_with_seconds({
         'choice': 'replace', 'counts': counts,
         'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
-    }) }}
+    }, plan, seconds)) }}
 {% endmacro %}
 
 
 {#- The properties of the table that replaces it: what is declared, and what it says of itself. -#}
-{% macro hw_properties_of_replacement(sql, inputs, columns, settings) %}
+{% macro hw_properties_of_replacement(sql, inputs, columns, settings, costs) %}
     {%- set properties = dict(adapter.created_properties(settings)) -%}
     {%- if not hw_is_hidden(settings) -%}{%- do properties.update(adapter.created_checks(model)) -%}{%- endif -%}
     {%- do properties.update(hw_state_properties(sql, inputs, settings)) -%}
-    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
+    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings),
+        'headwaters.costs': adapter.costs_note(costs)}) -%}
     {{ return(properties) }}
 {% endmacro %}
 

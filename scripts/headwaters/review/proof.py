@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import first_line
 from headwaters.incremental.commits import Commit
+from headwaters.incremental.costs import Costs, costs_of
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
@@ -137,7 +139,10 @@ def past_runs(both: Both) -> None:
             continue  # it is no Delta table, or was never built
         read = [size(side.table(parent)) for parent in changing.inputs([key], side)]
         whole = None if None in read else sum(filter(None, read))
-        both.known.past[key] = Past(commits, rows.difference.rows_before, size(name), whole)
+        noted = costs_of(known.properties, commits) if known else Costs()
+        now = round(time.time() * 1000)
+        before = rows.difference.rows_before
+        both.known.past[key] = Past(commits, before, size(name), whole, noted, now)
 
 
 def next_runs(both: Both) -> None:

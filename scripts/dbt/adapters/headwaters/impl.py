@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
@@ -50,6 +51,7 @@ from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
     bounds,
     commits,
+    costs,
     handed_on,
     layout,
     plan,
@@ -98,7 +100,9 @@ class RunResponse(AdapterResponse):
     """What a run of a model did, as `adapter_response` in run_results.json.
 
     `rows_*` are rows of the model's table, `input_rows` the changed rows of its inputs, whether
-    they changed anything or not, `bytes_written` those of the rows that were written.
+    they changed anything or not, `bytes_written` those of the rows that were written. `seconds`
+    are counted from when the plan was carried out; `predicted_seconds` by earlier runs, where they
+    had a part in the decision.
     """
 
     rows_inserted: int | None = None
@@ -106,6 +110,8 @@ class RunResponse(AdapterResponse):
     rows_deleted: int | None = None
     input_rows: int | None = None
     bytes_written: int | None = None
+    seconds: float | None = None
+    predicted_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -226,11 +232,19 @@ PURE: dict[str, Callable[..., Any]] = {
     "plan_of_request": plan.of_request,
     "plan_of_state": plan.of_state,
     "plan_of_changes": plan.of_changes,
+    "plan_of_costs": plan.of_costs,
     "plan_of_share": plan.of_share,
     "is_small_change": plan.is_small_change,
     "is_worth_storing": plan.is_worth_storing,
     "is_broadcast": plan.is_broadcast,
     "columns_read": plan.columns_read,
+    "costs_of": costs.costs_of,
+    "costs_note": costs.noted,
+    "costs_with_run": costs.with_incremental,
+    "costs_with_replacement": costs.with_replacement,
+    "cost_lines": costs.cost_lines,
+    "predicted_costs": costs.predicted,
+    "way_of_ranges": costs.way_of_ranges,
     "prepared_sql": sql_text.prepared,
     "names_in": sql_text.names,
     "with_names": sql_text.with_names,
@@ -327,6 +341,11 @@ class HeadwatersAdapter(SparkAdapter):
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
         """A materialization's result with its counts, for run_results.json."""
         return RunResponse(_message=message, code=code, **counts)
+
+    @available
+    def moment(self) -> int:
+        """Now, in milliseconds since 1970."""
+        return round(time.time() * 1000)
 
     @available
     def failure_of(self, sql: str) -> str | None:

@@ -1,0 +1,149 @@
+"""What the planner's choices cost beyond the cheaper way, where both were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from benchmarks.runner import Result
+from headwaters.incremental import costs, plan
+from headwaters.incremental.costs import Costs, Way
+from headwaters.incremental.plan import Decision
+
+Choice = Literal["incremental", "replace"]
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A change of a table, followed both ways; `place` is where rows changed, or `new`."""
+
+    case: str
+    place: str
+    rows: int
+    changed: int
+    incremental: Result
+    replacement: Result
+    chosen: Choice
+
+    def cpu(self, choice: Choice) -> float:
+        """CPU seconds of a way."""
+        seconds = (self.incremental if choice == "incremental" else self.replacement).cpu_s
+        assert seconds is not None, f"{self.case}: CPU was not measured"
+        return seconds
+
+    @property
+    def least(self) -> float:
+        """CPU seconds of the cheaper way."""
+        return min(self.cpu("incremental"), self.cpu("replace"))
+
+
+def cells_of(results: Iterable[Result]) -> list[Cell]:
+    """The cells of which `headwaters` and `the other way` were measured, in their order.
+
+    A run that replaced the table wrote what the replacement by hand did, to the byte.
+    """
+    cases: dict[str, dict[str, Result]] = {}
+    for result in results:
+        cases.setdefault(result.case, {})[result.variant] = result
+    return [_cell(case, of) for case, of in cases.items() if "the other way" in of]
+
+
+def _cell(case: str, of: dict[str, Result]) -> Cell:
+    planned, other = of["headwaters"], of["the other way"]
+    whole = of["replace"].bytes_written
+    replaced = [one for one in (planned, other) if one.bytes_written == whole]
+    assert len(replaced) == 1, f"{case}: either way should have been measured once"
+    rows, share = planned.rows or 0, planned.share or 0.0
+    is_replaced = replaced[0] is planned
+    return Cell(
+        case,
+        case.partition(",")[0],
+        rows,
+        round(rows * share),
+        other if is_replaced else planned,
+        planned if is_replaced else other,
+        "replace" if is_replaced else "incremental",
+    )
+
+
+def regret(cells: Sequence[Cell], choices: Sequence[Choice]) -> float:
+    """CPU seconds of the choices beyond those of the cheaper ways, as a part of the latter."""
+    least = sum(cell.least for cell in cells)
+    took = sum(cell.cpu(choice) for cell, choice in zip(cells, choices, strict=True))
+    return (took - least) / least
+
+
+def replayed(cells: Sequence[Cell], times: int = 1) -> tuple[list[Cell], list[Choice]]:
+    """What the planner chooses, one day after the other, where a run takes what was measured.
+
+    One table goes through the cells, some times over, in each from the state before, as the
+    benchmark's does; it was built in what its first replacement took. The cells in their order, as
+    often as they were gone through, and the choices.
+    """
+    now = 0
+    rows = cells[0].rows
+    history = Costs(rows).with_run("replaced", rows, cells[0].replacement.wall_s, now)
+    passed, choices = [*cells] * times, list[Choice]()
+    for cell in passed:
+        now += _DAY
+        choice = _choice(cell, replace(history, rows=cell.rows), now)
+        if choice == "replace":
+            history = history.with_run("replaced", cell.rows, cell.replacement.wall_s, now)
+        else:
+            history = history.with_run(_way(cell), cell.changed, cell.incremental.wall_s, now)
+        choices.append(choice)
+    return passed, choices
+
+
+def _choice(cell: Cell, history: Costs, now: int) -> Choice:
+    """As the macro `hw_cheaper_way` asks."""
+    decision: Decision | None
+    if plan.is_small_change(cell.changed):
+        decision = plan.of_share(cell.changed, None, None)
+    else:
+        predicted = costs.predicted(history, _way(cell), cell.changed, now * 1000)
+        decision = plan.of_costs(cell.changed, predicted) or plan.of_share(
+            cell.changed, _share(cell), None, predicted
+        )
+    return "replace" if decision.choice == "replace" else "incremental"
+
+
+def _way(cell: Cell) -> Way:
+    return "inserts" if cell.place == "new" else "changes"
+
+
+def _share(cell: Cell) -> dict[str, float | str]:
+    """As the hook `share_changed` of change_feed says."""
+    above = 0.05
+    if cell.place == "new":
+        above = 1.0
+    elif cell.place == "spread" and 0.01 * cell.rows < cell.changed <= 0.05 * cell.rows:
+        above = 0.01
+    return {"part": cell.changed, "whole": cell.rows, "what": "rows changed", "above": above}
+
+
+def summary(results: Iterable[Result]) -> str:
+    """The planner's regret in words, with the cells in which the other way was cheaper."""
+    cells = cells_of(results)
+    if not cells:
+        return ""
+    wrong = [cell for cell in cells if cell.cpu(cell.chosen) > cell.least]
+    named = " and ".join(
+        f"`{cell.case}` (the choice took {cell.cpu(cell.chosen) / cell.least:.2f} of it)"
+        for cell in wrong
+    )
+    total = regret(cells, [cell.chosen for cell in cells])
+    text = (
+        f"Regret of the planner: what it chose took {total:.1%} more CPU than the cheaper ways, "
+        f"over {len(cells)} cells."
+    )
+    text += f" The other way was cheaper at {named}." if named else ""
+    of_one_size = [cell for cell in cells if cell.rows == cells[0].rows]
+    once, often = (regret(*replayed(of_one_size, times)) for times in (1, 5))
+    return (
+        f"{text} Replayed over the {len(of_one_size)} cells of one size, with what it measured on "
+        f"the way, regret is {once:.1%} in the first pass, and {often:.1%} over five."
+    )
