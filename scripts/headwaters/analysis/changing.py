@@ -16,7 +16,7 @@ from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import moment_of, parts_of
 
 _STABLE = functions.STABLE | functions.IN_FROM
-_PLAIN = (*PLAIN_NODES, exp.Exists, exp.Any, exp.All, exp.Hint)
+_PLAIN = (*PLAIN_NODES, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
 
 
 def refuse_changing(

@@ -14,6 +14,9 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_COLLATED = re.compile(
+    r"\b(?:string|char|varchar)(?:\s*\(\s*\d+\s*\))?\s+collate\s+(?!utf8_binary\b)", re.IGNORECASE
+)
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
 # Texts of texts: the first argument says whether it is one.
@@ -41,6 +44,11 @@ def is_exact(type: str | None) -> bool:
 def is_comparable(type: str | None) -> bool:
     """Whether Spark can say whether two values of the type are the same, as far as it is known."""
     return type is None or not re.search(r"\b(map|variant|interval|geo\w*)\b", type)
+
+
+def is_collated(type: str | None) -> bool:
+    """Whether a type is a text, or has one in it, of which different ones may be equal."""
+    return type is not None and _COLLATED.search(type) is not None
 
 
 def is_same_if_equal(one: str | None, other: str | None) -> bool:

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import is_exact, is_exact_cast, is_odd_cast, sum_type, type_of
+from headwaters.analysis.exact import (
+    is_collated,
+    is_exact,
+    is_exact_cast,
+    is_odd_cast,
+    sum_type,
+    type_of,
+)
 from headwaters.analysis.harmless import rendered
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -51,7 +58,7 @@ PLAIN_NODES = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd),
     *(exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Case, exp.If, exp.Paren, exp.Tuple),
     *(exp.Bracket, exp.Dot, exp.Interval, exp.IntervalSpan, exp.Extract, exp.Substring, exp.Trim),
-    *(exp.Overlay, exp.StrPosition, exp.Transform, exp.Array, exp.Struct, exp.Collate, exp.Slice),
+    *(exp.Overlay, exp.StrPosition, exp.Transform, exp.Array, exp.Struct, exp.Slice),
     *(exp.JSONExtract, exp.AtTimeZone, exp.PropertyEQ, exp.Alias, exp.Aliases),
 )
 LEAVES = (
@@ -91,12 +98,15 @@ class Expressions(ABC):
     def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
         """The relation that a query is."""
 
-    def _value(self, node: exp.Expr, scope: Scope) -> Value:
+    def _value(self, node: exp.Expr, scope: Scope, is_handed_on: bool = False) -> Value:
+        """`is_handed_on`: what its collation would answer is not needed."""
         if scope.groups and (column := self._grouped_by(node, scope)) is not None:
             return value_of(column)
         if isinstance(node, exp.Column):
-            return self._column(node, scope)
+            return self._column(node, scope, is_handed_on)
         if isinstance(node, LEAVES):
+            if isinstance(node, exp.Literal) and node.is_string and is_collated(node.name):
+                raise self._collated(node, "a collated type")  # as from_json() has it
             filled = is_filled(node, ())
             return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node))
         if type(node) in _OPERATORS:
@@ -117,7 +127,11 @@ class Expressions(ABC):
             return self._cast(node, scope)
         if isinstance(node, exp.Lambda):
             return joined(self._value(node.this, scope))
+        if isinstance(node, exp.Collate):
+            return self._collate(node, node.this, node.expression, scope)
         if isinstance(node, exp.Star):
+            if not _is_counted(node):
+                self._compared(scope.visible, node)
             return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _MADE_OF_PARTS):
             return self._made_of_parts(node, scope)
@@ -139,10 +153,12 @@ class Expressions(ABC):
             whole = whole.union(*(part.whole for part in parts))
         return Value(weight, None, type, is_filled(node, parts), whole)
 
-    def _column(self, node: exp.Column, scope: Scope) -> Value:
+    def _column(self, node: exp.Column, scope: Scope, is_handed_on: bool = False) -> Value:
         found = self._find(node, scope)
         assert found is not None
         column, is_whole = found
+        if not (is_handed_on and is_whole):
+            self._compared([column], node)
         if scope.groups is not None and column.id not in {c.id for c in scope.groups.values()}:
             inside = any(column.id == other.id for other in scope.relation.columns)
             alias = scope.aliases.get(node.name.lower()) if not node.table else None
@@ -221,6 +237,8 @@ class Expressions(ABC):
             self._only(node, {"this"})
             query = node.this
         inner = self._query(query, scope.names, scope)
+        if how != "exists":
+            self._compared(inner.columns, query)
         if inner.fact is not None:
             shown = node.parent if isinstance(node.parent, exp.Not) else node
             fact = self._rules.nested(scope.relation, inner, how, tested, shown)
@@ -341,6 +359,9 @@ class Expressions(ABC):
                 "a generator within an expression",
                 remedy="Select it as a column, or use lateral view",
             )
+        if name == "collate" and len(function.expressions) == 2:
+            text, to = function.expressions
+            return self._collate(node, text, to, scope)
         if name in self._bodies:
             self._body(name)
         elif name not in functions.ROW and name not in self._allowed:
@@ -456,11 +477,13 @@ class Expressions(ABC):
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
-        value = self._value(node.this, scope)
+        type = dialect.whole_text(node.args["to"]).lower()
+        if is_collated(type):
+            raise self._collated(node, type)
+        value = self._value(node.this, scope, is_handed_on=type == "string")
         moment = moment_of(node)
         if moment is not None:
             self._changing(node, moment)
-        type = dialect.whole_text(node.args["to"]).lower()
         is_try = bool(node.args.get("safe"))
         is_odd = node.args["to"].this in _NUMERIC and is_odd_cast(value.type, type)
         if value.weight is not Weight.PLAIN and (
@@ -468,6 +491,21 @@ class Expressions(ABC):
         ):
             value = replace(value, weight=Weight.OTHER)
         return Value(value.weight, None, type, value.is_filled and not is_try)
+
+    def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope) -> Value:
+        """The same text, of which no other is equal to it."""
+        if to.name.lower() != "utf8_binary":
+            raise self._collated(node, to.name)
+        return joined(self._value(text, scope, is_handed_on=True))
+
+    def _compared(self, columns: Iterable[Column], node: exp.Expr) -> None:
+        """Refuse texts of which different ones are equal where more is done than to hand them on.
+
+        What it gives would depend on which of them comes first, or take one for the other.
+        """
+        for column in columns:
+            if is_collated(column.type):
+                raise self._collated(node, f"{column.name} is a {column.type}")
 
     def _changing(self, node: exp.Expr, name: str) -> Value:
         if name not in self._allowed:
@@ -567,6 +605,11 @@ class Expressions(ABC):
             clause = value[0] if isinstance(value, list) else value
             raise self._unknown(clause if isinstance(clause, exp.Expr) else node)
 
+    def _collated(self, node: exp.Expr, what: str) -> Refused:
+        reason = f"{what}: texts that differ may be equal to it"
+        remedy = "Read cast(… as string) of it, and compare by lower(…) or the like"
+        return dialect.refused(node, "HW_NOT_COMPARABLE", reason, remedy)
+
     def _unknown(self, node: exp.Expr) -> Refused:
         return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
 
@@ -574,6 +617,11 @@ class Expressions(ABC):
 def _kind_of_node(node: exp.Expr) -> type:
     """Its class; a literal with a type, such as date'2026-01-01', is a cast as others are."""
     return exp.Cast if isinstance(node, exp.TryCast) else type(node)
+
+
+def _is_counted(star: exp.Star) -> bool:
+    """Whether it is that of `count(*)`."""
+    return isinstance(star.parent, exp.Anonymous) and star.parent.name.lower() == "count"
 
 
 def _is_summed(scope: Scope) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from headwaters.analysis import changed, dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
+from headwaters.analysis.exact import is_collated
 from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove
 from headwaters.analysis.refusal import Refused, unforeseen
@@ -322,10 +323,13 @@ def _named(
 
 
 def bodies(functions: Mapping[str, str]) -> dict[str, str]:
-    """The expressions of SQL functions, by their names without schema, in lower case."""
+    """The expressions of SQL functions, by their names without schema, in lower case.
+
+    One of collated texts is left out: it makes them of those that are none.
+    """
     found = {}
     for name, definition in functions.items():
         _, has_body, body = definition.partition("Body:")
-        if has_body:
+        if has_body and not is_collated(definition):
             found[name.replace("`", "").split(".")[-1].lower()] = body.split("\n\n")[0].strip()
     return found
