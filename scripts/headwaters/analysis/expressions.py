@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import amounts, dialect, functions
 from headwaters.analysis.exact import (
     is_collated,
     is_exact,
@@ -89,6 +89,8 @@ class Expressions(ABC):
         self._rules = rules
         self._allowed = {name.lower() for name in allowed}
         self._bodies = dict(functions or {})
+        # of weighed values, whose amounts are of interest
+        self._is_sum = bool(getattr(rules, "sums", False))
 
     @abstractmethod
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
@@ -107,8 +109,9 @@ class Expressions(ABC):
         if isinstance(node, LEAVES):
             if isinstance(node, exp.Literal) and node.is_string and is_collated(node.name):
                 raise self._collated(node, "a collated type")  # as from_json() has it
+            most = amounts.of_sums(node, ()) if self._is_sum else None
             filled = is_filled(node, ())
-            return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node))
+            return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node), most=most)
         if type(node) in _OPERATORS:
             return self._made_of_parts(node, scope)
         if isinstance(node, exp.Paren):
@@ -145,13 +148,22 @@ class Expressions(ABC):
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
         """Of an expression or a row function with these parts."""
         type = type_of(node, [part.type for part in parts])
-        weight = weight_of(node, parts, _is_summed(scope), type is not None)
+        is_summed = _is_summed(scope)
+        weight = weight_of(node, parts, is_summed, type is not None)
         whole = frozenset[int]()
         if isinstance(node, _STRUCTS) or (
             isinstance(node, exp.Anonymous) and node.name.lower() in ("struct", "named_struct")
         ):
             whole = whole.union(*(part.whole for part in parts))
-        return Value(weight, None, type, is_filled(node, parts), whole)
+        most = None
+        if self._is_sum:
+            most = amounts.of_sums(node, parts)
+            if not is_summed or weight is Weight.PLAIN:
+                most = amounts.of_row(most, type)
+            for part in parts if is_summed and weight is Weight.ODD else ():
+                if part.weight is Weight.ODD and not amounts.stays_additive(part, type):
+                    raise self._may_not_fit(node, type)
+        return Value(weight, None, type, is_filled(node, parts), whole, most=most)
 
     def _column(self, node: exp.Column, scope: Scope, is_handed_on: bool = False) -> Value:
         found = self._find(node, scope)
@@ -457,11 +469,17 @@ class Expressions(ABC):
         elif weight is not Weight.PLAIN:
             weight = Weight.OTHER
         is_sum = name == "sum" and len(parts) == 1
-        return Value(
+        made = Value(
             weight,
             type=sum_type(parts[0].type) if is_sum else _type_of_chosen(name, arguments),
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
+            most=amounts.of_sum(parts[0]) if self._is_sum else None,
         )
+        # floating point numbers are refused where the columns of the result are known
+        is_exact = parts and parts[0].type not in ("double", "float")
+        if weight is Weight.ODD and is_exact and not amounts.stays_additive(made, made.type):
+            raise self._may_not_fit(node, made.type)
+        return made
 
     def _is_ordered_by_itself(
         self, function: exp.Anonymous, order: Sequence[exp.Expr], scope: Scope
@@ -490,7 +508,13 @@ class Expressions(ABC):
             is_try or not (is_exact_cast(value.type, type) if _is_summed(scope) else is_odd)
         ):
             value = replace(value, weight=Weight.OTHER)
-        return Value(value.weight, None, type, value.is_filled and not is_try)
+        most = amounts.most_of(value) if self._is_sum else None
+        if value.weight is Weight.ODD and _is_summed(scope):
+            if not amounts.stays_additive(value, type):
+                raise self._may_not_fit(node, type)
+        elif self._is_sum:
+            most = amounts.of_row(most, type)
+        return Value(value.weight, None, type, value.is_filled and not is_try, most=most)
 
     def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope) -> Value:
         """The same text, of which no other is equal to it."""
@@ -609,6 +633,16 @@ class Expressions(ABC):
         reason = f"{what}: texts that differ may be equal to it"
         remedy = "Read cast(… as string) of it, and compare by lower(…) or the like"
         return dialect.refused(node, "HW_NOT_COMPARABLE", reason, remedy)
+
+    def _may_not_fit(self, node: exp.Expr, type: str | None) -> Refused:
+        of = f"a {type}" if type else "a type that is not known"
+        return dialect.refused(
+            node,
+            "HW_NOT_A_SUM",
+            f"nothing proves that it fits {of}, and without ANSI rules what does not fit is NULL "
+            "whatever is added to it",
+            "Cast what is summed to a decimal of at most 27 digits, and leave the sum as it is",
+        )
 
     def _unknown(self, node: exp.Expr) -> Refused:
         return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")

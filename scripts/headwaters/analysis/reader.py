@@ -341,6 +341,7 @@ class Reader(Expressions):
                 Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
                 (reading, source.name, column.lower()) if source.is_followed else None,
                 is_filled=source.kind == "signed" and column == "_weight",
+                most=1 if source.kind == "signed" and column == "_weight" else None,
             )
             for column, kind in source.columns.items()
         )
@@ -803,7 +804,8 @@ def _of_either(one: Column, other: Column) -> Column:
         one.weight if one.weight is other.weight else Weight.OTHER,
     )
     texts = one.texts | other.texts if one.texts and other.texts else frozenset[str]()
-    return replace(made, is_filled=one.is_filled and other.is_filled, texts=texts)
+    most = max(one.most, other.most) if one.most is not None and other.most is not None else None
+    return replace(made, is_filled=one.is_filled and other.is_filled, texts=texts, most=most)
 
 
 def _unique_of_all(

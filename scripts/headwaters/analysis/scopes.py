@@ -21,7 +21,7 @@ class Value:
     """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL.
 
     `whole` has the ids of columns that it tells apart: its own, or those in a struct. `texts` has
-    the text that a literal is.
+    the text that a literal is; `most` is that of a column.
     """
 
     weight: Weight = Weight.PLAIN
@@ -30,6 +30,7 @@ class Value:
     is_filled: bool = False
     whole: frozenset[int] = frozenset()
     texts: frozenset[str] = frozenset()
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Scope:
 def value_of(column: Column) -> Value:
     """A column as it is."""
     whole = column.whole | {column.id}
-    return Value(column.weight, column, column.type, column.is_filled, whole)
+    return Value(column.weight, column, column.type, column.is_filled, whole, most=column.most)
 
 
 def column_of(value: Value) -> Column:
@@ -89,9 +90,15 @@ def column_of(value: Value) -> Column:
     if value.column is not None:
         return value.column
     made = new_column("", value.type, value.weight)
-    if not (value.is_filled or value.whole or value.texts):
+    if not (value.is_filled or value.whole or value.texts or value.most is not None):
         return made
-    return replace(made, is_filled=value.is_filled, whole=value.whole, texts=value.texts)
+    return replace(
+        made,
+        is_filled=value.is_filled,
+        whole=value.whole,
+        texts=value.texts,
+        most=value.most,
+    )
 
 
 def parts_of(node: exp.Column) -> list[str]:

@@ -118,6 +118,45 @@ SUMS = {
     " as decimal(28, 2)) as v from s group by grp": "",
     "select grp as k, sum(cast(val * _weight as bigint)) as v from s group by grp": "",
     "select grp as k, sum(cast(price * _weight as decimal(9, 1))) as v from s group by grp": "",
+    "select grp as k, sum(cast(price as decimal(27, 2)) * _weight) as v from s group by grp": "",
+    "with w as (select grp, cast(price as decimal(18, 2)) * _weight as v from s union all"
+    " select grp, cast(price as decimal(18, 2)) * _weight from s) select grp as k,"
+    " sum(if(v > 0, v, 0)) as v from w group by grp": "NOT_A_SUM: ",
+    "with w as (select grp, val, cast(price as decimal(18, 2)) * _weight as v from s union all"
+    " select grp, val, cast(val as decimal(18, 2)) * _weight from s)"
+    " select grp as k, sum(if(val > 0, v, 0)) as v from w"
+    " group by grp": "",
+    "select grp as k, sum((price + 100) / 7 * _weight) as v, sum(abs(val) * _weight) as w,"
+    " sum(length(grp) * _weight) as x from s group by grp": "",
+    "select grp as k, sum(cast(price as decimal(30, 2)) * 2 * _weight) as v"
+    " from s group by grp": "NOT_A_SUM: `sum(CAST(price AS DECIMAL(30, 2)) * 2 * _weight)` (line 1"
+    " of the compiled SQL): nothing proves that it fits a type that is not known",
+    "select grp as k, sum(cast(price * _weight as decimal(28, 2))) as v from s group by grp": "",
+    "select grp as k, sum(cast(val as decimal(28, 2)) * val * _weight) as v from s group by grp": (
+        "NOT_A_SUM: "
+    ),
+    "select grp as k, sum(cast(sqrt(val) * _weight as decimal(28, 2))) as v from s group by grp": (
+        "NOT_A_SUM: `sum(CAST(sqrt(val) * _weight AS DECIMAL(28, 2)))` (line 1 of the compiled"
+        " SQL): nothing proves that it fits a decimal(38,2), and without ANSI rules what does not"
+        " fit is NULL whatever is added to it. Cast what is summed to a decimal of at most 27"
+        " digits, and leave the sum as it is."
+    ),
+    "select grp as k, cast(sum(price * _weight) as decimal(20, 2)) as v from s group by grp": "",
+    "select grp as k, cast(sum(price * _weight) as decimal(19, 2)) as v from s group by grp": (
+        "NOT_A_SUM: `CAST(sum(price * _weight) AS DECIMAL(19, 2))`"
+    ),
+    # what wraps around stays whole
+    "select grp as k, sum(cast(val as bigint) * val * _weight) as v, cast(2"
+    " * coalesce(sum(cast(val as bigint) * val * _weight), 0) as int) as w from s group by grp": "",
+    "select grp as k, cast(sum(val * _weight) as decimal(20, 0)) as v from s group by grp": "",
+    "select grp as k, cast(sum(cast(val as bigint) * val * _weight) as decimal(38, 0)) as v"
+    " from s group by grp": "NOT_A_SUM: `CAST(sum(CAST(val AS BIGINT) * val * _weight)",
+    "select grp as k, cast(cast(sum(val * _weight) as int) as bigint) as v"
+    " from s group by grp": "NOT_A_SUM: `CAST(CAST(sum(val",
+    "select grp as k, 1.5 * sum(cast(val as bigint) * val * _weight) as v"
+    " from s group by grp": "NOT_A_SUM: `1.5 * sum",
+    "select grp as k, coalesce(sum(cast(val as bigint) * val * _weight), 0.0) as v"
+    " from s group by grp": "NOT_A_SUM: `coalesce(sum",
     # -128 is a tinyint and 128 is none
     "select grp as k, sum(cast(val * _weight as tinyint)) as v from s group by grp": "NOT_A_SUM: ",
     "select grp as k, sum(cast(cast(val as double) * _weight as int)) as v"
