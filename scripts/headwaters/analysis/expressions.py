@@ -23,6 +23,7 @@ from headwaters.analysis.exact import (
     type_of,
 )
 from headwaters.analysis.harmless import rendered
+from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
@@ -42,7 +43,6 @@ from headwaters.analysis.scopes import (
     around,
     inner_function,
     is_negated,
-    moment_of,
     parts_of,
     unwrapped,
     value_of,
@@ -87,7 +87,7 @@ class Expressions(ABC):
     ) -> None:
         """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
         self._rules = rules
-        self._allowed = {name.lower() for name in allowed}
+        self._allowed = [name.lower() for name in allowed]
         self._bodies = dict(functions or {})
         # of weighed values, whose amounts are of interest
         self._is_sum = bool(getattr(rules, "sums", False))
@@ -417,6 +417,7 @@ class Expressions(ABC):
         query = dialect.parsed(f"select {body} as answer")
         parameters = Scope(Relation(()), [], (), is_open=True)
         assert isinstance(query, exp.Select)
+        refuse_moments(dialect.walked(query), (), self._allowed)
         try:
             self._value(query.expressions[0].unalias(), parameters)
         finally:
@@ -499,9 +500,6 @@ class Expressions(ABC):
         if is_collated(type):
             raise self._collated(node, type)
         value = self._value(node.this, scope, is_handed_on=type == "string")
-        moment = moment_of(node)
-        if moment is not None:
-            self._changing(node, moment)
         is_try = bool(node.args.get("safe"))
         is_odd = node.args["to"].this in _NUMERIC and is_odd_cast(value.type, type)
         if value.weight is not Weight.PLAIN and (

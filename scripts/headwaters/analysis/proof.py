@@ -10,6 +10,7 @@ from headwaters.analysis import dialect, linear
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.keyed import KeyedRules
 from headwaters.analysis.linear import LinearRules
+from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
@@ -29,7 +30,9 @@ def prove(
     `sql` names the inputs by their `name`; `allowed` are functions of `allow_nondeterministic`,
     `functions` SQL functions of a person's own, as expressions over their parameters.
     """
-    return proven(dialect.parsed(sql), inputs, rules, unique_key, allowed, functions)
+    text = dialect.read(sql)
+    refuse_moments(text.nodes, inputs, allowed)
+    return proven(text.tree, inputs, rules, unique_key, allowed, functions)
 
 
 def proven(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,9 +10,6 @@ from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
-
-# Spark's special dates and times.
-_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 
 
 @dataclass(frozen=True)
@@ -117,21 +113,6 @@ def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
         and first.name.lower() in functions.UNITS
     )
     return rest if is_unit else function.expressions
-
-
-def moment_of(cast: exp.Expr) -> str | None:
-    """The moment that a literal names, also with a zone after it: `now` of `timestamp'now'`.
-
-    A time without a date is today's.
-    """
-    literal = cast.this
-    if not isinstance(literal, exp.Literal) or not literal.is_string:
-        return None
-    is_timestamp = cast.args["to"].this.name.startswith("TIMESTAMP")
-    if is_timestamp and re.match(r"\s*T?\d{1,2}:", literal.name):
-        return "today"
-    words = literal.name.lower().split()
-    return words[0] if words and words[0] in _MOMENTS else None
 
 
 def nullable(scope: Scope) -> Scope:
