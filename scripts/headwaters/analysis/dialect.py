@@ -31,6 +31,7 @@ _PREDICATES = (
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
+_DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 _NAMES = {exp.Identifier, exp.Literal}
@@ -103,6 +104,11 @@ def read(sql: str) -> Text:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
     nodes = walked(trees[0])
     for node in nodes:
+        if type(node) not in _DOUBTED:
+            continue
+        if type(node) is exp.Parameter:
+            # also as the alias of a table, `t@v1`, which is another version of it to Delta
+            raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
         if type(node) is exp.Interval and not node.args.get("unit"):
             reason = "an interval without a unit may be a column"
             raise refused(node, "HW_NOT_UNDERSTOOD", reason)

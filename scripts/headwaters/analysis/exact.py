@@ -56,7 +56,7 @@ def is_comparable(type: str | None) -> bool:
 
 def is_collated(type: str | None) -> bool:
     """Whether a type is a text, or has one in it, of which different ones may be equal."""
-    return type is not None and _COLLATED.search(type) is not None
+    return type is not None and "collate" in type.lower() and bool(_COLLATED.search(type))
 
 
 def is_same_if_equal(one: str | None, other: str | None) -> bool:
@@ -106,21 +106,31 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
         if any(type not in _DIGITS for _, type in sides):
             parts = [_least_of_literal(side) or type for side, type in sides]
         return _combined(parts, is_product=isinstance(node, exp.Mul))
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    if name in _OF_TEXT or isinstance(node, (exp.Trim, exp.Substring)):
+    if isinstance(node, exp.Anonymous) and node.name.lower() not in _CHOICES:
+        return _type_of_function(node.name.lower(), node.expressions, parts)
+    if isinstance(node, (exp.Trim, exp.Substring)):
         return "string" if parts and parts[0] == "string" else None
-    if name in _SAME_NUMBER:
-        return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
-    if name in _WHOLE or (name in _DIFFERENCES and len(node.expressions) == 2):
-        return "int"
-    if name in _ROUNDED:
-        return _rounded(node.expressions, parts[0] if parts else None)
     if isinstance(node, exp.Div):
         return _quotient(node, parts)
+    if not isinstance(node, (exp.Case, exp.If, exp.Anonymous)):
+        return None
     types = {
         part for child, part in answers(node, parts) if not isinstance(child.unnest(), exp.Null)
     }
     return types.pop() if len(types) == 1 else _wider(types)
+
+
+def _type_of_function(
+    name: str, arguments: Sequence[exp.Expr], parts: Sequence[str | None]
+) -> str | None:
+    """Of one that does not choose from its arguments."""
+    if name in _OF_TEXT:
+        return "string" if parts and parts[0] == "string" else None
+    if name in _SAME_NUMBER:
+        return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
+    if name in _WHOLE or (name in _DIFFERENCES and len(arguments) == 2):
+        return "int"
+    return _rounded(arguments, parts[0]) if name in _ROUNDED and parts else None
 
 
 def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Part]]:

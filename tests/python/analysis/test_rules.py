@@ -90,6 +90,7 @@ LINEAR = {
     "select * from l cross join t join l as m using (grp)": "NOT_UNDERSTOOD: ",
     "select * from l cross join (t join l as m using (grp))": "",
     "select id frm t": "NOT_UNDERSTOOD: ",
+    "select id from t@v1": "NOT_UNDERSTOOD: `${v1}`: a parameter",
     "select id, val from t group by 3": "NOT_UNDERSTOOD: ",
     "select id, x.n from t join lateral (select 1 as n) as x on t.val > rand()": (
         "NONDETERMINISTIC: "
