@@ -11,7 +11,7 @@ from headwaters.analysis import changed, dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.exact import is_collated
 from headwaters.analysis.promises import keys_of, plain
-from headwaters.analysis.proof import prove
+from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
 from headwaters.declared.expectations import expectations_of
@@ -39,14 +39,11 @@ def refusal(
     assert strategy is not None
     sql, found = _named(sql, inputs, graph)
     try:
-        prove(
-            sql,
-            found,
-            strategy.rules,
-            as_tuple(config.get("unique_key")),
-            as_tuple(config.get("allow_nondeterministic")),
-            bodies(functions),
-        )
+        allowed = as_tuple(config.get("allow_nondeterministic"))
+        keys = as_tuple(config.get("unique_key"))
+        relation = prove(sql, found, strategy.rules, keys, allowed, bodies(functions))
+        if config.get("derived"):
+            prove_derived(config["derived"], relation, allowed, bodies(functions))
     except Refused as refused:
         return _problem(refused, inputs)
     except Exception as error:

@@ -9,7 +9,7 @@ import pytest
 
 from headwaters.analysis.model import bodies
 from headwaters.analysis.promises import unique_columns
-from headwaters.analysis.proof import prove
+from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.incremental.strategies import RuleBook
@@ -403,6 +403,35 @@ def test_a_function_may_be_allowed() -> None:
         prove(sql, [T], "linear", ["id"], [name])
     sql = "select id, row_number() over (partition by id order by val) as r from a"
     prove(sql, [A], "keyed", ["id"], ["row_number"])
+
+
+SUMMED = "select grp as k, sum(_weight) as n, sum(val * _weight) as `the total` from s group by grp"
+DERIVED = {
+    "`the total` / n": "",
+    "fx.doubled(n) + 1": "",
+    "if(k = 'now', mean * 2, n)": "",  # a column that is derived before it
+    "sum(n) over ()": "NOT_LINEAR: `derived: sum(n) OVER ()`: a window looks at other rows of the"
+    " input. Compute it from the sums of one row, or in a model of its own.",
+    "max(n)": "NOT_LINEAR: ",
+    "(select max(grp) from l)": "UNMARKED_INPUT: `derived: l`",
+    "date_diff(current_date, k)": "NONDETERMINISTIC: `derived: current_date`",
+    "fx.lucky(n)": "NONDETERMINISTIC: `derived: rand()`",
+    "explode(array(n, 1))": "NOT_A_SUM: `derived: ",
+    "price": "NOT_UNDERSTOOD: `derived: price`: there is no such column",
+    "n, n + 1": "NOT_UNDERSTOOD: `derived: `: it is more than an expression",
+    "n +": "NOT_UNDERSTOOD: `derived: ",
+}
+
+
+@pytest.mark.parametrize("expression", DERIVED)
+def test_what_is_derived_is_of_one_row(expression: str) -> None:
+    sums = prove(SUMMED, [S, LOOKUP], "sums", ["k"], functions=FUNCTIONS)
+    try:
+        prove_derived({"mean": "n / 2", "x": expression}, sums, (), FUNCTIONS)
+        found = ""
+    except Refused as refused:
+        found = f"{refused.code.removeprefix('HW_')}: {refused}"
+    assert found.startswith(DERIVED[expression]) and bool(found) == bool(DERIVED[expression]), found
 
 
 def test_a_refusal_says_where_what_and_what_to_do() -> None:
