@@ -37,7 +37,8 @@ def refusal(
     """
     strategy = strategy_of(config)
     assert strategy is not None
-    sql, found = _named(sql, inputs, graph)
+    lines = sql.count("\n") + 1
+    sql, found = _named(_kept(sql, config), inputs, graph)
     try:
         allowed = as_tuple(config.get("allow_nondeterministic"))
         keys = as_tuple(config.get("unique_key"))
@@ -45,9 +46,9 @@ def refusal(
         if config.get("derived"):
             prove_derived(config["derived"], relation, allowed, bodies(functions))
     except Refused as refused:
-        return _problem(refused, inputs)
+        return _problem(refused, inputs, lines)
     except Exception as error:
-        return _problem(unforeseen(error), inputs)
+        return _problem(unforeseen(error), inputs, lines)
     return None
 
 
@@ -67,7 +68,8 @@ def derivation(
     `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the
     table is replaced when some of its inputs changed, or None.
     """
-    sql, found = _named(sql, inputs, graph)
+    lines = sql.count("\n") + 1
+    sql, found = _named(_kept(sql, config), inputs, graph)
     seeds = {
         table_name(node).lower()
         for node in graph.get("nodes", {}).values()
@@ -89,9 +91,9 @@ def derivation(
     try:
         derived = derive(question)
     except Refused as refused:
-        return _problem(refused, inputs)
+        return _problem(refused, inputs, lines)
     except Exception as error:
-        return _problem(unforeseen(error), inputs)
+        return _problem(unforeseen(error), inputs, lines)
     return {
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
@@ -121,6 +123,15 @@ def derivation(
         else None,
         "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
+
+
+def _kept(sql: str, config: Config) -> str:
+    """The SQL without the rows that expectations drop, as the macro hw_kept_sql has it.
+
+    Its lines are those of the SQL.
+    """
+    met = [f"coalesce({it.expression}, false)" for it in expectations_of(config) if it.drops]
+    return f"select * from ({sql}\n) where {' and '.join(met)}" if met else sql
 
 
 def _roles(inputs: Sequence[Input]) -> dict[str, dict[str, Any]]:
@@ -274,8 +285,14 @@ def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence
         return False
 
 
-def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]]) -> Problem:
-    return Problem(refused.code, _spoken(str(refused), inputs))
+def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
+    """The refusal of a model whose SQL has so many lines; what comes after them is added to it."""
+    clause = refused.clause() if callable(refused.clause) else refused.clause
+    line = refused.line() if callable(refused.line) else refused.line
+    if line and line > lines:
+        clause, line = f"expectation: {clause}", None
+    told = Refused(refused.code, clause, line, refused.reason, refused.remedy)
+    return Problem(told.code, _spoken(str(told), inputs))
 
 
 def _spoken(text: str, inputs: Sequence[Mapping[str, Any]]) -> str:
