@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token
 
@@ -56,6 +57,14 @@ class _Written(Spark):
         ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
+        }
+
+    class Generator(SparkGenerator):
+        # a time of the day, since Spark 4.1, is no timestamp, and has a precision
+        SUPPORTS_TEMPORAL_PRECISION = True
+        TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
+            **SparkGenerator.TYPE_MAPPING,
+            exp.DType.TIME: "TIME",
         }
 
 

@@ -66,12 +66,17 @@ def moment_of(text: str) -> str | None:
     return found[1].lower() if found else None
 
 
+def _may_be_moment(type: str) -> bool:
+    """Whether a value of the type is a date or a timestamp, or has one in it."""
+    return re.search("date|timestamp", type, re.IGNORECASE) is not None
+
+
 def _names_of_texts(nodes: Sequence[exp.Expr], inputs: Sequence[Input]) -> frozenset[str]:
     """Names that no column has which may be a date or a timestamp."""
     of_inputs: dict[str, bool] = {}
     for source in inputs:
         for name, type in source.columns.items():
-            is_text = not re.search("date|timestamp", type.lower())
+            is_text = not _may_be_moment(type)
             of_inputs[name.lower()] = of_inputs.get(name.lower(), True) and is_text
     given: dict[str, list[exp.Expr]] = {}
     renamed: set[str] = set()
@@ -118,8 +123,11 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
         _is_text(part, texts) for part, _ in answers(parent, [0] * len(dialect.within(parent)))
     )
     is_text = name in _TEXT or isinstance(parent, (exp.Paren, exp.Alias, exp.DPipe, exp.Substring))
-    is_cast = isinstance(parent, exp.Cast) and parent.args["to"].this in _TEXTS
-    return (is_choice or is_text or is_cast) and _stays_text(parent, texts)
+    if isinstance(parent, exp.Cast):
+        is_text = parent.args["to"].this in _TEXTS
+        if not is_text:
+            return not _may_be_moment(dialect.whole_text(parent.args["to"]))
+    return (is_choice or is_text) and _stays_text(parent, texts)
 
 
 def _compared(parent: exp.Expr, others: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
@@ -145,7 +153,7 @@ def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
     if isinstance(node, exp.Column):
         return node.name.lower() in texts
     if isinstance(node, exp.Cast):
-        return node.args["to"].this in _TEXTS
+        return not _may_be_moment(dialect.whole_text(node.args["to"]))
     if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT | _TO_TEXT:
         return True
     if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):

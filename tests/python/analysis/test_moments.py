@@ -36,6 +36,8 @@ TEXTS = [
     "select id, case grp when 'today' then d end as w from t",
     "select id, coalesce(grp, 'now') as w, concat(grp, '-', 'now') || 'today' as x from t",
     "select id from t where t > '12:30' and date_format(at, 'HH:mm') > '12:30'",
+    "select id, cast('12:30' as time) as w, time '08:00' as x from t"
+    " where cast(at as time(3)) > '12:30'",
     "with n as (select id, upper(grp) as w from t), m as (select id, w as v, w from n)"
     " select id from m where v = 'now' and w = 'today'",
     "select id from t where grp = 'now on sale' or contains(grp, 'today') or name = 'now'",
@@ -61,6 +63,7 @@ MOMENTS = [
     "select id, cast('now Europe/Berlin' as timestamp) as w from t",
     "select id, try_cast('now+01:00' as timestamp_ntz) as w from t",
     "select id, timestamp '12:30' as w from t",
+    "select id from t where cast(grp as date) > 'today' or cast(d as string)::date > 'now'",
     "with n as (select id, d as grp from t) select id from n where grp = 'now'",
     "with n (a, grp) as (select id, d from t) select a from n where grp = 'now'",
     "with n as (select id, max(d) as w from t group by id) select id from n where w = 'now'",
