@@ -11,15 +11,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from headwaters.analysis.exact import answers, decimal_of, type_of
+from headwaters.analysis.exact import ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
 from headwaters.analysis.scopes import Value
 
 # Of one group. The sum of so many ints is a bigint; Spark has room for twice as many decimals.
 MOST_ROWS = 2**32
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _DIGITS = 38
-_SAME = {"abs", "negative", "positive"}
-_ROUNDED = {"round", "bround"}
 
 
 def largest(type: str | None) -> int | None:
@@ -86,6 +84,6 @@ def of_sums(node: exp.Expr, parts: Sequence[Value]) -> int | None:
         return known[0] * known[1]
     if isinstance(node, (exp.Add, exp.Sub)):
         return known[0] + known[1]
-    if isinstance(node, exp.Neg) or name in _SAME:
+    if isinstance(node, exp.Neg) or name in SAME_NUMBER:
         return known[0]
-    return known[0] + 1 if name in _ROUNDED else None
+    return known[0] + 1 if name in ROUNDED else None

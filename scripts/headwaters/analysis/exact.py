@@ -22,11 +22,11 @@ _COLLATED = re.compile(
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
 # Of the type of their argument.
-_SAME_NUMBER = {"abs", "negative", "positive"}
+SAME_NUMBER = {"abs", "negative", "positive"}
 _WHOLE = {"length", "char_length", "character_length", "year", "quarter", "month", "day"}
 _WHOLE |= {"dayofmonth", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute"}
 _DIFFERENCES = {"datediff", "date_diff"}  # of dates; with a unit it is a bigint
-_ROUNDED = {"round", "bround"}
+ROUNDED = {"round", "bround"}
 # Texts of texts: the first argument says whether it is one.
 _OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "substring", "substr"}
 _OF_TEXT |= {"left", "right"}
@@ -126,11 +126,11 @@ def _type_of_function(
     """Of one that does not choose from its arguments."""
     if name in _OF_TEXT:
         return "string" if parts and parts[0] == "string" else None
-    if name in _SAME_NUMBER:
+    if name in SAME_NUMBER:
         return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
     if name in _WHOLE or (name in _DIFFERENCES and len(arguments) == 2):
         return "int"
-    return _rounded(arguments, parts[0]) if name in _ROUNDED and parts else None
+    return _rounded(arguments, parts[0]) if name in ROUNDED and parts else None
 
 
 def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Part]]:
