@@ -220,10 +220,8 @@ def _is_changing(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name not in functions.ROW or functions.is_moment(name, node.expressions)
-    return any(
-        isinstance(part, exp.Literal) and part.is_string and moment_of(part.name)
-        for part in dialect.within(node)
-    )
+    texts = map(dialect.text_of, dialect.within(node))
+    return any(text is not None and moment_of(text) for text in texts)
 
 
 def _shown(node: exp.Expr) -> str:

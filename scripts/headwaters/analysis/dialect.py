@@ -36,6 +36,7 @@ _DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 _NAMES = {exp.Identifier, exp.Literal}
+_OTHER_TEXTS = {exp.RawString, exp.National}
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
@@ -139,6 +140,13 @@ def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
         if token.comments and any(comment.endswith("\\") for comment in token.comments):
             reason = "to Spark, the next line is part of a comment that ends with a backslash"
             raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)
+
+
+def text_of(node: exp.Expr) -> str | None:
+    """The text that a literal is; None of what is none."""
+    if type(node) is exp.Literal:
+        return node.name if node.is_string else None
+    return node.name if type(node) in _OTHER_TEXTS else None
 
 
 def within(node: exp.Expr) -> list[exp.Expr]:

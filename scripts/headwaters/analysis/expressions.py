@@ -107,7 +107,7 @@ class Expressions(ABC):
         if isinstance(node, exp.Column):
             return self._column(node, scope, is_handed_on)
         if isinstance(node, LEAVES):
-            if isinstance(node, exp.Literal) and node.is_string and is_collated(node.name):
+            if is_collated(dialect.text_of(node)):
                 raise self._collated(node, "a collated type")  # as from_json() has it
             most = amounts.of_sums(node, ()) if self._is_sum else None
             filled = is_filled(node, ())

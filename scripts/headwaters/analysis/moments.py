@@ -40,9 +40,10 @@ def refuse_moments(
     """Refuse such a text wherever it may be taken for a moment; `nodes` are all of a query."""
     texts: frozenset[str] | None = None
     for node in nodes:
-        if type(node) is not exp.Literal or not node.is_string:
+        text = dialect.text_of(node)
+        if text is None:
             continue
-        moment = moment_of(node.name)
+        moment = moment_of(text)
         if moment is None or moment in allowed:
             continue
         texts = _names_of_texts(nodes, inputs) if texts is None else texts
@@ -50,7 +51,7 @@ def refuse_moments(
             raise dialect.refused(
                 node.parent or node,
                 "HW_NONDETERMINISTIC",
-                f"to Spark, '{node.name}' is a moment of the run where a date or a timestamp is "
+                f"to Spark, '{text}' is a moment of the run where a date or a timestamp is "
                 "wanted, so rows that no input affects would go stale",
                 "Take the moment from a column of the input, compare cast(… as string) with a "
                 f"text, or say allow_nondeterministic: [{moment}] if rows may keep the answer of "
@@ -148,7 +149,9 @@ def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
     """Whether a value is known to be no date and no timestamp."""
     if isinstance(node, (exp.Paren, exp.Alias)):
         return _is_text(node.this, texts)
-    if isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.DPipe, exp.Substring, exp.Trim)):
+    if isinstance(node, (exp.Literal, exp.RawString, exp.National, exp.Null, exp.Boolean)):
+        return True
+    if isinstance(node, (exp.DPipe, exp.Substring, exp.Trim)):
         return True
     if isinstance(node, exp.Column):
         return node.name.lower() in texts

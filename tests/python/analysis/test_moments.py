@@ -47,6 +47,7 @@ TEXTS = [
 MOMENTS = [
     "select id from t where d > 'today'",
     "select id from t where ' NOW ' > at",
+    "select id from t where d > r'today' or d > N'today'",
     "select id from t where d in (date '2026-01-01', 'yesterday')",
     "select id from t where at between 'yesterday' and '2099-01-01'",
     "select id from t where at > '12:30'",
