@@ -91,7 +91,7 @@
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- set functions = adapter.surroundings(sql).functions -%}
     {%- set of = local_md5(tojson([neutral, hw_as_list(settings.get('unique_key')), settings.get('allow_nondeterministic'),
-        adapter.noted_proof({}, inputs, graph), functions])) -%}
+        adapter.noted_proof({}, inputs, graph), functions, hw_expectations_met(hw_expectations_that(settings, 'drop'))])) -%}
     {%- set noted = fromjson(properties.get('headwaters.proof', 'null'), none) -%}
     {%- if noted is mapping and noted.of == of -%}
         {{ return(noted) }}

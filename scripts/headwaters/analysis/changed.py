@@ -17,9 +17,9 @@ from sqlglot import exp
 from headwaters.analysis import blocks, dialect, functions
 from headwaters.analysis.blocks import Block
 from headwaters.analysis.expressions import LEAVES, PLAIN_NODES
+from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import NotUnderstood, Structure, structure
-from headwaters.analysis.scopes import moment_of
 
 # What two blocks may differ in; everything else is the same.
 _ROW_WISE = (*PLAIN_NODES, exp.In, exp.Cast, exp.TryCast, exp.Anonymous, *LEAVES)
@@ -220,9 +220,8 @@ def _is_changing(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name not in functions.ROW or functions.is_moment(name, node.expressions)
-    if isinstance(node, (exp.Cast, exp.TryCast)):
-        return moment_of(node) is not None
-    return False
+    texts = map(dialect.text_of, dialect.within(node))
+    return any(text is not None and moment_of(text) for text in texts)
 
 
 def _shown(node: exp.Expr) -> str:

@@ -12,11 +12,12 @@ from sqlglot import exp
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.expressions import PLAIN_NODES
 from headwaters.analysis.meaning import is_column, refuse_unknown, refuse_unmarked
+from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.relations import Input
-from headwaters.analysis.scopes import moment_of, parts_of
+from headwaters.analysis.scopes import parts_of
 
 _STABLE = functions.STABLE | functions.IN_FROM
-_PLAIN = (*PLAIN_NODES, exp.Exists, exp.Any, exp.All, exp.Hint)
+_PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
 
 
 def refuse_changing(
@@ -37,6 +38,7 @@ def refuse_changing(
     asked = [node for node in nodes if type(node) not in (exp.Identifier, exp.Literal)]
     refuse_unmarked(asked, tables)
     refuse_unknown(asked, tables)
+    refuse_moments(nodes, inputs, allowed)
     _refuse_functions(asked, tables, allowed, bodies or {})
 
 
@@ -57,6 +59,7 @@ def _refuse_functions(
         if name in bodies:
             body = dialect.read(f"select {bodies[name]}").nodes
             refuse_unmarked(body, ())
+            refuse_moments(body, (), allowed)
             rest = {other: text for other, text in bodies.items() if other != name}
             _refuse_functions(body, {}, allowed, rest)
             continue
@@ -83,6 +86,4 @@ def _name(node: exp.Expr) -> str | None:
         return None
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
-    if isinstance(node, (exp.Cast, exp.TryCast)):
-        return moment_of(node)
     return None if isinstance(node, _PLAIN) else node.key

@@ -102,9 +102,6 @@ def derive(question: Question) -> Derivation:
     best: tuple[tuple[int, bool], Derivation] | None = None
     whole = _Whole(question, text)
     for derived in _derived(question, tree, whole, unproven):
-        if not derived.unique_key and whole.is_collated:
-            unproven.append(_NO_KEY)
-            continue
         # what is followed counts first, then a key that tells the rows apart
         rank = _unfollowed(derived.inputs, question), not derived.unique_key
         if best is None or rank < best[0]:
@@ -117,8 +114,6 @@ def derive(question: Question) -> Derivation:
     if left and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
         try:
             traced = _traced(question, tree, left)
-            if traced and not traced.unique_key and whole.is_collated:
-                raise _NO_KEY
             best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
         except Refused as refused:
             unproven.append(refused)
@@ -142,15 +137,6 @@ def derive(question: Question) -> Derivation:
         "HW_ACROSS_KEYS", "", None, "no condition equates its columns with those of a key"
     )
     return replace(found, refused=_without_feed(question) or _reason(unproven) or apart)
-
-
-_NO_KEY = Refused(
-    "HW_NO_UNIQUE_KEY",
-    "",
-    None,
-    "nothing tells which columns tell its rows apart, and collated texts do not",
-    "Say unique_key, or test the key of its inputs with unique",
-)
 
 
 def _derived(
@@ -230,7 +216,7 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
 
 def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
     """The way with hidden tables, if fewer than `below` inputs are left that replace the table."""
-    if question.is_whole or question.allowed or whole.is_collated or whole.refused:
+    if question.is_whole or question.allowed or whole.refused:
         return None
     inputs = tuple(
         replace(source, kind="lookup" if _is_unfollowed(source.name, question) else "affected")
@@ -309,7 +295,7 @@ def _without_feed(question: Question) -> Refused | None:
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
     """What to tell of all that was not proven: what is missing, or what the best key failed at."""
-    order = ("HW_NOT_COMPARABLE", "HW_NO_UNIQUE_KEY", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
+    order = ("HW_NOT_COMPARABLE", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
 
     def rank(refused: Refused) -> int:
         return order.index(refused.code) if refused.code in order else len(order)
@@ -389,17 +375,6 @@ class _Whole:
     def __init__(self, question: Question, text: dialect.Text) -> None:
         self.question, self.text, self.tree = question, text, text.tree
         self.reader = _TracingReader(question)
-
-    @cached_property
-    def is_collated(self) -> bool:
-        """Whether values that differ may be equal: rows cannot be counted by all columns."""
-        types = (type for source in self.question.inputs for type in source.columns.values())
-        collating = {"collate", *self.question.functions}
-        return any("collate" in type.lower() for type in types) or any(
-            isinstance(node, exp.Collate)
-            or (isinstance(node, exp.Anonymous) and node.name.lower() in collating)
-            for node in self.text.nodes
-        )
 
     @cached_property
     def is_across_rows(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token
 
@@ -31,9 +32,11 @@ _PREDICATES = (
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
+_DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 _NAMES = {exp.Identifier, exp.Literal}
+_OTHER_TEXTS = {exp.RawString, exp.National}
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
 _Told = TypeVar("_Told")
@@ -55,6 +58,14 @@ class _Written(Spark):
         ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
+        }
+
+    class Generator(SparkGenerator):
+        # a time of the day, since Spark 4.1, is no timestamp, and has a precision
+        SUPPORTS_TEMPORAL_PRECISION = True
+        TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
+            **SparkGenerator.TYPE_MAPPING,
+            exp.DType.TIME: "TIME",
         }
 
 
@@ -103,6 +114,11 @@ def read(sql: str) -> Text:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
     nodes = walked(trees[0])
     for node in nodes:
+        if type(node) not in _DOUBTED:
+            continue
+        if type(node) is exp.Parameter:
+            # also as the alias of a table, `t@v1`, which is another version of it to Delta
+            raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
         if type(node) is exp.Interval and not node.args.get("unit"):
             reason = "an interval without a unit may be a column"
             raise refused(node, "HW_NOT_UNDERSTOOD", reason)
@@ -124,6 +140,13 @@ def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
         if token.comments and any(comment.endswith("\\") for comment in token.comments):
             reason = "to Spark, the next line is part of a comment that ends with a backslash"
             raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, reason)
+
+
+def text_of(node: exp.Expr) -> str | None:
+    """The text that a literal is; None of what is none."""
+    if type(node) is exp.Literal:
+        return node.name if node.is_string else None
+    return node.name if type(node) in _OTHER_TEXTS else None
 
 
 def within(node: exp.Expr) -> list[exp.Expr]:

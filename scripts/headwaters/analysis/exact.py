@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 from sqlglot import exp
 
 from headwaters.analysis import dialect
 
+_Part = TypeVar("_Part")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 # More than a number has of which all fit.
 _DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_COLLATED = re.compile(
+    r"\b(?:string|char|varchar)(?:\s*\(\s*\d+\s*\))?\s+collate\s+(?!utf8_binary\b)", re.IGNORECASE
+)
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
+# Of the type of their argument.
+SAME_NUMBER = {"abs", "negative", "positive"}
+_WHOLE = {"length", "char_length", "character_length", "year", "quarter", "month", "day"}
+_WHOLE |= {"dayofmonth", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute"}
+_DIFFERENCES = {"datediff", "date_diff"}  # of dates; with a unit it is a bigint
+ROUNDED = {"round", "bround"}
 # Texts of texts: the first argument says whether it is one.
 _OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "substring", "substr"}
 _OF_TEXT |= {"left", "right"}
@@ -41,6 +52,11 @@ def is_exact(type: str | None) -> bool:
 def is_comparable(type: str | None) -> bool:
     """Whether Spark can say whether two values of the type are the same, as far as it is known."""
     return type is None or not re.search(r"\b(map|variant|interval|geo\w*)\b", type)
+
+
+def is_collated(type: str | None) -> bool:
+    """Whether a type is a text, or has one in it, of which different ones may be equal."""
+    return type is not None and "collate" in type.lower() and bool(_COLLATED.search(type))
 
 
 def is_same_if_equal(one: str | None, other: str | None) -> bool:
@@ -90,21 +106,43 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
         if any(type not in _DIGITS for _, type in sides):
             parts = [_least_of_literal(side) or type for side, type in sides]
         return _combined(parts, is_product=isinstance(node, exp.Mul))
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    if name in _OF_TEXT or isinstance(node, (exp.Trim, exp.Substring)):
+    if isinstance(node, exp.Anonymous) and node.name.lower() not in _CHOICES:
+        return _type_of_function(node.name.lower(), node.expressions, parts)
+    if isinstance(node, (exp.Trim, exp.Substring)):
         return "string" if parts and parts[0] == "string" else None
-    if not isinstance(node, (exp.Case, exp.If)) and name not in _CHOICES:
+    if isinstance(node, exp.Div):
+        return _quotient(node, parts)
+    if not isinstance(node, (exp.Case, exp.If, exp.Anonymous)):
         return None
+    types = {
+        part for child, part in answers(node, parts) if not isinstance(child.unnest(), exp.Null)
+    }
+    return types.pop() if len(types) == 1 else _wider(types)
+
+
+def _type_of_function(
+    name: str, arguments: Sequence[exp.Expr], parts: Sequence[str | None]
+) -> str | None:
+    """Of one that does not choose from its arguments."""
+    if name in _OF_TEXT:
+        return "string" if parts and parts[0] == "string" else None
+    if name in SAME_NUMBER:
+        return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
+    if name in _WHOLE or (name in _DIFFERENCES and len(arguments) == 2):
+        return "int"
+    return _rounded(arguments, parts[0]) if name in ROUNDED and parts else None
+
+
+def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Part]]:
+    """What CASE and its like choose from, each with what is told of it; of others nothing."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if not isinstance(node, (exp.Case, exp.If)) and name not in _CHOICES:
+        return []
     children = dialect.within(node)
     # the condition, or what `case x when …` compares, is none of the answers
     if isinstance(node, exp.If) or name == "if" or node.args.get("this") is children[0]:
         children, parts = children[1:], parts[1:]
-    types = {
-        part
-        for child, part in zip(children, parts, strict=True)
-        if not isinstance(child.unnest(), exp.Null)
-    }
-    return types.pop() if len(types) == 1 else _wider(types)
+    return list(zip(children, parts, strict=True))
 
 
 def _wider(types: set[str | None]) -> str | None:
@@ -138,6 +176,31 @@ def _type_of_literal(node: exp.Literal) -> str | None:
     if not found:
         return None
     return f"decimal({max(len(found[1].lstrip('0')) + len(found[2]), 1)},{len(found[2])})"
+
+
+def _rounded(arguments: Sequence[exp.Expr], type: str | None) -> str | None:
+    """Of a number that is rounded to some places after the point."""
+    number = decimal_of(type)
+    places = arguments[1] if len(arguments) == 2 else exp.Literal.number(0)
+    if number is None or not isinstance(places, exp.Literal) or not places.name.isdigit():
+        return None
+    if type in _DIGITS:
+        return type
+    scale = min(number[1], int(places.name))
+    return f"decimal({min(number[0] - number[1] + 1 + scale, _LARGEST)},{scale})"
+
+
+def _quotient(node: exp.Div, parts: Sequence[str | None]) -> str | None:
+    """Of a decimal and an exact number; that of whole numbers is a floating point number."""
+    sides = zip((node.this, node.expression), parts, strict=True)
+    if all(type in _DIGITS for type in parts):
+        return None
+    one, other = (decimal_of(_least_of_literal(side) or type) for side, type in sides)
+    if one is None or other is None:
+        return None
+    scale = max(6, one[1] + other[0] + 1)
+    precision = one[0] - one[1] + other[1] + scale
+    return f"decimal({precision},{scale})" if precision <= _LARGEST else None
 
 
 def _combined(parts: Sequence[str | None], is_product: bool) -> str | None:

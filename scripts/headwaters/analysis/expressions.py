@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import is_exact, is_exact_cast, is_odd_cast, sum_type, type_of
+from headwaters.analysis import amounts, dialect, functions
+from headwaters.analysis.exact import (
+    is_collated,
+    is_exact,
+    is_exact_cast,
+    is_odd_cast,
+    sum_type,
+    type_of,
+)
 from headwaters.analysis.harmless import rendered
+from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
@@ -35,7 +43,6 @@ from headwaters.analysis.scopes import (
     around,
     inner_function,
     is_negated,
-    moment_of,
     parts_of,
     unwrapped,
     value_of,
@@ -51,7 +58,7 @@ PLAIN_NODES = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd),
     *(exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Case, exp.If, exp.Paren, exp.Tuple),
     *(exp.Bracket, exp.Dot, exp.Interval, exp.IntervalSpan, exp.Extract, exp.Substring, exp.Trim),
-    *(exp.Overlay, exp.StrPosition, exp.Transform, exp.Array, exp.Struct, exp.Collate, exp.Slice),
+    *(exp.Overlay, exp.StrPosition, exp.Transform, exp.Array, exp.Struct, exp.Slice),
     *(exp.JSONExtract, exp.AtTimeZone, exp.PropertyEQ, exp.Alias, exp.Aliases),
 )
 LEAVES = (
@@ -80,8 +87,10 @@ class Expressions(ABC):
     ) -> None:
         """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
         self._rules = rules
-        self._allowed = {name.lower() for name in allowed}
+        self._allowed = [name.lower() for name in allowed]
         self._bodies = dict(functions or {})
+        # of weighed values, whose amounts are of interest
+        self._is_sum = bool(getattr(rules, "sums", False))
 
     @abstractmethod
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
@@ -91,14 +100,18 @@ class Expressions(ABC):
     def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
         """The relation that a query is."""
 
-    def _value(self, node: exp.Expr, scope: Scope) -> Value:
+    def _value(self, node: exp.Expr, scope: Scope, is_handed_on: bool = False) -> Value:
+        """`is_handed_on`: what its collation would answer is not needed."""
         if scope.groups and (column := self._grouped_by(node, scope)) is not None:
             return value_of(column)
         if isinstance(node, exp.Column):
-            return self._column(node, scope)
+            return self._column(node, scope, is_handed_on)
         if isinstance(node, LEAVES):
+            if is_collated(dialect.text_of(node)):
+                raise self._collated(node, "a collated type")  # as from_json() has it
+            most = amounts.of_sums(node, ()) if self._is_sum else None
             filled = is_filled(node, ())
-            return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node))
+            return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node), most=most)
         if type(node) in _OPERATORS:
             return self._made_of_parts(node, scope)
         if isinstance(node, exp.Paren):
@@ -117,7 +130,11 @@ class Expressions(ABC):
             return self._cast(node, scope)
         if isinstance(node, exp.Lambda):
             return joined(self._value(node.this, scope))
+        if isinstance(node, exp.Collate):
+            return self._collate(node, node.this, node.expression, scope)
         if isinstance(node, exp.Star):
+            if not _is_counted(node):
+                self._compared(scope.visible, node)
             return joined(*(Value(column.weight) for column in scope.visible))
         if isinstance(node, _MADE_OF_PARTS):
             return self._made_of_parts(node, scope)
@@ -131,18 +148,29 @@ class Expressions(ABC):
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
         """Of an expression or a row function with these parts."""
         type = type_of(node, [part.type for part in parts])
-        weight = weight_of(node, parts, _is_summed(scope), type is not None)
+        is_summed = _is_summed(scope)
+        weight = weight_of(node, parts, is_summed, type is not None)
         whole = frozenset[int]()
         if isinstance(node, _STRUCTS) or (
             isinstance(node, exp.Anonymous) and node.name.lower() in ("struct", "named_struct")
         ):
             whole = whole.union(*(part.whole for part in parts))
-        return Value(weight, None, type, is_filled(node, parts), whole)
+        most = None
+        if self._is_sum:
+            most = amounts.of_sums(node, parts)
+            if not is_summed or weight is Weight.PLAIN:
+                most = amounts.of_row(most, type)
+            for part in parts if is_summed and weight is Weight.ODD else ():
+                if part.weight is Weight.ODD and not amounts.stays_additive(part, type):
+                    raise self._may_not_fit(node, type)
+        return Value(weight, None, type, is_filled(node, parts), whole, most=most)
 
-    def _column(self, node: exp.Column, scope: Scope) -> Value:
+    def _column(self, node: exp.Column, scope: Scope, is_handed_on: bool = False) -> Value:
         found = self._find(node, scope)
         assert found is not None
         column, is_whole = found
+        if not (is_handed_on and is_whole):
+            self._compared([column], node)
         if scope.groups is not None and column.id not in {c.id for c in scope.groups.values()}:
             inside = any(column.id == other.id for other in scope.relation.columns)
             alias = scope.aliases.get(node.name.lower()) if not node.table else None
@@ -221,6 +249,8 @@ class Expressions(ABC):
             self._only(node, {"this"})
             query = node.this
         inner = self._query(query, scope.names, scope)
+        if how != "exists":
+            self._compared(inner.columns, query)
         if inner.fact is not None:
             shown = node.parent if isinstance(node.parent, exp.Not) else node
             fact = self._rules.nested(scope.relation, inner, how, tested, shown)
@@ -341,6 +371,9 @@ class Expressions(ABC):
                 "a generator within an expression",
                 remedy="Select it as a column, or use lateral view",
             )
+        if name == "collate" and len(function.expressions) == 2:
+            text, to = function.expressions
+            return self._collate(node, text, to, scope)
         if name in self._bodies:
             self._body(name)
         elif name not in functions.ROW and name not in self._allowed:
@@ -384,6 +417,7 @@ class Expressions(ABC):
         query = dialect.parsed(f"select {body} as answer")
         parameters = Scope(Relation(()), [], (), is_open=True)
         assert isinstance(query, exp.Select)
+        refuse_moments(dialect.walked(query), (), self._allowed)
         try:
             self._value(query.expressions[0].unalias(), parameters)
         finally:
@@ -436,11 +470,17 @@ class Expressions(ABC):
         elif weight is not Weight.PLAIN:
             weight = Weight.OTHER
         is_sum = name == "sum" and len(parts) == 1
-        return Value(
+        made = Value(
             weight,
             type=sum_type(parts[0].type) if is_sum else _type_of_chosen(name, arguments),
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
+            most=amounts.of_sum(parts[0]) if self._is_sum else None,
         )
+        # floating point numbers are refused where the columns of the result are known
+        is_exact = parts and parts[0].type not in ("double", "float")
+        if weight is Weight.ODD and is_exact and not amounts.stays_additive(made, made.type):
+            raise self._may_not_fit(node, made.type)
+        return made
 
     def _is_ordered_by_itself(
         self, function: exp.Anonymous, order: Sequence[exp.Expr], scope: Scope
@@ -456,18 +496,38 @@ class Expressions(ABC):
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
-        value = self._value(node.this, scope)
-        moment = moment_of(node)
-        if moment is not None:
-            self._changing(node, moment)
         type = dialect.whole_text(node.args["to"]).lower()
+        if is_collated(type):
+            raise self._collated(node, type)
+        value = self._value(node.this, scope, is_handed_on=type == "string")
         is_try = bool(node.args.get("safe"))
         is_odd = node.args["to"].this in _NUMERIC and is_odd_cast(value.type, type)
         if value.weight is not Weight.PLAIN and (
             is_try or not (is_exact_cast(value.type, type) if _is_summed(scope) else is_odd)
         ):
             value = replace(value, weight=Weight.OTHER)
-        return Value(value.weight, None, type, value.is_filled and not is_try)
+        most = amounts.most_of(value) if self._is_sum else None
+        if value.weight is Weight.ODD and _is_summed(scope):
+            if not amounts.stays_additive(value, type):
+                raise self._may_not_fit(node, type)
+        elif self._is_sum:
+            most = amounts.of_row(most, type)
+        return Value(value.weight, None, type, value.is_filled and not is_try, most=most)
+
+    def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope) -> Value:
+        """The same text, of which no other is equal to it."""
+        if to.name.lower() != "utf8_binary":
+            raise self._collated(node, to.name)
+        return joined(self._value(text, scope, is_handed_on=True))
+
+    def _compared(self, columns: Iterable[Column], node: exp.Expr) -> None:
+        """Refuse texts of which different ones are equal where more is done than to hand them on.
+
+        What it gives would depend on which of them comes first, or take one for the other.
+        """
+        for column in columns:
+            if is_collated(column.type):
+                raise self._collated(node, f"{column.name} is a {column.type}")
 
     def _changing(self, node: exp.Expr, name: str) -> Value:
         if name not in self._allowed:
@@ -567,6 +627,21 @@ class Expressions(ABC):
             clause = value[0] if isinstance(value, list) else value
             raise self._unknown(clause if isinstance(clause, exp.Expr) else node)
 
+    def _collated(self, node: exp.Expr, what: str) -> Refused:
+        reason = f"{what}: texts that differ may be equal to it"
+        remedy = "Read cast(… as string) of it, and compare by lower(…) or the like"
+        return dialect.refused(node, "HW_NOT_COMPARABLE", reason, remedy)
+
+    def _may_not_fit(self, node: exp.Expr, type: str | None) -> Refused:
+        of = f"a {type}" if type else "a type that is not known"
+        return dialect.refused(
+            node,
+            "HW_NOT_A_SUM",
+            f"nothing proves that it fits {of}, and without ANSI rules what does not fit is NULL "
+            "whatever is added to it",
+            "Cast what is summed to a decimal of at most 27 digits, and leave the sum as it is",
+        )
+
     def _unknown(self, node: exp.Expr) -> Refused:
         return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
 
@@ -574,6 +649,11 @@ class Expressions(ABC):
 def _kind_of_node(node: exp.Expr) -> type:
     """Its class; a literal with a type, such as date'2026-01-01', is a cast as others are."""
     return exp.Cast if isinstance(node, exp.TryCast) else type(node)
+
+
+def _is_counted(star: exp.Star) -> bool:
+    """Whether it is that of `count(*)`."""
+    return isinstance(star.parent, exp.Anonymous) and star.parent.name.lower() == "count"
 
 
 def _is_summed(scope: Scope) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 
 from headwaters.analysis import changed, dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
+from headwaters.analysis.exact import is_collated
 from headwaters.analysis.promises import keys_of, plain
-from headwaters.analysis.proof import prove
+from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
 from headwaters.declared.expectations import expectations_of
@@ -36,20 +37,18 @@ def refusal(
     """
     strategy = strategy_of(config)
     assert strategy is not None
-    sql, found = _named(sql, inputs, graph)
+    lines = sql.count("\n") + 1
+    sql, found = _named(_kept(sql, config), inputs, graph)
     try:
-        prove(
-            sql,
-            found,
-            strategy.rules,
-            as_tuple(config.get("unique_key")),
-            as_tuple(config.get("allow_nondeterministic")),
-            bodies(functions),
-        )
+        allowed = as_tuple(config.get("allow_nondeterministic"))
+        keys = as_tuple(config.get("unique_key"))
+        relation = prove(sql, found, strategy.rules, keys, allowed, bodies(functions))
+        if config.get("derived"):
+            prove_derived(config["derived"], relation, allowed, bodies(functions))
     except Refused as refused:
-        return _problem(refused, inputs)
+        return _problem(refused, inputs, lines)
     except Exception as error:
-        return _problem(unforeseen(error), inputs)
+        return _problem(unforeseen(error), inputs, lines)
     return None
 
 
@@ -69,7 +68,8 @@ def derivation(
     `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the
     table is replaced when some of its inputs changed, or None.
     """
-    sql, found = _named(sql, inputs, graph)
+    lines = sql.count("\n") + 1
+    sql, found = _named(_kept(sql, config), inputs, graph)
     seeds = {
         table_name(node).lower()
         for node in graph.get("nodes", {}).values()
@@ -91,9 +91,9 @@ def derivation(
     try:
         derived = derive(question)
     except Refused as refused:
-        return _problem(refused, inputs)
+        return _problem(refused, inputs, lines)
     except Exception as error:
-        return _problem(unforeseen(error), inputs)
+        return _problem(unforeseen(error), inputs, lines)
     return {
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
@@ -123,6 +123,15 @@ def derivation(
         else None,
         "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
     }
+
+
+def _kept(sql: str, config: Config) -> str:
+    """The SQL without the rows that expectations drop, as the macro hw_kept_sql has it.
+
+    Its lines are those of the SQL.
+    """
+    met = [f"coalesce({it.expression}, false)" for it in expectations_of(config) if it.drops]
+    return f"select * from ({sql}\n) where {' and '.join(met)}" if met else sql
 
 
 def _roles(inputs: Sequence[Input]) -> dict[str, dict[str, Any]]:
@@ -276,8 +285,14 @@ def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence
         return False
 
 
-def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]]) -> Problem:
-    return Problem(refused.code, _spoken(str(refused), inputs))
+def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
+    """The refusal of a model whose SQL has so many lines; what comes after them is added to it."""
+    clause = refused.clause() if callable(refused.clause) else refused.clause
+    line = refused.line() if callable(refused.line) else refused.line
+    if line and line > lines:
+        clause, line = f"expectation: {clause}", None
+    told = Refused(refused.code, clause, line, refused.reason, refused.remedy)
+    return Problem(told.code, _spoken(str(told), inputs))
 
 
 def _spoken(text: str, inputs: Sequence[Mapping[str, Any]]) -> str:
@@ -322,10 +337,13 @@ def _named(
 
 
 def bodies(functions: Mapping[str, str]) -> dict[str, str]:
-    """The expressions of SQL functions, by their names without schema, in lower case."""
+    """The expressions of SQL functions, by their names without schema, in lower case.
+
+    One of collated texts is left out: it makes them of those that are none.
+    """
     found = {}
     for name, definition in functions.items():
         _, has_body, body = definition.partition("Body:")
-        if has_body:
+        if has_body and not is_collated(definition):
             found[name.replace("`", "").split(".")[-1].lower()] = body.split("\n\n")[0].strip()
     return found

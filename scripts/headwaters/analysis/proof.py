@@ -10,10 +10,15 @@ from headwaters.analysis import dialect, linear
 from headwaters.analysis.changing import refuse_changing
 from headwaters.analysis.keyed import KeyedRules
 from headwaters.analysis.linear import LinearRules
+from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
+from headwaters.analysis.scopes import is_several_rows
 from headwaters.incremental.strategies import RuleBook
+from headwaters.sql import identifier
+
+_OF_ONE_ROW = "Compute it from the sums of one row, or in a model of its own"
 
 
 def prove(
@@ -29,7 +34,37 @@ def prove(
     `sql` names the inputs by their `name`; `allowed` are functions of `allow_nondeterministic`,
     `functions` SQL functions of a person's own, as expressions over their parameters.
     """
-    return proven(dialect.parsed(sql), inputs, rules, unique_key, allowed, functions)
+    text = dialect.read(sql)
+    refuse_moments(text.nodes, inputs, allowed)
+    return proven(text.tree, inputs, rules, unique_key, allowed, functions)
+
+
+def prove_derived(
+    derived: Mapping[str, str],
+    sums: Relation,
+    allowed: Sequence[str] = (),
+    functions: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse expressions over the sums of a row that depend on anything else. Raises Refused.
+
+    An incremental run computes them for the rows whose sums have changed, and for no others.
+    """
+    columns = {column.name: column.type or "" for column in sums.columns}
+    rows = Input("hw_sums", "hw_sums", "changes", columns)
+    listed = "".join(f", {text} as {identifier(name)}" for name, text in derived.items())
+    try:
+        text = dialect.read(f"select *{listed} from hw_sums")
+        if [found.alias for found in text.tree.selects[1:]] != list(derived):
+            raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is more than an expression")
+        for made in text.tree.selects:
+            if is_several_rows(made, of_groups=False):
+                raise dialect.refused(made, "HW_NOT_A_SUM", "it makes several rows of one")
+        refuse_moments(text.nodes, [rows], allowed)
+        proven(text.tree, [rows], "linear", (), allowed, functions)
+    except Refused as refused:
+        clause = refused.clause() if callable(refused.clause) else refused.clause
+        remedy = "" if refused.code == "HW_NONDETERMINISTIC" else _OF_ONE_ROW
+        raise Refused(refused.code, f"derived: {clause}", None, refused.reason, remedy) from None
 
 
 def proven(

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.exact import decimal_of, is_same_if_equal, type_of
+from headwaters.analysis.exact import decimal_of, is_collated, is_same_if_equal, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -82,7 +82,9 @@ class Reader(Expressions):
 
     def read(self, tree: exp.Query) -> Relation:
         """The relation that the query is. Raises Refused."""
-        return self._query(tree, Names({}), None)
+        relation = self._query(tree, Names({}), None)
+        self._compared(relation.columns, tree)
+        return relation
 
     # queries
 
@@ -132,6 +134,7 @@ class Reader(Expressions):
         relation = ruled(scope.relation.kept(columns), self._rules.projected, node)
         if node.args.get("distinct"):
             self._only(node.args["distinct"], {"expressions"})
+            self._compared(relation.columns, node)
             relation = ruled(relation, self._rules.distinct, node)
             relation = replace(relation, unique=(*relation.unique, relation.ids))
         return self._limited(relation, scope, node)
@@ -167,6 +170,8 @@ class Reader(Expressions):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the branches differ in their columns")
         pairs = list(zip(left.columns, right.columns, strict=True))
         columns = tuple(itertools.starmap(_of_either, pairs))
+        if operator != "union all":
+            self._compared(columns, node)
         fact = None
         if left.fact is not None or right.fact is not None:
             if operator in ("intersect all", "except all"):
@@ -336,6 +341,7 @@ class Reader(Expressions):
                 Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
                 (reading, source.name, column.lower()) if source.is_followed else None,
                 is_filled=source.kind == "signed" and column == "_weight",
+                most=1 if source.kind == "signed" and column == "_weight" else None,
             )
             for column, kind in source.columns.items()
         )
@@ -418,6 +424,7 @@ class Reader(Expressions):
             names=names,
         )
         shared = self._shared(left, right, join)
+        self._compared(itertools.chain.from_iterable(shared), join)
         equal = [Equal(one, other, False) for one, other in shared]
         equal += [
             _turned(pair, left.relation)
@@ -667,7 +674,7 @@ class Reader(Expressions):
                     )
                 columns.append(new_column(expression.alias))
             else:
-                value = self._value(node, scope)
+                value = self._value(node, scope, is_handed_on=True)
                 columns.append(self._made(value, node, scope).named(expression.alias_or_name))
                 alias = expression.alias.lower()
                 if alias and alias not in scope.aliases:
@@ -790,13 +797,15 @@ def _unique_of_join(
 
 def _of_either(one: Column, other: Column) -> Column:
     """A column of a set operation."""
+    collated = next((column.type for column in (one, other) if is_collated(column.type)), None)
     made = new_column(
         one.name,
-        one.type if one.type == other.type else None,
+        one.type if one.type == other.type else collated,
         one.weight if one.weight is other.weight else Weight.OTHER,
     )
     texts = one.texts | other.texts if one.texts and other.texts else frozenset[str]()
-    return replace(made, is_filled=one.is_filled and other.is_filled, texts=texts)
+    most = max(one.most, other.most) if one.most is not None and other.most is not None else None
+    return replace(made, is_filled=one.is_filled and other.is_filled, texts=texts, most=most)
 
 
 def _unique_of_all(

@@ -32,7 +32,8 @@ class Column:
     `origin` is the number of the reading, the followed input and its column, where the value is
     one of its row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL;
     `whole` has the ids of columns that it tells apart, as a struct does; `texts` are the only ones
-    that it has, where it is made of literals.
+    that it has, where it is made of literals; `most` is the amount that no value exceeds, where it
+    is less than its type says, or a sum that may wrap around.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Column:
     is_filled: bool = False
     whole: frozenset[int] = frozenset()
     texts: frozenset[str] = frozenset()
+    most: int | None = None
 
     def named(self, name: str) -> Column:
         """The same value under another name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,16 +11,13 @@ from sqlglot.helper import ensure_list
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_column
 
-# Spark's special dates and times.
-_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
-
 
 @dataclass(frozen=True)
 class Value:
     """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL.
 
     `whole` has the ids of columns that it tells apart: its own, or those in a struct. `texts` has
-    the text that a literal is.
+    the text that a literal is; `most` is that of a column.
     """
 
     weight: Weight = Weight.PLAIN
@@ -30,6 +26,7 @@ class Value:
     is_filled: bool = False
     whole: frozenset[int] = frozenset()
     texts: frozenset[str] = frozenset()
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Scope:
 def value_of(column: Column) -> Value:
     """A column as it is."""
     whole = column.whole | {column.id}
-    return Value(column.weight, column, column.type, column.is_filled, whole)
+    return Value(column.weight, column, column.type, column.is_filled, whole, most=column.most)
 
 
 def column_of(value: Value) -> Column:
@@ -89,9 +86,15 @@ def column_of(value: Value) -> Column:
     if value.column is not None:
         return value.column
     made = new_column("", value.type, value.weight)
-    if not (value.is_filled or value.whole or value.texts):
+    if not (value.is_filled or value.whole or value.texts or value.most is not None):
         return made
-    return replace(made, is_filled=value.is_filled, whole=value.whole, texts=value.texts)
+    return replace(
+        made,
+        is_filled=value.is_filled,
+        whole=value.whole,
+        texts=value.texts,
+        most=value.most,
+    )
 
 
 def parts_of(node: exp.Column) -> list[str]:
@@ -110,21 +113,6 @@ def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
         and first.name.lower() in functions.UNITS
     )
     return rest if is_unit else function.expressions
-
-
-def moment_of(cast: exp.Expr) -> str | None:
-    """The moment that a literal names, also with a zone after it: `now` of `timestamp'now'`.
-
-    A time without a date is today's.
-    """
-    literal = cast.this
-    if not isinstance(literal, exp.Literal) or not literal.is_string:
-        return None
-    is_timestamp = cast.args["to"].this.name.startswith("TIMESTAMP")
-    if is_timestamp and re.match(r"\s*T?\d{1,2}:", literal.name):
-        return "today"
-    words = literal.name.lower().split()
-    return words[0] if words and words[0] in _MOMENTS else None
 
 
 def nullable(scope: Scope) -> Scope:

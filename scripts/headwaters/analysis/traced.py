@@ -393,7 +393,7 @@ class TracedRules:
             if isinstance(fact, Traced)
             and column.id in fact.names
             and names.count(column.name.lower()) == 1
-            and _tells_apart(column.type)
+            and is_comparable(column.type)
         ]
 
     def _token(self) -> frozenset[int]:
@@ -449,11 +449,6 @@ def _fact(relation: Relation) -> _Fact:
 
 def _null(type: str | None) -> str:
     return f"cast(null as {type})" if is_exact(type) or type in ("double", "float") else "null"
-
-
-def _tells_apart(type: str | None) -> bool:
-    """Whether values of the type are equal only if they are the same, as far as it is known."""
-    return is_comparable(type) and (type is None or not re.search(r"\bcollate\b", type))
 
 
 def _only(fact: Traced, ids: Collection[int]) -> Traced:

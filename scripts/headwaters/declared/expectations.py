@@ -31,6 +31,11 @@ class Expectation(BaseModel):
     expression: Text
     on_failure: Literal["warn", "drop", "fail"] = "warn"
 
+    @property
+    def drops(self) -> bool:
+        """Whether rows that do not meet it are left out, so that it is a part of the SQL."""
+        return self.on_failure == "drop"
+
 
 def expectations_of(config: Config) -> list[Expectation]:
     """The expectations of a node; ValidationError for what `expectation_problems` names."""

@@ -9,7 +9,7 @@ import pytest
 
 from headwaters.analysis.model import bodies
 from headwaters.analysis.promises import unique_columns
-from headwaters.analysis.proof import prove
+from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.incremental.strategies import RuleBook
@@ -90,11 +90,12 @@ LINEAR = {
     "select * from l cross join t join l as m using (grp)": "NOT_UNDERSTOOD: ",
     "select * from l cross join (t join l as m using (grp))": "",
     "select id frm t": "NOT_UNDERSTOOD: ",
+    "select id from t@v1": "NOT_UNDERSTOOD: `${v1}`: a parameter",
     "select id, val from t group by 3": "NOT_UNDERSTOOD: ",
     "select id, x.n from t join lateral (select 1 as n) as x on t.val > rand()": (
         "NONDETERMINISTIC: "
     ),
-    "select id from t where at > timestamp 'now UTC'": "NOT_UNDERSTOOD: ",
+    "select id from t where at > timestamp 'now UTC'": "NONDETERMINISTIC: ",
     "select id from t where date '2026-01-01' > date 'today UTC'": "NONDETERMINISTIC: ",
     "select id from t where exists(array(1, val), x -> x > 2)": "",
     "select 1 as id from l": "NOT_LINEAR: no row of the result comes from the followed input",
@@ -118,6 +119,45 @@ SUMS = {
     " as decimal(28, 2)) as v from s group by grp": "",
     "select grp as k, sum(cast(val * _weight as bigint)) as v from s group by grp": "",
     "select grp as k, sum(cast(price * _weight as decimal(9, 1))) as v from s group by grp": "",
+    "select grp as k, sum(cast(price as decimal(27, 2)) * _weight) as v from s group by grp": "",
+    "with w as (select grp, cast(price as decimal(18, 2)) * _weight as v from s union all"
+    " select grp, cast(price as decimal(18, 2)) * _weight from s) select grp as k,"
+    " sum(if(v > 0, v, 0)) as v from w group by grp": "NOT_A_SUM: ",
+    "with w as (select grp, val, cast(price as decimal(18, 2)) * _weight as v from s union all"
+    " select grp, val, cast(val as decimal(18, 2)) * _weight from s)"
+    " select grp as k, sum(if(val > 0, v, 0)) as v from w"
+    " group by grp": "",
+    "select grp as k, sum((price + 100) / 7 * _weight) as v, sum(abs(val) * _weight) as w,"
+    " sum(length(grp) * _weight) as x from s group by grp": "",
+    "select grp as k, sum(cast(price as decimal(30, 2)) * 2 * _weight) as v"
+    " from s group by grp": "NOT_A_SUM: `sum(CAST(price AS DECIMAL(30, 2)) * 2 * _weight)` (line 1"
+    " of the compiled SQL): nothing proves that it fits a type that is not known",
+    "select grp as k, sum(cast(price * _weight as decimal(28, 2))) as v from s group by grp": "",
+    "select grp as k, sum(cast(val as decimal(28, 2)) * val * _weight) as v from s group by grp": (
+        "NOT_A_SUM: "
+    ),
+    "select grp as k, sum(cast(sqrt(val) * _weight as decimal(28, 2))) as v from s group by grp": (
+        "NOT_A_SUM: `sum(CAST(sqrt(val) * _weight AS DECIMAL(28, 2)))` (line 1 of the compiled"
+        " SQL): nothing proves that it fits a decimal(38,2), and without ANSI rules what does not"
+        " fit is NULL whatever is added to it. Cast what is summed to a decimal of at most 27"
+        " digits, and leave the sum as it is."
+    ),
+    "select grp as k, cast(sum(price * _weight) as decimal(20, 2)) as v from s group by grp": "",
+    "select grp as k, cast(sum(price * _weight) as decimal(19, 2)) as v from s group by grp": (
+        "NOT_A_SUM: `CAST(sum(price * _weight) AS DECIMAL(19, 2))`"
+    ),
+    # what wraps around stays whole
+    "select grp as k, sum(cast(val as bigint) * val * _weight) as v, cast(2"
+    " * coalesce(sum(cast(val as bigint) * val * _weight), 0) as int) as w from s group by grp": "",
+    "select grp as k, cast(sum(val * _weight) as decimal(20, 0)) as v from s group by grp": "",
+    "select grp as k, cast(sum(cast(val as bigint) * val * _weight) as decimal(38, 0)) as v"
+    " from s group by grp": "NOT_A_SUM: `CAST(sum(CAST(val AS BIGINT) * val * _weight)",
+    "select grp as k, cast(cast(sum(val * _weight) as int) as bigint) as v"
+    " from s group by grp": "NOT_A_SUM: `CAST(CAST(sum(val",
+    "select grp as k, 1.5 * sum(cast(val as bigint) * val * _weight) as v"
+    " from s group by grp": "NOT_A_SUM: `1.5 * sum",
+    "select grp as k, coalesce(sum(cast(val as bigint) * val * _weight), 0.0) as v"
+    " from s group by grp": "NOT_A_SUM: `coalesce(sum",
     # -128 is a tinyint and 128 is none
     "select grp as k, sum(cast(val * _weight as tinyint)) as v from s group by grp": "NOT_A_SUM: ",
     "select grp as k, sum(cast(cast(val as double) * _weight as int)) as v"
@@ -214,6 +254,7 @@ KEYED = {
     "select id, row_number() over (partition by id order by val) as r from a": "NONDETERMINISTIC: ",
     "select id, first(grp) as g from a group by id": "NONDETERMINISTIC: `first(grp)`",
     "select id, collect_list(val) as g from a group by id": "NONDETERMINISTIC: ",
+    "select id, try_sum(val) as g from a group by id": "NONDETERMINISTIC: `try_sum(val)`",
     "select id, sum(val) over (partition by id order by val rows 1 preceding) as s from a": (
         "NONDETERMINISTIC: "
     ),
@@ -239,6 +280,64 @@ KEYED = {
     "select id from a order by val limit 3": "ACROSS_KEYS: `LIMIT 3`",
     "select id, grp, count(*) as n from a group by rollup (id, grp)": "NOT_UNDERSTOOD: ",
     "select id, rank() over (order by id) as place from a": "ACROSS_KEYS: ",
+}
+
+# SQL of an affected_keys model by id over c, which has collated texts
+TEXTS = {"name": "string collate UTF8_LCASE", "plain": "string collate UTF8_BINARY"}
+C = Input(
+    "c",
+    "c",
+    "affected",
+    {"id": "int", "s": "struct<x:string collate UNICODE_CI>"} | TEXTS,
+    key={"id": "id"},
+)
+COLLATED = {
+    "select id, count(*) as n, max(plain) as m from c group by id": "",
+    "select id, max(collate(name, 'utf8_binary')) as m from c group by id": "",
+    "select id, max(cast(name as string)) as m, max(s::string) as n from c group by all": "",
+    "select id, c.name collate UTF8_BINARY as name from c": "",
+    "with n as (select * from c), m as (select id, name as n from n union all select id, plain"
+    " from n) select id, upper(collate(n, 'UTF8_BINARY')) as n from m": "",
+    "select id from c where exists (select name from c as d where d.id = c.id)": "",
+    "select id, name from c": "NOT_COMPARABLE: `SELECT id, name FROM c`",
+    "select * from c": "NOT_COMPARABLE: `SELECT * FROM c`",
+    "select id, (name) as n from c": "NOT_COMPARABLE: `name` (line 1 of the compiled SQL): name is"
+    " a string collate utf8_lcase: texts that differ may be equal to it. Read"
+    " cast(… as string) of it, and compare by lower(…) or the like.",
+    "select id, max(name) as m from c group by id": "NOT_COMPARABLE: `name`",
+    "select id, listagg(name) within group (order by name) as m from c group by id": (
+        "NOT_COMPARABLE: `name`"
+    ),
+    "select id, count(distinct name) as m from c group by id": "NOT_COMPARABLE: `name`",
+    "select id, count(*) as n from c group by id, name": "NOT_COMPARABLE: `name`",
+    "select id, count(*) as n from c group by id, upper(name)": "NOT_COMPARABLE: `name`",
+    "select id from (select distinct id, name from c)": "NOT_COMPARABLE: `SELECT DISTINCT id, name",
+    "select id from (select id, name from c union select id, plain from c)": "NOT_COMPARABLE: ",
+    "select id, n from (select id, plain as n from c union all select id, name from c)": (
+        "NOT_COMPARABLE: "
+    ),
+    "select id, rank() over (partition by id order by name) as r from c": "NOT_COMPARABLE: `name`",
+    "select id from c where name = 'a'": "NOT_COMPARABLE: `name`",
+    "select id from c join c as d using (id, name)": "NOT_COMPARABLE: `JOIN c AS d USING",
+    "select id from c natural join c as d": "NOT_COMPARABLE: `NATURAL JOIN",
+    "select c.id from c join c as d on c.id = d.id and c.name <=> d.plain": "NOT_COMPARABLE: ",
+    "select id from c where plain in (select name from c as d where d.id = c.id)": (
+        "NOT_COMPARABLE: `SELECT name FROM"
+    ),
+    "select id, (select max(n) from (select name as n from c as d where d.id = c.id)) as m"
+    " from c": "NOT_COMPARABLE: ",
+    "select id, x.n from c, lateral (select name as n) as x": "NOT_COMPARABLE: ",
+    "select id, name as n, lower(n) as m from c": "NOT_COMPARABLE: `n`",
+    "select id, count(distinct *) as n from c group by id": "NOT_COMPARABLE: ",
+    "select id, hash(*) as n from c": "NOT_COMPARABLE: `*`",
+    "select id, s.x as x from c": "NOT_COMPARABLE: `s.x`",
+    "select id, s from c": "NOT_COMPARABLE: ",
+    "select id, e.x from c lateral view explode(array(s)) e as x": "NOT_COMPARABLE: ",
+    "select id, plain collate UTF8_LCASE = 'a' as f from c": "NOT_COMPARABLE: `plain COLLATE",
+    "select id, collate(plain, 'UNICODE_CI') as f from c": "NOT_COMPARABLE: `collate(plain",
+    "select id, collate(plain, plain) as f from c": "NOT_COMPARABLE: `collate(plain",
+    "select id, cast(plain as string collate UTF8_LCASE) as f from c": "NOT_COMPARABLE: `CAST(",
+    "select id, from_json(plain, 'x string collate unicode_ci').x as f from c": "NOT_COMPARABLE: ",
 }
 
 
@@ -267,6 +366,12 @@ def test_sums(sql: str) -> None:
 def test_keyed(sql: str) -> None:
     found = said(sql, "keyed", A, B, BIG, P, LOOKUP, HERE)
     assert found.startswith(KEYED[sql]) and bool(found) == bool(KEYED[sql]), found
+
+
+@pytest.mark.parametrize("sql", COLLATED)
+def test_collated_texts_are_only_handed_on(sql: str) -> None:
+    found = said(sql, "keyed", C)
+    assert found.startswith(COLLATED[sql]) and bool(found) == bool(COLLATED[sql]), found
 
 
 def test_a_strategy_that_computes_everything_takes_what_is_deterministic() -> None:
@@ -300,6 +405,35 @@ def test_a_function_may_be_allowed() -> None:
     prove(sql, [A], "keyed", ["id"], ["row_number"])
 
 
+SUMMED = "select grp as k, sum(_weight) as n, sum(val * _weight) as `the total` from s group by grp"
+DERIVED = {
+    "`the total` / n": "",
+    "fx.doubled(n) + 1": "",
+    "if(k = 'now', mean * 2, n)": "",  # a column that is derived before it
+    "sum(n) over ()": "NOT_LINEAR: `derived: sum(n) OVER ()`: a window looks at other rows of the"
+    " input. Compute it from the sums of one row, or in a model of its own.",
+    "max(n)": "NOT_LINEAR: ",
+    "(select max(grp) from l)": "UNMARKED_INPUT: `derived: l`",
+    "date_diff(current_date, k)": "NONDETERMINISTIC: `derived: current_date`",
+    "fx.lucky(n)": "NONDETERMINISTIC: `derived: rand()`",
+    "explode(array(n, 1))": "NOT_A_SUM: `derived: ",
+    "price": "NOT_UNDERSTOOD: `derived: price`: there is no such column",
+    "n, n + 1": "NOT_UNDERSTOOD: `derived: `: it is more than an expression",
+    "n +": "NOT_UNDERSTOOD: `derived: ",
+}
+
+
+@pytest.mark.parametrize("expression", DERIVED)
+def test_what_is_derived_is_of_one_row(expression: str) -> None:
+    sums = prove(SUMMED, [S, LOOKUP], "sums", ["k"], functions=FUNCTIONS)
+    try:
+        prove_derived({"mean": "n / 2", "x": expression}, sums, (), FUNCTIONS)
+        found = ""
+    except Refused as refused:
+        found = f"{refused.code.removeprefix('HW_')}: {refused}"
+    assert found.startswith(DERIVED[expression]) and bool(found) == bool(DERIVED[expression]), found
+
+
 def test_a_refusal_says_where_what_and_what_to_do() -> None:
     sql = "select\n  id,\n  sum(val) as v\nfrom s\ngroup by id"
     assert said(sql, "sums", S) == (
@@ -331,7 +465,10 @@ def test_queries_that_are_read_often_are_analysed_once() -> None:
 
 def test_bodies_of_sql_functions() -> None:
     described = "Function: spark_catalog.fx.plus\nType: SCALAR\nBody: a + b"
-    assert bodies({"fx.`plus`": described, "java": "Class: x"}) == {"plus": "a + b"}
+    collated = "Function: same\nInput: a STRING COLLATE UTF8_LCASE\nBody: a = 'x'"
+    assert bodies({"fx.`plus`": described, "java": "Class: x", "same": collated}) == {
+        "plus": "a + b"
+    }
 
 
 def test_what_tells_rows_apart() -> None:

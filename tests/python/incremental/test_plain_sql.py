@@ -90,6 +90,13 @@ MODELS = {
         f"left join {{{{ lookup({OTHER}) }}}} o on o.id = fed.id",
         "select fed.id, other.val, other.val from fed left join other on other.id = fed.id",
     ),
+    # the sum of two decimals of 38 digits has one digit less after the point
+    "many_digits": (
+        SIGNED + "select fed.id, sum(_weight) as n,\n"
+        "sum(cast(val * 0.00000001 as decimal(20, 8)) * _weight) as total\n"
+        f"from {{{{ signed({FED}) }}}} group by fed.id",
+        "select id, count(*), sum(cast(val * 0.00000001 as decimal(20, 8))) from fed group by id",
+    ),
     "of_all": (
         OF_ALL + "select 'all' as k, sum(_weight) as n, sum(val * _weight) as total\n"
         f"from {{{{ signed({FED}) }}}}",

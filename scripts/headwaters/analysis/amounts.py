@@ -1,0 +1,89 @@
+"""How large values may be, so that their sum fits: what `signed_sum` adds to has to be a number.
+
+Without ANSI rules a decimal that does not fit is NULL, which it stays whatever is added, while a
+full refresh would give the number that fits again. Whole numbers wrap around, which adds up as long
+as they stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from headwaters.analysis.exact import ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
+from headwaters.analysis.scopes import Value
+
+# Of one group. The sum of so many ints is a bigint; Spark has room for twice as many decimals.
+MOST_ROWS = 2**32
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_DIGITS = 38
+
+
+def largest(type: str | None) -> int | None:
+    """The amount that no exact number of the type exceeds; None for other types.
+
+    The sum of two decimals of 38 digits would lose one after the point: one digit is left free.
+    """
+    if type in _BITS:
+        return int(2 ** (_BITS[type] - 1))
+    number = decimal_of(type)
+    if number is None:
+        return None
+    places: int = max(min(number[0], _DIGITS - 1) - number[1], 0)
+    return int(10**places)
+
+
+def most_of(value: Value) -> int | None:
+    """The amount that no value exceeds, if whole numbers did not wrap around."""
+    return largest(value.type) if value.most is None else value.most
+
+
+def fits(value: Value, type: str | None) -> bool:
+    """Whether all values are numbers of the type."""
+    most, room = most_of(value), largest(type)
+    return most is not None and room is not None and most <= room
+
+
+def stays_additive(value: Value, type: str | None) -> bool:
+    """Whether a sum that becomes a value of another type still adds up."""
+    if fits(value, value.type):
+        return fits(value, type) or type in _BITS
+    # what wraps around at a larger power of two does so at a smaller one as well
+    return value.type in _BITS and type in _BITS and _BITS[type] <= _BITS[value.type]
+
+
+def of_sum(value: Value) -> int | None:
+    """The most of a sum of values."""
+    most = most_of(value)
+    return None if most is None else most * MOST_ROWS
+
+
+def of_row(most: int | None, type: str | None) -> int | None:
+    """The most of an expression of one row, whose type has room for it or makes it NULL."""
+    room = largest(type)
+    return room if most is None or room is None else min(most, room)
+
+
+def of_sums(node: exp.Expr, parts: Sequence[Value]) -> int | None:
+    """The most of an expression with these parts; None where its type is all that is known."""
+    if isinstance(node, exp.Literal):
+        return None if type_of(node, ()) is None else int(float(node.name)) + 1
+    most = [most_of(part) for part in parts]
+    chosen = [
+        0 if isinstance(child.unnest(), exp.Null) else most_of(part)
+        for child, part in answers(node, parts)
+    ]
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    known = [amount for amount in chosen or most if amount is not None]
+    if not known or len(known) < len(chosen or most):
+        return None
+    if chosen:
+        return max(known)
+    if isinstance(node, exp.Mul):
+        return known[0] * known[1]
+    if isinstance(node, (exp.Add, exp.Sub)):
+        return known[0] + known[1]
+    if isinstance(node, exp.Neg) or name in SAME_NUMBER:
+        return known[0]
+    return known[0] + 1 if name in ROUNDED else None

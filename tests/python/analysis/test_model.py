@@ -1,0 +1,61 @@
+"""What the proof of a model reads besides its SQL: expectations that drop rows, what is derived."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwaters.analysis.model import derivation, refusal
+from headwaters.declared.problems import Problem
+
+GRAPH: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
+COLUMNS = {"id": "int", "val": "int", "day": "date"}
+ORDERS: dict[str, Any] = {
+    "text": "<orders>",
+    "source": "s.orders",
+    "has_feed": True,
+    "columns": [SimpleNamespace(name=name, dtype=dtype) for name, dtype in COLUMNS.items()],
+}
+# What an expectation evaluates, and what the refusal says of it where it drops rows.
+EXPECTED = {
+    "val > 0 and day is not null": "",
+    "day <= current_date": "HW_NONDETERMINISTIC: `expectation: current_date`:",
+    "day <= 'today'": "HW_NONDETERMINISTIC: `expectation: day <= 'today'`:",
+    "val in (select val from others)": "HW_UNMARKED_INPUT: `expectation: others`",
+    "total > 0": "HW_NOT_UNDERSTOOD: `expectation: total`",
+}
+
+
+def _expecting(expression: str, on_failure: str, **config: Any) -> dict[str, Any]:
+    rule = {"name": "good", "expression": expression, "on_failure": on_failure}
+    return {"unique_key": "id", "meta": {"expectations": [rule]}, **config}
+
+
+@pytest.mark.parametrize("expression", EXPECTED)
+def test_what_expectations_drop_is_proven_with_the_sql(expression: str) -> None:
+    sql, wanted = "select id, val, day -- all\nfrom <orders> -- of them", EXPECTED[expression]
+    changes = [{**ORDERS, "kind": "changes"}]
+    config = _expecting(expression, "drop", incremental_strategy="change_feed")
+    found = refusal(sql, changes, config, GRAPH, {})
+    told = f"{found.code}: {found.text}" if found else ""
+    assert told.startswith(wanted) and bool(told) == bool(wanted), told
+    assert refusal(sql, changes, config | _expecting(expression, "warn"), GRAPH, {}) is None
+
+    config = _expecting(expression, "drop", incremental_strategy="auto")
+    derived = derivation(sql, [{**ORDERS, "kind": "lookup"}], config, GRAPH, {})
+    if wanted:
+        assert isinstance(derived, Problem) and derived.code == wanted.split(":")[0]
+    else:
+        assert not isinstance(derived, Problem) and derived["strategy"] == "change_feed"
+
+
+def test_what_is_derived_is_proven_with_the_sums() -> None:
+    sql = "select id, sum(_weight) as n from <orders> group by id"
+    weight = SimpleNamespace(name="_weight", dtype="int")
+    signed = [{**ORDERS, "kind": "signed", "columns": [*ORDERS["columns"], weight]}]
+    config = {"incremental_strategy": "signed_sum", "unique_key": "id"}
+    assert refusal(sql, signed, config | {"derived": {"twice": "n * 2"}}, GRAPH, {}) is None
+    found = refusal(sql, signed, config | {"derived": {"of": "sum(n) over ()"}}, GRAPH, {})
+    assert found and found.code == "HW_NOT_LINEAR" and "`derived: sum(n) OVER ()`" in found.text
