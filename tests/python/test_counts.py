@@ -51,12 +51,18 @@ def described(layer: str) -> dict[str, dict[str, str]]:
 
 
 def not_null(layer: str) -> dict[str, list[str]]:
-    """The columns that may not be NULL, by table, as the YAML of a layer says."""
+    """The columns that may not be NULL, by table, as the YAML of a layer says.
+
+    Not those of change streams, of which an event that deletes has the key alone.
+    """
     found = {}
     for path in sorted((ROOT / "models" / layer).glob("*.yml")):
         declared = yaml.safe_load(path.read_text())
         of_sources = [table for source in declared.get("sources", []) for table in source["tables"]]
-        for table in (*declared.get("models", []), *of_sources):
+        of_rows = [
+            table for table in of_sources if "changes" not in table["config"]["meta"]["stream"]
+        ]
+        for table in (*declared.get("models", []), *of_rows):
             found[table["name"]] = [
                 column["name"]
                 for column in table["columns"]
