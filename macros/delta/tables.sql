@@ -15,15 +15,15 @@
 
 
 {#- The constraints of a table, as properties of the one that replaces it in the same commit: its checks, whoever
-    declared them, and NOT NULL as checks, since CREATE OR REPLACE TABLE … AS SELECT makes every column nullable, and
-    Delta does not add NOT NULL to a column. -#}
+    declared them, and NOT NULL as checks. -#}
 {% macro hw_constraints_kept(relation, detail) %}
     {%- set checks = {} -%}
     {%- for name, expression in adapter.as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}
         {%- do checks.update({name: expression}) -%}
     {%- endfor -%}
     {%- for field in hw_table_state('', relation).fields if not field.nullable -%}
-        {%- do checks.update({'delta.constraints.' ~ field.name | lower ~ '_not_null': hw_quote(field.name) ~ ' is not null'}) -%}
+        {%- set check = adapter.not_null_check(field.name) -%}
+        {%- do checks.update({'delta.constraints.' ~ check[0]: check[1]}) -%}
     {%- endfor -%}
     {{ return(checks) }}
 {% endmacro %}

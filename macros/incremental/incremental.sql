@@ -19,7 +19,7 @@
 
     {%- set plan = dict(hw_plan_run(target, exists, sql, model.config, should_full_refresh(), state), digest=digest) -%}
     {%- do hw_require_proof(target, plan) -%}
-    {%- if plan.choice != 'replace' and plan.detail -%}
+    {%- if plan.choice != 'replace' and not plan.patch and plan.detail -%}
         {%- do hw_reconcile_table(target, plan.detail) -%}
     {%- endif -%}
     {%- set result = hw_run_plan(target, existing, sql, plan) -%}
@@ -40,13 +40,16 @@
 
 
 {#- Makes the table that of the model's SQL, and then carries out what is left to be done: planned from the table as it is, as a run
-    would that finds it so. Returns what `hw_run_plan` does. -#}
+    would that finds it so. It is reconciled in between: only the new rows meet the new checks. Returns what `hw_run_plan` does. -#}
 {% macro hw_run_patched(target, existing, sql, plan) %}
+    {%- do hw_drop_other_checks(target, plan.detail) -%}
     {%- set patched = hw_patch_table(target, sql, plan) -%}
     {%- if patched.refused -%}
         {{ return(hw_replace_instead(target, existing, sql, plan, patched.refused)) }}
     {%- endif -%}
-    {%- set result = hw_run_plan(target, existing, sql, hw_plan_run(target, true, sql, model.config)) -%}
+    {%- set left = hw_plan_run(target, true, sql, model.config) -%}
+    {%- if left.choice != 'replace' and left.detail -%}{%- do hw_reconcile_table(target, left.detail) -%}{%- endif -%}
+    {%- set result = hw_run_plan(target, existing, sql, left) -%}
     {%- set counts = dict(patched.counts) -%}
     {%- for name, count in result.counts.items() -%}{%- do counts.update({name: counts.get(name, 0) + count}) -%}{%- endfor -%}
     {{ return({

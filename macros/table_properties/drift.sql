@@ -67,6 +67,14 @@
 {%- endmacro %}
 
 
+{#- Drops the checks that are no longer declared, or declared in other words: rows of another SQL need not meet them. -#}
+{% macro hw_drop_other_checks(relation, detail) %}
+    {%- for change in hw_drift(adapter.declared_table(model), detail) if change.kind == 'check' and change.before is not none -%}
+        {%- do run_query(hw_drop_check_sql(relation, change.name)) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
 {#- Reconciles a model's table with its declaration, before a run writes to it; nothing is sent where nothing differs. -#}
 {% macro hw_reconcile_table(relation, detail) %}
     {%- set changes = hw_drift(adapter.declared_table(model), detail) | rejectattr('rewrite') | list -%}

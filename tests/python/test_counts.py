@@ -50,12 +50,68 @@ def described(layer: str) -> dict[str, dict[str, str]]:
     return described_tables
 
 
+def not_null(layer: str) -> dict[str, list[str]]:
+    """The columns that may not be NULL, by table, as the YAML of a layer says.
+
+    Not those of change streams, of which an event that deletes has the key alone.
+    """
+    found = {}
+    for path in sorted((ROOT / "models" / layer).glob("*.yml")):
+        declared = yaml.safe_load(path.read_text())
+        of_sources = [table for source in declared.get("sources", []) for table in source["tables"]]
+        of_rows = [
+            table for table in of_sources if "changes" not in table["config"]["meta"]["stream"]
+        ]
+        for table in (*declared.get("models", []), *of_rows):
+            found[table["name"]] = [
+                column["name"]
+                for column in table["columns"]
+                if {"type": "not_null"} in column.get("constraints", [])
+            ]
+    return {name: columns for name, columns in found.items() if columns}
+
+
 @pytest.mark.parametrize("layer", ["silver", "gold"])
 def test_tables_have_the_columns_that_their_yaml_says(
     lake_tables: Any, spark: Any, layer: str
 ) -> None:
     expected = described(layer)
     assert {name: dict(spark.table(f"{layer}.{name}").dtypes) for name in expected} == expected
+
+
+@pytest.mark.parametrize("layer", ["silver", "gold"])
+def test_tables_have_the_checks_that_their_yaml_says(
+    lake_tables: Any, spark: Any, layer: str
+) -> None:
+    prefix = "delta.constraints."
+    expected = {
+        name: {f"{prefix}{column}_not_null": f"`{column}` is not null" for column in columns}
+        for name, columns in not_null(layer).items()
+    }
+    found = {
+        name: {
+            key: value
+            for key, value in spark.sql(f"show tblproperties {layer}.{name}").collect()
+            if key.startswith(prefix)
+        }
+        for name in expected
+    }
+    assert sum(map(len, expected.values())) > 20
+    assert found == expected
+
+
+@pytest.mark.parametrize("layer", ["bronze", "silver", "gold"])
+def test_columns_are_not_null_that_their_yaml_says_are_not(lake_tables: Any, layer: str) -> None:
+    expected = not_null(layer)
+    assert sum(map(len, expected.values())) > 15
+    parts = []
+    for name, columns in expected.items():
+        counts = ", ".join(f"'{column}', count_if({column} is null)" for column in columns)
+        parts.append(
+            f"select '{name}', map_filter(map({counts}), (name, nulls) -> nulls > 0)"
+            f" from {layer}.{name}"
+        )
+    assert dict(lake_tables(" union all ".join(parts))) == {name: {} for name in expected}
 
 
 # --- bronze ---------------------------------------------------------------------------------------

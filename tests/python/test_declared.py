@@ -16,6 +16,7 @@ from headwaters.declared.drift import (
     Change,
     bare_expression,
     comment_drift,
+    created_checks,
     declared_table,
     drift_lines,
     drift_of,
@@ -223,7 +224,8 @@ def nodes(draw: st.DrawFn) -> dict[str, Any]:
         {"type": "check", "name": name, "expression": expression}
         for name, expression in draw(CHECKS).items()
     ]
-    return node(config=config, constraints=checks, description=comment)
+    columns = {name: {"constraints": [{"type": "not_null"}]} for name in draw(COLUMNS)}
+    return node(config=config, constraints=checks, columns=columns, description=comment)
 
 
 @st.composite
@@ -296,6 +298,11 @@ def test_each_kind_of_change_has_its_line_in_order() -> None:
             {"type": "check", "expression": "id > 0"},
             {"type": "not_null", "columns": ["id"]},
         ],
+        columns={
+            "Order Day": {"constraints": [{"type": "unique"}, {"type": "not_null"}]},
+            "`customer`": {"constraints": [{"type": "not_null"}]},
+            "note": {"constraints": []},
+        },
     )
     changes = drift_of(declared_table(declared), row).changes
     lines = drift_lines(changes)
@@ -305,6 +312,9 @@ def test_each_kind_of_change_has_its_line_in_order() -> None:
         "  + note: it's",
         "  - old: 1",
         f"  + constraint {unnamed}: id > 0",
+        "  + constraint id_not_null: `id` is not null",
+        "  + constraint order day_not_null: `Order Day` is not null",
+        "  + constraint customer_not_null: `customer` is not null",
         "  - constraint gone: x",
         "  ~ clustered by: customer, day -> day",
         "  + comment: One row per order.",
@@ -315,8 +325,25 @@ def test_each_kind_of_change_has_its_line_in_order() -> None:
         "1 as declared, without the note of which properties are ours",
         "no Delta tables, left alone: c",
         "not built yet: d",
-        "plan: 7 changes in 1 tables, 2 as declared",
+        "plan: 10 changes in 1 tables, 2 as declared",
     ]
+
+
+def test_a_table_is_created_as_it_is_declared() -> None:
+    declared = node(
+        config={"tblproperties": {"note": "x"}},
+        constraints=[{"type": "check", "name": "Sold", "expression": "amount > 0"}],
+        columns={"id": {"constraints": [{"type": "not_null"}]}},
+    )
+    made = {**created_properties(declared["config"]), **created_checks(declared)}
+    assert made == {
+        "note": "x",
+        "delta.constraints.sold": "amount > 0",
+        "delta.constraints.id_not_null": "`id` is not null",
+        "headwaters.declared": "delta.constraints.id_not_null, delta.constraints.sold, note",
+    }
+    assert drift_of(declared_table(declared), ROW | {"properties": made}).changes == []
+    assert created_checks(node(config={"tblproperties": {"note": "x"}})) == {}
 
 
 def test_a_clustered_table_cannot_become_partitioned() -> None:

@@ -22,6 +22,7 @@ from headwaters.declared.properties import (
     is_same,
 )
 from headwaters.incremental.commits import as_mapping, as_names
+from headwaters.sql import identifier
 
 Sign = Literal["+", "~", "-"]
 Value = str | tuple[str, ...] | None
@@ -140,17 +141,43 @@ def declared_table(node: Node) -> DeclaredTable:
 
 
 def _checks(node: Node) -> Iterator[tuple[str, str]]:
-    """Name and expression of each check; dbt-spark names one without a name by its hash."""
-    checks = [one for one in node.get("constraints") or () if one["type"] == "check"]
-    for number, check in enumerate(checks, 1):
+    """Name and expression of each check; dbt-spark names one without a name by its hash.
+
+    NOT NULL is a check, since CREATE TABLE AS SELECT makes every column nullable, and Delta does
+    not add NOT NULL to a column.
+    """
+    constraints = node.get("constraints") or ()
+    for number, check in enumerate((one for one in constraints if one["type"] == "check"), 1):
         text = f";{check['expression']};{number}"
         name = check.get("name") or hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         yield name, check["expression"]
+    of_table = [(one, one.get("columns") or ()) for one in constraints]
+    of_columns = [
+        (one, (name,))
+        for name, column in (node.get("columns") or {}).items()
+        for one in column.get("constraints") or ()
+    ]
+    for constraint, columns in (*of_table, *of_columns):
+        if constraint["type"] == "not_null":
+            yield from map(not_null_check, columns)
+
+
+def not_null_check(column: str) -> tuple[str, str]:
+    """Name and expression of the check that a column is not NULL."""
+    name = column.strip("`")
+    return f"{name.lower()}_not_null", f"{identifier(name)} is not null"
 
 
 def created_checks(node: Node) -> dict[str, str]:
-    """The declared checks of a model, as properties of the table that is made of it."""
-    return {_as_property(name): expression for name, expression in _checks(node)}
+    """The declared checks of a model, as properties of the table that is made of it.
+
+    With them comes the list of all that is declared, which takes the place of the one that
+    `created_properties` gives; nothing without checks.
+    """
+    checks = {_as_property(name): expression for name, expression in _checks(node)}
+    if not checks:
+        return {}
+    return checks | {DECLARED: in_order([*declared_properties(node["config"]), *checks])}
 
 
 def _as_property(check: str) -> str:

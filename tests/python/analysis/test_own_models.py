@@ -58,14 +58,21 @@ def declared() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _of_strings(tests: list[Any]) -> set[str]:
+    return {test for test in tests if isinstance(test, str)}
+
+
+def _types(column: dict[str, Any]) -> set[str]:
+    return {constraint["type"] for constraint in column.get("constraints", [])}
+
+
 def as_input(name: str, nodes: dict[str, dict[str, Any]]) -> Input:
     node = nodes[name]
     columns = {column["name"]: column["data_type"] for column in node["columns"]}
     keys = [
         frozenset([column["name"]])
         for column in node["columns"]
-        if {"unique", "not_null"}
-        <= {test for test in column.get("data_tests", []) if test == str(test)}
+        if {"unique", "not_null"} <= {*_of_strings(column.get("data_tests", [])), *_types(column)}
     ]
     for test in node.get("data_tests", []):
         if isinstance(test, dict) and "unique_combination_of_columns" in test:

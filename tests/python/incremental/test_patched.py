@@ -149,10 +149,16 @@ models:
       on_schema_change: fail
     constraints: [{type: check, name: positive, expression: amount > 0}]
     columns:
-      - {name: id, data_type: int}
-      - {name: gross, data_type: "decimal(12, 2)", description: With tax.}
+      - {name: id, data_type: int, constraints: [&filled {type: not_null}]}
+      - {name: gross, data_type: "decimal(12, 2)", description: With tax., constraints: [*filled]}
       - {name: region, data_type: string}
       - {name: amount, data_type: "decimal(10, 2)", description: Net.}
+"""
+# Rows of the one SQL break the checks of the other.
+CHECKED = """
+models:
+  - name: moved
+    constraints: [{type: check, name: NAME, expression: CONDITION}]
 """
 COMMENTS = {"id": None, "gross": "With tax.", "region": None, "amount": "Net."}
 
@@ -202,6 +208,10 @@ class Project:
         text = "\n".join(lines).replace("NAME", name)
         (self.folder / "models/patched/declared.yml").write_text(text)
 
+    def check_moved(self, name: str, condition: str) -> None:
+        text = CHECKED.replace("NAME", name).replace("CONDITION", condition)
+        (self.folder / "models/patched/checked.yml").write_text(text)
+
     def run(
         self, *select: str, refreshed: bool = False, expect: bool | None = True
     ) -> dict[str, str]:
@@ -242,6 +252,15 @@ class Project:
     def comments(self, name: str) -> dict[str, str | None]:
         rows = self.spark.sql(f"describe {self.schema}.{name}").collect()
         return {row[0]: row[2] for row in rows}
+
+    def checks(self, name: str) -> dict[str, str]:
+        """The checks of a table, by their names."""
+        prefix = "delta.constraints."
+        return {
+            property.removeprefix(prefix): value
+            for property, value in self.properties(name).items()
+            if property.startswith(prefix)
+        }
 
     def properties(self, name: str) -> dict[str, str]:
         rows = self.spark.sql(f"show tblproperties {self.schema}.{name}").collect()
@@ -312,21 +331,31 @@ def test_the_run_goes_on_from_the_applied_versions(
     made: Project, spark: Any, inputs: str, names: list[str]
 ) -> None:
     made.declare("computed", without="gross")
+    made.check_moved("large", "amount > 15")
     made.write({name: CASES[name].before for name in names})
     made.run()
+    checked = {"positive": "amount > 0", "id_not_null": "`id` is not null"}
+    assert (made.checks("computed"), made.checks("moved")) == (checked, {"large": "amount > 15"})
     for change in CHANGES:
         spark.sql(change.format(inputs))
     made.declare("computed")
+    made.check_moved("small", "amount < 45")
     made.write({name: CASES[name].after for name in names})
     said = made.run()
     assert said["computed"].startswith(
         "patch: added column gross from amount, 5 rows; then merge: "
     )
+    assert said["moved"].startswith(CASES["moved"].said)
     assert made.comments("computed") == COMMENTS
-    assert made.properties("computed")["delta.constraints.positive"] == "amount > 0"
+    checked["gross_not_null"] = "`gross` is not null"
+    assert (made.checks("computed"), made.checks("moved")) == (checked, {"small": "amount < 45"})
     made.run(refreshed=True)
     for name in names:
         assert made.table(name) == made.table(name, refreshed=True), name
+    before = made.table("computed")
+    spark.sql(f"insert into {inputs}.orders values (null, 'south', 60, null)")
+    assert "CHECK constraint id_not_null" in made.run("computed", expect=False)["computed"]
+    assert made.table("computed") == before
 
 
 BEFORE = {
@@ -418,10 +447,15 @@ def test_columns_keep_what_is_declared_of_them(
     said = made.run()
     assert said["declared"].startswith(CASES["computed"].said)
     assert made.comments("declared") == COMMENTS
-    assert made.properties("declared")["delta.constraints.positive"] == "amount > 0"
+    checked = {
+        "positive": "amount > 0",
+        "id_not_null": "`id` is not null",
+        "gross_not_null": "`gross` is not null",
+    }
+    assert made.checks("declared") == checked
     made.write({"declared": f"{CASES['computed'].after} where day is not null"})
     assert made.run()["declared"].startswith("replace")
-    assert made.properties("declared")["delta.constraints.positive"] == "amount > 0"
+    assert made.checks("declared") == checked
     with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT"):
         spark.sql(f"update {schema}.declared set amount = -1")
     before = made.version("declared")

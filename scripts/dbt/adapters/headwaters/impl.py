@@ -272,6 +272,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "declared_properties": properties.declared_properties,
     "created_properties": properties.created_properties,
     "created_checks": drift.created_checks,
+    "not_null_check": drift.not_null_check,
     "declared_table": drift.declared_table,
     "drift_of": drift.drift_of,
     "described_columns": drift.described_columns,
