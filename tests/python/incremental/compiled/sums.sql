@@ -8,7 +8,7 @@ alter table world.sums set tblproperties ('headwaters.pending' = '{"id": "<run>"
 
 create table world.sums__stage using parquet as
 select *, total / events as `average` from (
-select _delta.`id`, cast(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) as bigint) as `events`, cast(coalesce(_target.`total`, 0) + coalesce(_delta.`total`, 0) as bigint) as `total`, cast(coalesce(_target.`quarters`, 0) + coalesce(_delta.`quarters`, 0) as decimal(30,2)) as `quarters`, if(_target._here is null, 'insert', if(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) = 0 and _lasting._stays is null, 'delete', 'update')) as _operation
+select _delta.`id`, cast(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) as bigint) as `events`, cast(coalesce(_target.`total`, 0) + coalesce(_delta.`total`, 0) as bigint) as `total`, cast(coalesce(_target.`quarters`, cast(0 as decimal(30,2))) + coalesce(_delta.`quarters`, cast(0 as decimal(30,2))) as decimal(30,2)) as `quarters`, if(_target._here is null, 'insert', if(coalesce(_target.`events`, 0) + coalesce(_delta.`events`, 0) = 0 and _lasting._stays is null, 'delete', 'update')) as _operation
 from (
 with events as (
     select * from (select * except (_change_type, _commit_version, _commit_timestamp), case when _change_type in ('insert', 'update_postimage') then 1 else -1 end as _weight
