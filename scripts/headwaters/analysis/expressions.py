@@ -633,12 +633,26 @@ class Expressions(ABC):
         return dialect.refused(node, "HW_NOT_COMPARABLE", reason, remedy)
 
     def _may_not_fit(self, node: exp.Expr, type: str | None) -> Refused:
-        of = f"a {type}" if type else "a type that is not known"
+        if type in ("float", "double"):
+            return dialect.refused(
+                node,
+                "HW_FLOATING_POINT_SUM",
+                f"it is a {type}, and sums of those depend on the order of adding",
+                "Cast what is summed, before it is summed, to a decimal or an integer",
+            )
+        if type is None:
+            return dialect.refused(
+                node,
+                "HW_NOT_A_SUM",
+                "nothing proves that what is summed are whole numbers or decimals; others, such as "
+                "double, do not add up exactly",
+                "Cast it, before it is summed, to an integer or a decimal of at most 27 digits",
+            )
         return dialect.refused(
             node,
             "HW_NOT_A_SUM",
-            f"nothing proves that it fits {of}, and without ANSI rules what does not fit is NULL "
-            "whatever is added to it",
+            f"nothing proves that it fits a {type}, and without ANSI rules what does not fit is "
+            "NULL whatever is added to it",
             "Cast what is summed to a decimal of at most 27 digits, and leave the sum as it is",
         )
 

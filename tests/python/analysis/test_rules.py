@@ -131,7 +131,7 @@ SUMS = {
     " sum(length(grp) * _weight) as x from s group by grp": "",
     "select grp as k, sum(cast(price as decimal(30, 2)) * 2 * _weight) as v"
     " from s group by grp": "NOT_A_SUM: `sum(CAST(price AS DECIMAL(30, 2)) * 2 * _weight)` (line 1"
-    " of the compiled SQL): nothing proves that it fits a type that is not known",
+    " of the compiled SQL): nothing proves that what is summed are whole numbers or decimals",
     "select grp as k, sum(cast(price * _weight as decimal(28, 2))) as v from s group by grp": "",
     "select grp as k, sum(cast(val as decimal(28, 2)) * val * _weight) as v from s group by grp": (
         "NOT_A_SUM: "

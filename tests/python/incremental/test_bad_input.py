@@ -245,7 +245,7 @@ REFUSED = {
     "day": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
         " where date '2026-01-01' < date 'today'",
-        ["`CAST('today' AS DATE)`", "changes by itself"],
+        ["`CAST('today' AS DATE)`", "'today' is a moment of the run"],
     ),
     "missing_key": (
         CHANGE_FEED.replace("'id'", "'nothing'")
@@ -259,7 +259,7 @@ REFUSED = {
     "float_sum": (
         SIGNED_SUM + "select id, sum(_weight) as rows, sum(cast(id as double) * _weight) as total\n"
         "from {{ signed(source('inputs', 'fed')) }} group by id",
-        ["total", "double", "decimal"],
+        ["such as double, do not add up exactly", "to an integer or a decimal"],
     ),
     "repeated_key": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'repeated')) }}",
