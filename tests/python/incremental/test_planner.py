@@ -144,6 +144,7 @@ def test_a_share_that_lies_all_over_the_table_is_large_sooner(
     )
 
 
+@pytest.mark.slow
 def test_the_cheaper_way_by_the_tables_own_history_is_taken(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:
