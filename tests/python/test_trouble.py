@@ -246,7 +246,7 @@ def test_dbt_whose_java_is_killed_is_one_line(tmp_path: Path, small: Path) -> No
 
 
 @pytest.mark.slow
-def test_dbt_whose_engine_is_killed_is_one_line_within_half_a_minute(
+def test_dbt_whose_engine_is_killed_is_one_line_within_a_minute(
     tmp_path: Path, small: Path
 ) -> None:
     lake = tmp_path / "lake"
@@ -266,7 +266,7 @@ def test_dbt_whose_engine_is_killed_is_one_line_within_half_a_minute(
             time.sleep(20)  # the query runs
             assert running.poll() is None
             os.kill(pid, signal.SIGKILL)
-            said, _ = running.communicate(timeout=30)
+            said, _ = running.communicate(timeout=60)
         finally:
             running.kill()
             with contextlib.suppress(ProcessLookupError):
