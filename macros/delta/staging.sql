@@ -57,6 +57,12 @@ create table {{ stage }} using parquet as
 {% endmacro %}
 
 
+{#- Drops the change sets that were handed on, of which this model was the last reader. -#}
+{% macro hw_drop_released() %}
+    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
+{% endmacro %}
+
+
 {% macro hw_drop_staging_table(stage) %}
     {%- do run_query('drop table if exists ' ~ stage) -%}
 {% endmacro %}

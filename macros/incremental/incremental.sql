@@ -23,7 +23,7 @@
         {%- do hw_reconcile_table(target, plan.detail) -%}
     {%- endif -%}
     {%- set result = hw_run_plan(target, existing, sql, plan) -%}
-    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
+    {%- do hw_drop_released() -%}
     {%- do store_result('main', response=adapter.run_response(result.message, result.choice, **result.counts)) -%}
 
     {%- if result.choice == 'replace' or result.replaced -%}

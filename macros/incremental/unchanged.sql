@@ -13,7 +13,7 @@
 
 
 {% macro hw_leave_unchanged(target) %}
-    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
+    {%- do hw_drop_released() -%}
     {%- do store_result('main', response=adapter.run_response('no changes', 'skip', rows_affected=0)) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}

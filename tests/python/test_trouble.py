@@ -33,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADWATERS = [sys.executable, "-m", "headwaters.cli"]
 DBT = [sys.executable, "-m", "dbt.cli.main", "--no-use-colors"]
 SHOW = [*DBT, "show", "--inline", "select 1", "--no-populate-cache", "--profiles-dir", "profiles"]
+LONG = "select sum(id % 7) as s from range(10000000000000)"
+SHOW_FOR_EVER = [LONG if part == "select 1" else part for part in SHOW]
 
 
 def run(
@@ -235,10 +237,9 @@ def test_dbt_without_java_is_one_line(
 
 @pytest.mark.slow
 def test_dbt_whose_java_is_killed_is_one_line(tmp_path: Path, small: Path) -> None:
-    query = "select sum(id % 7) as s from range(10000000000000)"
-    command = [query if part == "select 1" else part for part in SHOW]
     # 20 seconds later the query runs
-    ran = run_until_java_is_killed(command, tmp_path / "lake", small, lambda p: javas(p) != [], 20)
+    lake = tmp_path / "lake"
+    ran = run_until_java_is_killed(SHOW_FOR_EVER, lake, small, lambda p: javas(p) != [], 20)
     assert ran.returncode == 2
     said = ran.stdout + ran.stderr
     assert said.count("[HW_SPARK_ENDED] Spark's Java ended (killed by signal 9): ") == 1
@@ -252,26 +253,14 @@ def test_dbt_whose_engine_is_killed_is_one_line_within_a_minute(
     lake = tmp_path / "lake"
     assert run([*HEADWATERS, "engine", "start", "--port", "0"], lake).returncode == 0
     pid = json.loads((lake / "engine" / "engine.json").read_text())["pid"]
-    query = "select sum(id % 7) as s from range(10000000000000)"
-    command = [query if part == "select 1" else part for part in SHOW]
-    with subprocess.Popen(
-        [*command, "--target", "engine"],
-        cwd=small,
-        env=environment(lake),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as running:
-        try:
-            time.sleep(20)  # the query runs
-            assert running.poll() is None
+    command = [*SHOW_FOR_EVER, "--target", "engine"]
+    try:
+        ran = run_until_java_is_killed(command, lake, small, bool, 20, lambda _: [pid])
+    finally:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-            said, _ = running.communicate(timeout=60)
-        finally:
-            running.kill()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    assert running.returncode == 2
+    assert ran.returncode == 2
+    said = ran.stdout + ran.stderr
     assert said.count("[HW_SPARK_ENDED] the Spark server no longer answers: ") == 1
     assert "Traceback" not in said
     assert "RETRIES" not in said
@@ -305,10 +294,12 @@ def run_until_java_is_killed(
     cwd: Path,
     is_ready: Callable[[int], bool],
     seconds: float = 0,
+    java_of: Callable[[int], list[int]] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """A command whose Java meets SIGKILL, as by a system that is out of memory.
 
-    `is_ready` is asked of the command's process until it is so; `seconds` later Java is killed.
+    `is_ready` is asked of the command's process until it is so; `seconds` later Java is killed:
+    what is below the process, or what `java_of` tells.
     """
     with subprocess.Popen(
         command,
@@ -321,7 +312,8 @@ def run_until_java_is_killed(
         try:
             wait_for(lambda: is_ready(running.pid), patience=60)
             time.sleep(seconds)
-            for one in javas(running.pid):
+            assert running.poll() is None
+            for one in (java_of or javas)(running.pid):
                 os.kill(one, signal.SIGKILL)
             out, errors = running.communicate(timeout=60)
         finally:

@@ -287,8 +287,7 @@ def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence
 
 def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
     """The refusal of a model whose SQL has so many lines; what comes after them is added to it."""
-    clause = refused.clause() if callable(refused.clause) else refused.clause
-    line = refused.line() if callable(refused.line) else refused.line
+    clause, line = refused.place
     if line and line > lines:
         clause, line = f"expectation: {clause}", None
     told = Refused(refused.code, clause, line, refused.reason, refused.remedy)

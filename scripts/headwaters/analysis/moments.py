@@ -110,7 +110,9 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
         return True
     name = parent.name.lower() if isinstance(parent, exp.Anonymous) else ""
     others = [part for part in dialect.within(parent) if part is not node]
-    if isinstance(parent, (*_COMPARED, exp.Case)) and not _answers(parent, node):
+    chosen = _answers(parent)
+    is_answer = any(part is node for part in chosen)
+    if isinstance(parent, (*_COMPARED, exp.Case)) and not is_answer:
         # `case x when 'today'` compares as well: its branches have what is compared
         return all(_is_text(part, texts) for part in _compared(parent, others))
     if isinstance(parent, exp.If) and parent.this is node and isinstance(parent.parent, exp.Case):
@@ -120,9 +122,7 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
         return True
     if isinstance(parent, exp.Tuple) and isinstance(parent.parent, exp.Values):
         return True
-    is_choice = _answers(parent, node) and all(
-        _is_text(part, texts) for part, _ in answers(parent, [0] * len(dialect.within(parent)))
-    )
+    is_choice = is_answer and all(_is_text(part, texts) for part in chosen)
     is_text = name in _TEXT or isinstance(parent, (exp.Paren, exp.Alias, exp.DPipe, exp.Substring))
     if isinstance(parent, exp.Cast):
         is_text = parent.args["to"].this in _TEXTS
@@ -140,9 +140,9 @@ def _compared(parent: exp.Expr, others: Sequence[exp.Expr]) -> Iterator[exp.Expr
             yield part.this
 
 
-def _answers(parent: exp.Expr, node: exp.Expr) -> bool:
-    """Whether a part of CASE or its like is one of its answers."""
-    return any(part is node for part, _ in answers(parent, [0] * len(dialect.within(parent))))
+def _answers(node: exp.Expr) -> list[exp.Expr]:
+    """What CASE and its like choose from; of others nothing."""
+    return [part for part, _ in answers(node, dialect.within(node))]
 
 
 def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
@@ -161,5 +161,5 @@ def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
         return True
     if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
         return _is_text(node.args["true"], texts)
-    chosen = answers(node, [0] * len(dialect.within(node)))
-    return bool(chosen) and all(_is_text(part, texts) for part, _ in chosen)
+    chosen = _answers(node)
+    return bool(chosen) and all(_is_text(part, texts) for part in chosen)

@@ -62,7 +62,7 @@ def prove_derived(
         refuse_moments(text.nodes, [rows], allowed)
         proven(text.tree, [rows], "linear", (), allowed, functions)
     except Refused as refused:
-        clause = refused.clause() if callable(refused.clause) else refused.clause
+        clause, _ = refused.place
         remedy = "" if refused.code == "HW_NONDETERMINISTIC" else _OF_ONE_ROW
         raise Refused(refused.code, f"derived: {clause}", None, refused.reason, remedy) from None
 

@@ -27,10 +27,15 @@ class Refused(Exception):
     remedy: str = ""
 
     @property
+    def place(self) -> tuple[str, int | None]:
+        """Clause and line, called where they are functions."""
+        clause = self.clause() if callable(self.clause) else self.clause
+        return clause, self.line() if callable(self.line) else self.line
+
+    @property
     def cause(self) -> str:
         """Clause, place and reason."""
-        clause = self.clause() if callable(self.clause) else self.clause
-        line = self.line() if callable(self.line) else self.line
+        clause, line = self.place
         place = f" (line {line} of the compiled SQL)" if line else ""
         return (f"`{clause}`{place}: " if clause else "") + self.reason
 

@@ -26,6 +26,7 @@ from headwaters.drafts import write
 
 # of whatever else a name may consist, a glob or a name in backticks would take it for its own
 _LOCATION = re.compile(r"(?P<root>[a-z][a-z0-9+.-]*:(?://[^/{}\[\]*?\\,`]*)?/)[^{}\[\]*?\\,`]+")
+_OF_CATALOG = re.compile(r"delta\..*(catalog|coordinat)", re.IGNORECASE)
 _INFORMATION = re.compile(r"^Location: (.+)$", re.MULTILINE)
 
 # What of a model, beside its SQL, decides what a run does and what its table should be like.
@@ -166,8 +167,7 @@ def location_of(information: str | None) -> str | None:
 def _has_whole_log(properties: Rows) -> bool:
     """Whether every commit is a file of the log at once; a catalog may keep the newest ones."""
     names = [str(row[0]) for row in properties]
-    of_catalog = re.compile(r"delta\..*(catalog|coordinat)", re.IGNORECASE)
-    return bool(names) and not any(map(of_catalog.match, names))
+    return bool(names) and not any(map(_OF_CATALOG.match, names))
 
 
 def _files(commits: Sequence[tuple[str, int]], ask: Ask) -> dict[str, tuple[int, int]]:
