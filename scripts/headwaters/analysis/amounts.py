@@ -8,6 +8,8 @@ as they stay whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from math import ceil
 
 from sqlglot import exp
 
@@ -18,20 +20,29 @@ from headwaters.analysis.scopes import Value
 MOST_ROWS = 2**32
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _DIGITS = 38
+_NEGATED_DIGITS = 34
 
 
-def largest(type: str | None) -> int | None:
-    """The amount that no exact number of the type exceeds; None for other types.
-
-    The sum of two decimals of 38 digits would lose one after the point: one digit is left free.
+def largest(type: str | None, digits: int = _DIGITS) -> int | None:
+    """The amount that no exact number of the type, of at most so many digits, exceeds; None for
+    other types.
     """
     if type in _BITS:
         return int(2 ** (_BITS[type] - 1))
     number = decimal_of(type)
     if number is None:
         return None
-    places: int = max(min(number[0], _DIGITS - 1) - number[1], 0)
+    places: int = max(min(number[0], digits) - number[1], 0)
     return int(10**places)
+
+
+def room_of(type: str | None, is_negated: bool = False) -> int | None:
+    """What a sum may amount to.
+
+    The sum of two decimals of 38 digits would lose one after the point: one digit is left free.
+    Spark 4.2 rounds `-x` to 34 digits.
+    """
+    return largest(type, _NEGATED_DIGITS if is_negated else _DIGITS - 1)
 
 
 def most_of(value: Value) -> int | None:
@@ -39,16 +50,16 @@ def most_of(value: Value) -> int | None:
     return largest(value.type) if value.most is None else value.most
 
 
-def fits(value: Value, type: str | None) -> bool:
+def fits(value: Value, type: str | None, is_negated: bool = False) -> bool:
     """Whether all values are numbers of the type."""
-    most, room = most_of(value), largest(type)
+    most, room = most_of(value), room_of(type, is_negated)
     return most is not None and room is not None and most <= room
 
 
-def stays_additive(value: Value, type: str | None) -> bool:
+def stays_additive(value: Value, type: str | None, is_negated: bool = False) -> bool:
     """Whether a sum that becomes a value of another type still adds up."""
     if fits(value, value.type):
-        return fits(value, type) or type in _BITS
+        return fits(value, type, is_negated) or type in _BITS
     # what wraps around at a larger power of two does so at a smaller one as well
     return value.type in _BITS and type in _BITS and _BITS[type] <= _BITS[value.type]
 
@@ -68,7 +79,7 @@ def of_row(most: int | None, type: str | None) -> int | None:
 def of_sums(node: exp.Expr, parts: Sequence[Value]) -> int | None:
     """The most of an expression with these parts; None where its type is all that is known."""
     if isinstance(node, exp.Literal):
-        return None if type_of(node, ()) is None else int(float(node.name)) + 1
+        return None if type_of(node, ()) is None else ceil(Decimal(node.name))
     most = [most_of(part) for part in parts]
     chosen = [
         0 if isinstance(child.unnest(), exp.Null) else most_of(part)

@@ -15,7 +15,8 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 # More than a number has of which all fit.
 _DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
-_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_WRITTEN_DECIMAL = re.compile(r"decimal(?:\((\d+)(?:, (\d+))?\))?")
 _COLLATED = re.compile(
     r"\b(?:string|char|varchar)(?:\s*\(\s*\d+\s*\))?\s+collate\s+(?!utf8_binary\b)", re.IGNORECASE
 )
@@ -32,14 +33,18 @@ _OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "subst
 _OF_TEXT |= {"left", "right"}
 
 
+def type_of_cast(written: str) -> str:
+    """What Spark makes of a type that is written after AS: a decimal has both of its numbers."""
+    found = _WRITTEN_DECIMAL.fullmatch(written)
+    return f"decimal({found[1] or 10},{found[2] or 0})" if found else written
+
+
 def decimal_of(type: str | None) -> tuple[int, int] | None:
     """Precision and scale of an exact number; None for every other type."""
     if type is None:
         return None
     if type in _DIGITS:
         return _DIGITS[type], 0
-    if type == "decimal":
-        return 10, 0
     found = _DECIMAL.fullmatch(type)
     return (int(found[1]), int(found[2])) if found else None
 
@@ -99,8 +104,10 @@ def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
     """The type of an expression of parts of these types; None where it is not exact, or unknown."""
     if isinstance(node, exp.Literal):
         return _type_of_literal(node)
-    if isinstance(node, (exp.Neg, exp.Paren)):
+    if isinstance(node, exp.Paren):
         return parts[0]
+    if isinstance(node, exp.Neg):
+        return _negated(node, parts[0])
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
         sides = list(zip((node.this, node.expression), parts, strict=True))
         if any(type not in _DIGITS for _, type in sides):
@@ -167,15 +174,34 @@ def _least_of_literal(node: exp.Expr) -> str | None:
     return f"decimal({max(len(node.name.lstrip('0')), 1)},0)"
 
 
+def _negated(node: exp.Neg, type: str | None) -> str | None:
+    """A minus belongs to the number after it, so the least whole numbers are of their type."""
+    if type == "string":
+        return "double"
+    number = node.this
+    is_number = isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()
+    return _whole_of(-int(number.name)) if is_number else type
+
+
+def _whole_of(number: int) -> str | None:
+    """The type of a whole number as it is written."""
+    bits = (number if number >= 0 else ~number).bit_length()
+    digits = len(str(abs(number)))
+    if bits < 64:
+        return "int" if bits < 32 else "bigint"
+    return f"decimal({digits},0)" if digits <= _LARGEST else None
+
+
 def _type_of_literal(node: exp.Literal) -> str | None:
     if node.is_string:
         return None
     if node.name.isdigit():
-        return "int" if len(node.name) < 10 else "bigint"
+        return _whole_of(int(node.name))
     found = re.fullmatch(r"(\d*)\.(\d*)", node.name)
     if not found:
         return None
-    return f"decimal({max(len(found[1].lstrip('0')) + len(found[2]), 1)},{len(found[2])})"
+    precision = max(len(found[1].lstrip("0")) + len(found[2]), 1)
+    return f"decimal({precision},{len(found[2])})" if precision <= _LARGEST else None
 
 
 def _rounded(arguments: Sequence[exp.Expr], type: str | None) -> str | None:

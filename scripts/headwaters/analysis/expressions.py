@@ -21,6 +21,7 @@ from headwaters.analysis.exact import (
     is_odd_cast,
     sum_type,
     type_of,
+    type_of_cast,
 )
 from headwaters.analysis.harmless import rendered
 from headwaters.analysis.moments import refuse_moments
@@ -151,17 +152,16 @@ class Expressions(ABC):
         is_summed = _is_summed(scope)
         weight = weight_of(node, parts, is_summed, type is not None)
         whole = frozenset[int]()
-        if isinstance(node, _STRUCTS) or (
-            isinstance(node, exp.Anonymous) and node.name.lower() in ("struct", "named_struct")
-        ):
+        if isinstance(node, _STRUCTS) or _name_of(node) in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
         most = None
         if self._is_sum:
             most = amounts.of_sums(node, parts)
             if not is_summed or weight is Weight.PLAIN:
                 most = amounts.of_row(most, type)
+            is_negated = isinstance(node, exp.Neg) or _name_of(node) == "negative"
             for part in parts if is_summed and weight is Weight.ODD else ():
-                if part.weight is Weight.ODD and not amounts.stays_additive(part, type):
+                if part.weight is Weight.ODD and not amounts.stays_additive(part, type, is_negated):
                     raise self._may_not_fit(node, type)
         return Value(weight, None, type, is_filled(node, parts), whole, most=most)
 
@@ -496,7 +496,7 @@ class Expressions(ABC):
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
-        type = dialect.whole_text(node.args["to"]).lower()
+        type = type_of_cast(dialect.whole_text(node.args["to"]).lower())
         if is_collated(type):
             raise self._collated(node, type)
         value = self._value(node.this, scope, is_handed_on=type == "string")
@@ -663,6 +663,11 @@ class Expressions(ABC):
 def _kind_of_node(node: exp.Expr) -> type:
     """Its class; a literal with a type, such as date'2026-01-01', is a cast as others are."""
     return exp.Cast if isinstance(node, exp.TryCast) else type(node)
+
+
+def _name_of(node: exp.Expr) -> str:
+    """That of a function."""
+    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
 
 
 def _is_counted(star: exp.Star) -> bool:

@@ -146,6 +146,20 @@ SUMS = {
     "select grp as k, cast(sum(price * _weight) as decimal(19, 2)) as v from s group by grp": (
         "NOT_A_SUM: `CAST(sum(price * _weight) AS DECIMAL(19, 2))`"
     ),
+    # a number of so many digits is no bigint
+    "select grp as k, sum(90000000000000000000000000 * _weight) as v from s group by grp": "",
+    "select grp as k, sum(90000000000000000000000000000000000000 * _weight) as v from s"
+    " group by grp": "NOT_A_SUM: ",
+    "select grp as k, coalesce(sum(price * _weight), 9000000000000000000000000000) as v from s"
+    " group by grp": "NOT_A_SUM: ",
+    # a minus keeps 34 digits
+    "select grp as k, -sum(cast(sqrt(val) as decimal(24, 2)) * _weight) as v from s"
+    " group by grp": "",
+    "select grp as k, -sum(cast(sqrt(val) as decimal(25, 2)) * _weight) as v from s group by grp": (
+        "NOT_A_SUM: `-sum"
+    ),
+    "select grp as k, negative(sum(cast(sqrt(val) as decimal(27, 2)) * _weight)) as v from s"
+    " group by grp": "NOT_A_SUM: `negative(sum",
     # what wraps around stays whole
     "select grp as k, sum(cast(val as bigint) * val * _weight) as v, cast(2"
     " * coalesce(sum(cast(val as bigint) * val * _weight), 0) as int) as w from s group by grp": "",

@@ -105,6 +105,6 @@ select * except (_operation) from world.totals__stage as _staged where _operatio
 
 describe history world.totals limit 10;
 
-alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.costs' = '<costs>', 'headwaters.proof' = '{"keys": {}, "rules": "11"}');
+alter table world.totals set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.costs' = '<costs>', 'headwaters.proof' = '{"keys": {}, "rules": "12"}');
 
 drop table if exists world.totals__stage;
