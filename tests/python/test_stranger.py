@@ -76,7 +76,7 @@ FILES = {
     "models/sums.sql": model(
         "signed_sum",
         "customer",
-        "select customer, sum(_weight) as orders, sum(amount * _weight) as amount"
+        "select customer, sum(_weight) as orders, sum(cast(amount as bigint) * _weight) as amount"
         " from {{ signed(ref('orders')) }} group by customer",
     ),
     "models/periods.sql": model(

@@ -13,12 +13,13 @@ from math import ceil
 
 from sqlglot import exp
 
-from headwaters.analysis.exact import ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
+from headwaters.analysis.exact import COUNTED, ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
 from headwaters.analysis.scopes import Value
 
 # Of one group. The sum of so many ints is a bigint; Spark has room for twice as many decimals.
 MOST_ROWS = 2**32
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_MOST_COUNTED = 2**31 - 1
 _DIGITS = 38
 _NEGATED_DIGITS = 34
 
@@ -64,6 +65,18 @@ def stays_additive(value: Value, type: str | None, is_negated: bool = False) -> 
     return value.type in _BITS and type in _BITS and _BITS[type] <= _BITS[value.type]
 
 
+def has_opposite(value: Value, type: str | None) -> bool:
+    """Whether every value still has its opposite as a value of another type.
+
+    -2147483648 is an int and 2147483648 is none: as an int it is its own opposite, whatever wraps
+    around, and as a bigint no longer.
+    """
+    most = most_of(value)
+    if value.type not in _BITS or (most is not None and most < 2 ** (_BITS[value.type] - 1)):
+        return True
+    return type in _BITS and _BITS[type] <= _BITS[value.type]
+
+
 def of_sum(value: Value) -> int | None:
     """The most of a sum of values."""
     most = most_of(value)
@@ -86,6 +99,8 @@ def of_sums(node: exp.Expr, parts: Sequence[Value]) -> int | None:
         for child, part in answers(node, parts)
     ]
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if name in COUNTED:
+        return _MOST_COUNTED
     known = [amount for amount in chosen or most if amount is not None]
     if not known or len(known) < len(chosen or most):
         return None

@@ -24,8 +24,9 @@ _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
 # Of the type of their argument.
 SAME_NUMBER = {"abs", "negative", "positive"}
-_WHOLE = {"length", "char_length", "character_length", "year", "quarter", "month", "day"}
-_WHOLE |= {"dayofmonth", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute"}
+# Ints, of which none is the least.
+COUNTED = {"length", "char_length", "character_length", "year", "quarter", "month", "day"}
+COUNTED |= {"dayofmonth", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute"}
 _DIFFERENCES = {"datediff", "date_diff"}  # of dates; with a unit it is a bigint
 ROUNDED = {"round", "bround"}
 # Texts of texts: the first argument says whether it is one.
@@ -135,7 +136,7 @@ def _type_of_function(
         return "string" if parts and parts[0] == "string" else None
     if name in SAME_NUMBER:
         return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
-    if name in _WHOLE or (name in _DIFFERENCES and len(arguments) == 2):
+    if name in COUNTED or (name in _DIFFERENCES and len(arguments) == 2):
         return "int"
     return _rounded(arguments, parts[0]) if name in ROUNDED and parts else None
 

@@ -159,10 +159,9 @@ class Expressions(ABC):
             most = amounts.of_sums(node, parts)
             if not is_summed or weight is Weight.PLAIN:
                 most = amounts.of_row(most, type)
-            is_negated = isinstance(node, exp.Neg) or _name_of(node) == "negative"
-            for part in parts if is_summed and weight is Weight.ODD else ():
-                if part.weight is Weight.ODD and not amounts.stays_additive(part, type, is_negated):
-                    raise self._may_not_fit(node, type)
+            for part in parts if weight is Weight.ODD else ():
+                if part.weight is Weight.ODD:
+                    self._stays(part, type, node, is_summed)
         return Value(weight, None, type, is_filled(node, parts), whole, most=most)
 
     def _column(self, node: exp.Column, scope: Scope, is_handed_on: bool = False) -> Value:
@@ -478,8 +477,9 @@ class Expressions(ABC):
         )
         # floating point numbers are refused where the columns of the result are known
         is_exact = parts and parts[0].type not in ("double", "float")
-        if weight is Weight.ODD and is_exact and not amounts.stays_additive(made, made.type):
-            raise self._may_not_fit(node, made.type)
+        if weight is Weight.ODD and is_exact:
+            self._stays(parts[0], made.type, node, is_summed=False)
+            self._stays(made, made.type, node, is_summed=True)
         return made
 
     def _is_ordered_by_itself(
@@ -500,17 +500,16 @@ class Expressions(ABC):
         if is_collated(type):
             raise self._collated(node, type)
         value = self._value(node.this, scope, is_handed_on=type == "string")
-        is_try = bool(node.args.get("safe"))
+        is_try, is_summed = bool(node.args.get("safe")), _is_summed(scope)
         is_odd = node.args["to"].this in _NUMERIC and is_odd_cast(value.type, type)
         if value.weight is not Weight.PLAIN and (
-            is_try or not (is_exact_cast(value.type, type) if _is_summed(scope) else is_odd)
+            is_try or not (is_exact_cast(value.type, type) if is_summed else is_odd)
         ):
             value = replace(value, weight=Weight.OTHER)
         most = amounts.most_of(value) if self._is_sum else None
-        if value.weight is Weight.ODD and _is_summed(scope):
-            if not amounts.stays_additive(value, type):
-                raise self._may_not_fit(node, type)
-        elif self._is_sum:
+        if value.weight is Weight.ODD:
+            self._stays(value, type, node, is_summed)
+        if self._is_sum and not (value.weight is Weight.ODD and is_summed):
             most = amounts.of_row(most, type)
         return Value(value.weight, None, type, value.is_filled and not is_try, most=most)
 
@@ -631,6 +630,21 @@ class Expressions(ABC):
         reason = f"{what}: texts that differ may be equal to it"
         remedy = "Read cast(… as string) of it, and compare by lower(…) or the like"
         return dialect.refused(node, "HW_NOT_COMPARABLE", reason, remedy)
+
+    def _stays(self, value: Value, type: str | None, node: exp.Expr, is_summed: bool) -> None:
+        """Refuse a weighed value, or a sum of them, that adds up no longer as one of this type."""
+        is_negated = isinstance(node, exp.Neg) or _name_of(node) == "negative"
+        if is_summed and not amounts.stays_additive(value, type, is_negated):
+            raise self._may_not_fit(node, type)
+        if not is_summed and not amounts.has_opposite(value, type):
+            raise dialect.refused(
+                node,
+                "HW_NOT_A_SUM",
+                f"the least {value.type} is its own opposite, and is not as a "
+                f"{type or 'wider type'}",
+                "Cast to bigint or a decimal before _weight is multiplied: "
+                "sum(cast(quantity as bigint) * _weight)",
+            )
 
     def _may_not_fit(self, node: exp.Expr, type: str | None) -> Refused:
         if type in ("float", "double"):

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import amounts, dialect, functions
 from headwaters.analysis.exact import decimal_of, is_collated, is_same_if_equal, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.refusal import Refused
@@ -43,6 +43,7 @@ from headwaters.analysis.scopes import (
     is_several_rows,
     nullable,
     parts_of,
+    value_of,
 )
 
 _readings = itertools.count(1)
@@ -798,10 +799,15 @@ def _unique_of_join(
 def _of_either(one: Column, other: Column) -> Column:
     """A column of a set operation."""
     collated = next((column.type for column in (one, other) if is_collated(column.type)), None)
+    is_odd = one.weight is other.weight and (
+        one.weight is Weight.PLAIN
+        or one.type == other.type
+        or all(amounts.has_opposite(value_of(column), None) for column in (one, other))
+    )
     made = new_column(
         one.name,
         one.type if one.type == other.type else collated,
-        one.weight if one.weight is other.weight else Weight.OTHER,
+        one.weight if is_odd else Weight.OTHER,
     )
     texts = one.texts | other.texts if one.texts and other.texts else frozenset[str]()
     most = max(one.most, other.most) if one.most is not None and other.most is not None else None

@@ -443,18 +443,19 @@ def drawn_sums(chance: random.Random) -> str:
     """A query whose columns are a key, `sum(_weight)` and something like a sum."""
     draw = Draw(chance, ["t", "t", "l", "m"], signed=True)
     body, columns = draw.whole(chance.randint(0, 3))
-    measure = draw.pick(columns, "int") or "1"
+    # of an int, whose least has no opposite, nothing is accepted
+    measure = f"cast(q.{draw.pick(columns, 'int') or '1'} as bigint)"
     measures = [
-        f"sum(q.{measure} * q._weight)",
-        f"sum(q.{measure})",
-        f"sum(case when q.{measure} > 1 then q._weight else 0 end)",
-        f"sum(case when q._weight > 0 then q.{measure} end)",
-        f"sum(-q._weight) + 2 * sum(q.{measure} * q._weight)",
-        f"sum(-q._weight) + 2 * coalesce(sum(q.{measure} * q._weight), 0)",
-        f"coalesce(sum(if(q.{measure} > 2, 0, q.{measure}) * q._weight), 0)",
-        f"max(q.{measure})",
+        f"sum({measure} * q._weight)",
+        f"sum({measure})",
+        f"sum(case when {measure} > 1 then q._weight else 0 end)",
+        f"sum(case when q._weight > 0 then {measure} end)",
+        f"sum(-q._weight) + 2 * sum({measure} * q._weight)",
+        f"sum(-q._weight) + 2 * coalesce(sum({measure} * q._weight), 0)",
+        f"coalesce(sum(if({measure} > 2, 0, {measure}) * q._weight), 0)",
+        f"max({measure})",
         "sum(q._weight * q._weight)",
-        f"sum(q.{measure} * q._weight) + 1",
+        f"sum({measure} * q._weight) + 1",
     ]
     key = draw.pick(columns) or "c1"
     return (

@@ -104,20 +104,37 @@ FUNCTIONS = {"doubled": "x * 2", "lucky": "x * rand()"}
 
 # SQL of a signed_sum over s and the lookup l, whose unique_key is k
 SUMS = {
-    "select grp as k, sum(_weight) as n, sum(val * _weight) as v from s group by grp": "",
-    "with w as (select grp, val * _weight as signed_val, _weight from s)"
+    "select grp as k, sum(_weight) as n, sum(cast(val as bigint) * _weight) as v"
+    " from s group by grp": "",
+    "with w as (select grp, cast(val as bigint) * _weight as signed_val, _weight from s)"
     " select grp as k, cast(sum(_weight) as bigint) as n, sum(signed_val) as v"
     " from w group by 1": "",
     "select l.name as k, sum(_weight) as n from s join l on l.grp = s.grp group by all": "",
     "select grp as k, sum(case when val > 3 then _weight else 0 end) as n from s group by grp": "",
     "select grp as k, sum(round(price / 3, 2) * _weight) as v from s group by grp": "",
     "select grp as k, cast(sum(price * _weight) as decimal(38,2)) as v from s group by grp": "",
-    "select grp as k, sum(-_weight) + 2 * coalesce(sum(val * _weight), 0) as v"
+    "select grp as k, sum(-_weight) + 2 * coalesce(sum(cast(val as bigint) * _weight), 0) as v"
     " from s group by grp": (""),
     "select 'all' as k, sum(_weight) as n from s": "",
     "select grp as k, cast(sum(case when val > 1 then price * _weight else 0 end)"
     " as decimal(28, 2)) as v from s group by grp": "",
-    "select grp as k, sum(cast(val * _weight as bigint)) as v from s group by grp": "",
+    # -2147483648 is an int and 2147483648 is none
+    "select grp as k, sum(val * _weight) as v from s group by grp": (
+        "NOT_A_SUM: `sum(val * _weight)` (line 1 of the compiled SQL): the least int is its own"
+        " opposite, and is not as a bigint. Cast to bigint or a decimal before _weight is"
+        " multiplied: sum(cast(quantity as bigint) * _weight)"
+    ),
+    "select grp as k, sum(cast(val * _weight as bigint)) as v from s group by grp": "NOT_A_SUM: ",
+    "select grp as k, sum(cast(val as smallint) * _weight) as v, sum(case when val > 1 then"
+    " 2 * _weight else 0 end) as w from s group by grp": "",
+    "select grp as k, sum(100000 * 100000 * _weight) as v from s group by grp": "NOT_A_SUM: ",
+    "select grp as k, sum(if(id > 1, val * _weight, 0.0)) as v from s group by grp": "NOT_A_SUM: ",
+    "select grp as k, sum(cast(cast(val as bigint) * id * _weight as decimal(28, 0))) as v from s"
+    " group by grp": "",
+    "select grp as k, sum(cast(cast(val as bigint) * id * id * _weight as decimal(28, 0))) as v"
+    " from s group by grp": "NOT_A_SUM: ",
+    "with w as (select grp, val * _weight as v from s union all select grp, price * _weight from s)"
+    " select grp as k, sum(cast(v as decimal(20, 2))) as v from w group by grp": "NOT_A_SUM: ",
     "select grp as k, sum(cast(price * _weight as decimal(9, 1))) as v from s group by grp": "",
     "select grp as k, sum(cast(price as decimal(27, 2)) * _weight) as v from s group by grp": "",
     "with w as (select grp, cast(price as decimal(18, 2)) * _weight as v from s union all"
@@ -127,7 +144,8 @@ SUMS = {
     " select grp, val, cast(val as decimal(18, 2)) * _weight from s)"
     " select grp as k, sum(if(val > 0, v, 0)) as v from w"
     " group by grp": "",
-    "select grp as k, sum((price + 100) / 7 * _weight) as v, sum(abs(val) * _weight) as w,"
+    "select grp as k, sum((price + 100) / 7 * _weight) as v,"
+    " sum(abs(cast(val as bigint)) * _weight) as w,"
     " sum(length(grp) * _weight) as x from s group by grp": "",
     "select grp as k, sum(cast(price as decimal(30, 2)) * 2 * _weight) as v"
     " from s group by grp": "NOT_A_SUM: `sum(CAST(price AS DECIMAL(30, 2)) * 2 * _weight)` (line 1"
@@ -163,11 +181,12 @@ SUMS = {
     # what wraps around stays whole
     "select grp as k, sum(cast(val as bigint) * val * _weight) as v, cast(2"
     " * coalesce(sum(cast(val as bigint) * val * _weight), 0) as int) as w from s group by grp": "",
-    "select grp as k, cast(sum(val * _weight) as decimal(20, 0)) as v from s group by grp": "",
+    "select grp as k, cast(sum(cast(val as bigint) * _weight) as decimal(20, 0)) as v"
+    " from s group by grp": "",
     "select grp as k, cast(sum(cast(val as bigint) * val * _weight) as decimal(38, 0)) as v"
     " from s group by grp": "NOT_A_SUM: `CAST(sum(CAST(val AS BIGINT) * val * _weight)",
-    "select grp as k, cast(cast(sum(val * _weight) as int) as bigint) as v"
-    " from s group by grp": "NOT_A_SUM: `CAST(CAST(sum(val",
+    "select grp as k, cast(cast(sum(cast(val as bigint) * _weight) as int) as bigint) as v"
+    " from s group by grp": "NOT_A_SUM: `CAST(CAST(sum(CAST(val",
     "select grp as k, 1.5 * sum(cast(val as bigint) * val * _weight) as v"
     " from s group by grp": "NOT_A_SUM: `1.5 * sum",
     "select grp as k, coalesce(sum(cast(val as bigint) * val * _weight), 0.0) as v"
@@ -179,9 +198,8 @@ SUMS = {
     "select grp as k, sum(try_cast(val * _weight as bigint)) as v from s group by grp": (
         "NOT_A_SUM: "
     ),
-    "select grp as k, try_cast(sum(val * _weight) as int) as v from s group by grp": (
-        "NOT_A_SUM: `v`"
-    ),
+    "select grp as k, try_cast(sum(cast(val as bigint) * _weight) as int) as v"
+    " from s group by grp": ("NOT_A_SUM: `v`"),
     "select grp as k, sum(val) as v from s group by grp": "SUM_WITHOUT_WEIGHT: `sum(val)`",
     "select grp as k, max(val) as v from s group by grp": "NOT_A_SUM: `max(val)`",
     "select grp as k, count(*) as v from s group by grp": "NOT_A_SUM: `count(*)`",
@@ -193,7 +211,7 @@ SUMS = {
     "select _weight as k, sum(_weight) as n from s group by _weight": "NOT_A_SUM: ",
     "select grp as k, sum(_weight) as n from s group by grp having sum(_weight) > 1": "NOT_A_SUM: ",
     "select grp as k, sum(_weight) + 1 as n from s group by grp": "NOT_A_SUM: `n`",
-    "select grp as k, sum(-_weight) + sum(val * _weight) as v"
+    "select grp as k, sum(-_weight) + sum(cast(val as bigint) * _weight) as v"
     " from s group by grp": "NOT_A_SUM: `v`",
     "select grp as k, sum(price * _weight) / sum(_weight) as v"
     " from s group by grp": "NOT_A_SUM: `v`",
@@ -419,7 +437,10 @@ def test_a_function_may_be_allowed() -> None:
     prove(sql, [A], "keyed", ["id"], ["row_number"])
 
 
-SUMMED = "select grp as k, sum(_weight) as n, sum(val * _weight) as `the total` from s group by grp"
+SUMMED = (
+    "select grp as k, sum(_weight) as n, sum(cast(val as bigint) * _weight) as `the total`"
+    " from s group by grp"
+)
 DERIVED = {
     "`the total` / n": "",
     "fx.doubled(n) + 1": "",

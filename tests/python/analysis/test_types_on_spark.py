@@ -16,6 +16,7 @@ import pytest
 from headwaters.analysis import amounts, dialect
 from headwaters.analysis.exact import decimal_of
 from headwaters.analysis.linear import LinearRules
+from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
@@ -254,3 +255,53 @@ def test_spark_rounds_what_it_negates_to_34_digits(spark: Any) -> None:
     numbers = [f"cast({'9' * digits} as decimal(38,0))" for digits in (34, 35)]
     found = spark.sql(f"select {listed(f'string(-{number})' for number in numbers)}").first()
     assert [*found] == ["-" + "9" * 34, "-1" + "0" * 35]
+
+
+def weighted() -> Iterator[str]:
+    """Expressions that may change their sign with `_weight`."""
+    drawn = random.Random(1)
+    for one in (*NUMBERS, "0", "-7", "(100)", "0.5", "length(t)", "abs(i)", "datediff(y, z)"):
+        yield from (f"{one} * _weight", f"-({one}) * _weight", f"-({one} * _weight)")
+        yield from (f"_weight * {one} * 2", f"_weight / {one}", f"{one} * _weight / 3")
+        yield from (f"coalesce({one} * _weight, 0)", f"if(o, {one} * _weight, 0.0)")
+        yield from (f"{one} * _weight + _weight", f"cast(({one} * _weight) div 2 as decimal(27,2))")
+        yield from (f"round({one} * _weight, 1)", f"bround({one} * _weight)")
+        yield from (f"cast({one} * _weight as {type})" for type in CASTS)
+        yield from (f"cast({one} as {type}) * _weight" for type in CASTS)
+    for _ in range(150):
+        one, other = _nested(drawn, 2), _nested(drawn, 1)
+        yield from (f"{one} * _weight", f"cast({one} * _weight as {drawn.choice(CASTS)})")
+        yield from (
+            f"-({one} * _weight) + {other} * _weight",
+            f"coalesce({one} * _weight, _weight)",
+        )
+
+
+def is_accepted(text: str) -> bool:
+    """Whether a `signed_sum` may sum it."""
+    source = Input("v", "v", "signed", COLUMNS | {"_weight": "int"})
+    try:
+        prove(f"select o, sum({text}) as x from v group by o", [source], "sums", ["o"])
+    except Refused:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("wrapping")
+def test_what_a_row_adds_its_deletion_takes_away(spark: Any) -> None:
+    accepted = [
+        text for text in dict.fromkeys(weighted()) if "9" * 38 not in text and is_accepted(text)
+    ]
+    assert len(accepted) > 400
+    weights = "(values (1), (-1)) as w(_weight)"
+    left = [
+        spark.sql(
+            f"select {listed(f'string(sum({text}))' for text in part)}"
+            f" from ({extreme_rows(60)}) cross join {weights}"
+        ).first()
+        for part in in_parts(accepted)
+    ]
+    found = dict(zip(accepted, itertools.chain(*left), strict=True))
+    assert {text: sum for text, sum in found.items() if sum and Decimal(sum) != 0} == {}
+    assert sum(value is None for value in found.values()) < len(found) / 10

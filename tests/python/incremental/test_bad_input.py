@@ -144,7 +144,7 @@ REFUSED = {
     ),
     "averaged": (
         SIGNED_SUM + "select id % 1 as id, sum(_weight) as rows,\n"
-        "cast(sum(id * _weight) / sum(_weight) as decimal(18, 2)) as average\n"
+        "cast(sum(cast(id as bigint) * _weight) / sum(_weight) as decimal(18, 2)) as average\n"
         "from {{ signed(source('inputs', 'fed')) }} group by 1",
         ["[HW_NOT_A_SUM] ", "`average`: it is no sum of", "derived"],
     ),

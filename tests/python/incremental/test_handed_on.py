@@ -179,7 +179,7 @@ FIRST: dict[str, tuple[str, str]] = {
     ),
     "sums": (
         model(
-            "select part, sum(_weight) as n, sum(val * _weight) as val"
+            "select part, sum(_weight) as n, sum(cast(val as bigint) * _weight) as val"
             f" from {{{{ signed({FED}) }}}} group by part",
             "signed_sum",
             "part",
@@ -216,7 +216,7 @@ COPIES = {
 # The other ways to read what changed.
 ADDED_UP = {
     "signed_rows": model(
-        "select `a.b`, sum(_weight) as n, sum(val * _weight) as val"
+        "select `a.b`, sum(_weight) as n, sum(cast(val as bigint) * _weight) as val"
         " from {{ signed(ref('rows')) }} group by `a.b`",
         "signed_sum",
         "a.b",

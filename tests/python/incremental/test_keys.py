@@ -185,7 +185,9 @@ def models(source: str, **settings: Any) -> dict[str, str]:
         f"{source}_totals": config % ("affected_keys", "")
         + TOTALS % f"affected(source('inputs', '{source}'), key='k')",
         f"{source}_sums": config % ("signed_sum", "")
-        + signed.replace("count(*)", "sum(_weight)").replace("sum(val)", "sum(val * _weight)"),
+        + signed.replace("count(*)", "sum(_weight)").replace(
+            "sum(val)", "sum(cast(val as bigint) * _weight)"
+        ),
     }
 
 
@@ -407,7 +409,8 @@ def test_settings_name_columns_in_any_case_and_of_any_name(keys: Callable[..., K
                 " group by k",
             ),
             "named_sums": "{{ config(incremental_strategy='signed_sum', unique_key='the`key') }}\n"
-            "select k as `the``key`, sum(_weight) as `all``rows`, sum(val * _weight) as `the.total`"
+            "select k as `the``key`, sum(_weight) as `all``rows`,"
+            " sum(cast(val as bigint) * _weight) as `the.total`"
             " from {{ signed(source('inputs', 'batches')) }} group by k",
             "batches_history": config % ("history", ", partition_by=['VAL'], cluster_by=none")
             + "select k, val, _image from {{ images(source('inputs', 'batches')) }}",
@@ -516,7 +519,7 @@ def test_columns_may_have_the_names_that_the_engine_uses(keys: Callable[..., Key
 
     rows = "select k, " + select("{0}", "texts", "_image") + " from "
     totals = "select k, " + select("max({0})", "texts", "_image") + " from {} group by k"
-    sums = select("sum({0}%s)", "parts", "_here", "_stays")
+    sums = select("sum(cast({0} as bigint)%s)", "parts", "_here", "_stays")
     periods = select("{0}", "parts", *("_superseded", "_cut", "_until", "_next"))
     changes = rows + "{{ changes(source('inputs', 'texts')) }}"
     plain = {

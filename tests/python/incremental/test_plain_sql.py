@@ -66,8 +66,8 @@ MODELS = {
         "select fed.id, sum(other.val) from fed join other on fed.id = other.id group by fed.id",
     ),
     "asks_signed": (
-        SIGNED
-        + "select fed.id, cast(sum(fed._weight) as bigint) as n, sum(val * _weight) as total\n"
+        SIGNED + "select fed.id, cast(sum(fed._weight) as bigint) as n,\n"
+        "sum(cast(val as bigint) * _weight) as total\n"
         f"from {{{{ signed({FED}) }}}} {NEWER} group by fed.id;",
         "select id, count(*), sum(val) from fed group by id",
     ),
@@ -98,12 +98,14 @@ MODELS = {
         "select id, count(*), sum(cast(val * 0.00000001 as decimal(20, 8))) from fed group by id",
     ),
     "of_all": (
-        OF_ALL + "select 'all' as k, sum(_weight) as n, sum(val * _weight) as total\n"
+        OF_ALL + "select 'all' as k, sum(_weight) as n,\n"
+        "sum(cast(val as bigint) * _weight) as total\n"
         f"from {{{{ signed({FED}) }}}}",
         "select 'all', count(*), coalesce(sum(val), 0) from fed",
     ),
     "of_all_joined": (
-        OF_ALL + "with totals as (select sum(fed._weight) as n, sum(other.val * _weight) as total\n"
+        OF_ALL + "with totals as (select sum(fed._weight) as n,\n"
+        "sum(cast(other.val as bigint) * _weight) as total\n"
         f"from {{{{ signed({FED}) }}}}\n"
         f"inner join {{{{ lookup({OTHER}) }}}} on other.id = fed.id)\n"
         "select 'all' as k, n, total from totals",

@@ -34,7 +34,7 @@ COPY = f"select id, part, val from {FED}"
 PLAIN = "select id, part, val from fed"
 SUMS = (
     "{{ config(incremental_strategy='signed_sum', unique_key='part') }}\n"
-    "select part, sum(_weight) as n, sum(val * _weight) as total"
+    "select part, sum(_weight) as n, sum(cast(val as bigint) * _weight) as total"
     " from {{ signed(source('inputs', 'fed')) }} group by part"
 )
 TOTALS = "select part, count(*), sum(val) from fed group by part"

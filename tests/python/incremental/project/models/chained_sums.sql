@@ -8,7 +8,7 @@ final as (
     select
         moment,
         sum(_weight) as ids,
-        sum(val * _weight) as total
+        sum(cast(val as bigint) * _weight) as total
     from latest
     group by moment
 )

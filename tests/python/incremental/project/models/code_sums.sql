@@ -8,7 +8,7 @@ final as (
     select
         code,
         sum(_weight) as mark_count,
-        sum(val * _weight) as total
+        sum(cast(val as bigint) * _weight) as total
     from marks
     group by code
 )

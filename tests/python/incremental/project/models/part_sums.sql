@@ -8,7 +8,7 @@ final as (
     select
         grp,
         sum(_weight) as item_count,
-        sum(val * _weight) as total
+        sum(cast(val as bigint) * _weight) as total
     from items
     where grp is not null
     group by grp

@@ -12,7 +12,7 @@ final as (
     select
         id,
         sum(_weight) as events,
-        sum(val * _weight) as total,
+        sum(cast(val as bigint) * _weight) as total,
         sum(cast(val / 4 as decimal(9, 2)) * _weight) as quarters
     from events
     where moment >= 0 or moment is null
