@@ -275,8 +275,8 @@ REFUSED = {
 # Names that no model's column may have, and those that a strategy adds to them.
 RESERVED = [
     *("_operation", "_row", "_copies", "_metadata", "_balance", "_side", "_net", "_stray"),
-    *("_target", "_staged"),
-    *("_is_touched", "_before_1", "_change_type", "_commit_version", "_commit_timestamp"),
+    *("_target", "_staged", "_is_touched", "_replaced", "_before_1"),
+    *("_change_type", "_commit_version", "_commit_timestamp"),
 ]
 NAMED = {
     "changes": (
