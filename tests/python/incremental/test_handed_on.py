@@ -286,11 +286,12 @@ def test_models_read_what_the_run_before_them_changed(
             dbt("run", "--select", *chosen, project_dir=folder, schema=schema)
         if number:
             assert asked == {("fed", False)} | {(name, together) for name in firsts}
-        wrong = {}
+        differing = {}
         for name in firsts + followers:
             got, want = f"select * from {schema}.{name}", plain[name]
-            both = f"({got} except all ({want})) union all (({want}) except all {got})"
-            if differences := spark.sql(both).collect():
-                wrong[name] = differences
-        assert wrong == {}, step
+            differing[name] = f"({got} except all ({want})) union all (({want}) except all {got})"
+        counts = [f"select '{it}', count(*) from ({rows})" for it, rows in differing.items()]
+        found = dict(map(tuple, spark.sql(" union all ".join(counts)).collect()))
+        wrong = {name: spark.sql(differing[name]).collect() for name, n in found.items() if n}
+        assert (set(found), wrong) == (set(differing), {}), step
         assert spark.sql(f"show tables in {schema} like '*__stage_*'").collect() == []
