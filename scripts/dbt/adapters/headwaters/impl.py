@@ -238,6 +238,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "is_worth_storing": plan.is_worth_storing,
     "is_broadcast": plan.is_broadcast,
     "columns_read": plan.columns_read,
+    "no_costs": costs.Costs,
     "costs_of": costs.costs_of,
     "costs_note": costs.noted,
     "costs_with_run": costs.with_incremental,
