@@ -204,7 +204,6 @@ def _vacuumed_before(vacuums: str) -> int | None:
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
     "texts_of": _texts_of,
-    "commits_of": commits.commits_of,
     "range_of": commits.range_of,
     "replacements": commits.replacements,
     "first_known": commits.first_known,
@@ -223,6 +222,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "with_values": bounds.with_values,
     "keys_as_sql": bounds.keys_as_sql,
     "lists_all": bounds.lists_all,
+    "most_deleted": writing.most_deleted,
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
     "followers": handed_on.followers,
