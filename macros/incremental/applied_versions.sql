@@ -75,6 +75,12 @@
 {% endmacro %}
 
 
+{#- Drops the staging table of the run that did not finish, if there was one. -#}
+{% macro hw_drop_interrupted(target, plan) %}
+    {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
+{% endmacro %}
+
+
 {#- Asks, before the rows are written, what happened to the target since this run planned from it. Returns `engine`, which this run
     runs on, and `refused`, why only a replacement would be right. Fails where another run of the model has made this one's work void. -#}
 {% macro hw_commits_since_plan(target, plan, settings) %}

@@ -1,11 +1,5 @@
 {#- What runs of a table take: scripts/headwaters/incremental/costs.py. -#}
 
-{#- What the planned run is predicted to take, by either way. -#}
-{% macro hw_predicted_costs(plan) %}
-    {{ return(adapter.predicted_costs(plan.costs, hw_way_of_plan(plan), plan.rows, adapter.moment())) }}
-{% endmacro %}
-
-
 {#- What an incremental run of the plan counts as. -#}
 {% macro hw_way_of_plan(plan) %}
     {{ return(adapter.way_of_ranges(plan.ranges.values() | list)) }}

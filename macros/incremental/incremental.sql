@@ -77,7 +77,7 @@
     {%- elif staged.refused -%}
         {{ return(hw_replace_instead(target, existing, sql, plan, staged.refused)) }}
     {%- endif -%}
-    {%- set applied = hw_apply_change_set(target, sql, plan, staged) -%}
+    {%- set applied = hw_apply_change_set(target, plan, staged) -%}
     {%- do hw_drop_stored_parts(plan) -%}
     {%- if applied.refused -%}
         {%- do hw_drop_staging_table(staged.stage) -%}
@@ -107,7 +107,7 @@
 {% macro hw_skip(target, plan) %}
     {%- set versions = (plan.ranges.values() | list + plan.lookups.values() | list) | map(attribute='versions') | sum -%}
     {%- if plan.interrupted or versions > 10 or plan.commits | default(0) > 20 -%}
-        {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
+        {%- do hw_drop_interrupted(target, plan) -%}
         {%- do hw_set_applied_versions(target, plan) -%}
     {%- else -%}
         {%- do hw_note_unchanged(target, plan) -%}
@@ -158,7 +158,7 @@
 
 {#- Applies what was staged, unless somebody else changed the table meanwhile. Returns the counts, `audit`, and `refused`,
     why the table has to be replaced. -#}
-{% macro hw_apply_change_set(target, sql, plan, staged) %}
+{% macro hw_apply_change_set(target, plan, staged) %}
     {%- set settings = model.config -%}
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set audit = '' -%}

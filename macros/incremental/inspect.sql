@@ -34,10 +34,7 @@ count_if(_operation = 'insert') as inserted,
 count_if(_operation = 'update') as updated,
 count_if(_operation = 'delete') as deleted,
 (select count(distinct struct({{ hw_quoted(keys) | join(', ') }})) from {{ stage }}) as distinct_keys,
-coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
-(total, file) -> total + file.file_size), 0L) as bytes,
-typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
-typeof((select struct(*) from {{ target }} limit 1)) as target_type,
+{{ hw_bytes_and_types_sql(target, beside) }},
     {%- if bounds | length > keys | length %}
 (select count(*) from {{ target }} as t left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}
 where {{ adapter.within_bounds(bounds[:keys | length], 't') }} and ({{ adapter.within_bounds(bounds[keys | length:], 't') }}) is not true)
@@ -47,11 +44,20 @@ where {{ adapter.within_bounds(bounds[:keys | length], 't') }} and ({{ adapter.w
 
 (select {{ hw_values_as_json(key) }} from (select {{ key }} from {{ stage }} limit 1000)) as some_keys,
 (select to_json(collect_list(_hash)) from (
-select {{ hw_hash_of_keys(keys) }} as _hash from {{ stage }} where _operation = 'delete' limit 5000
+select {{ hw_hash_of_keys(keys) }} as _hash from {{ stage }} where _operation = 'delete' limit {{ adapter.most_deleted() }}
 )) as deleted_keys,
 any_value({{ hw_hash_of_keys(keys) }}) filter (where _operation <> 'delete') as kept_key,
 {{ hw_bounds_expressions(keys + before) }}
 from {{ stage }}
+{%- endmacro %}
+
+
+{#- How large the files of a staging table are, and the types of its columns and of the table's. -#}
+{% macro hw_bytes_and_types_sql(target, beside) -%}
+coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
+(total, file) -> total + file.file_size), 0L) as bytes,
+typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
+typeof((select struct(*) from {{ target }} limit 1)) as target_type
 {%- endmacro %}
 
 

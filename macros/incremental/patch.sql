@@ -11,7 +11,7 @@
     {%- endfor -%}
     {%- set before = dict(plan, inputs=held, built_by=hw_built_by(sql, model.config)) -%}
     {%- if plan.patch.is_applied -%}
-        {%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}
+        {%- do hw_drop_interrupted(target, plan) -%}
         {%- set done = {'inserted': 0, 'deleted': 0} -%}
     {%- elif plan.patch.columns -%}
         {{ return(hw_replace_by_patched(target, sql, before)) }}
@@ -27,20 +27,12 @@
 {% endmacro %}
 
 
-{#- The SQL at the applied versions. -#}
-{% macro hw_sql_before(sql, plan) %}
-    {%- set versions = {} -%}
-    {%- for spec in plan.inputs -%}{%- do versions.update({spec.source: {'version': spec.version, 'at': spec.at}}) -%}{%- endfor -%}
-    {{ return(hw_at_versions(sql, versions)) }}
-{% endmacro %}
-
-
 {#- Other columns: the table is replaced by what is computed from its own rows, with all that it says of itself, in one commit. -#}
 {% macro hw_replace_by_patched(target, sql, plan) %}
     {%- set settings = model.config -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
     {%- do hw_check_columns(target, sql, columns, plan.inputs, settings) -%}
-    {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
+    {%- do hw_drop_interrupted(target, plan) -%}
     {%- set rows = hw_patched_rows_sql(target ~ ' version as of ' ~ plan.seen.version, plan.patch) -%}
     {%- if plan.patch.dropped -%}
         {%- set rows = hw_with_inserted_sql(rows, hw_inserted_by_patch_sql(sql, plan, columns)) -%}
@@ -49,8 +41,7 @@
     {%- if (settings.get('contract') or {}).enforced -%}{%- do get_assert_columns_equivalent(rows) -%}{%- endif -%}
     {%- set failure = hw_failure_at_versions(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
     {%- if failure -%}{{ return({'refused': failure}) }}{%- endif -%}
-    {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
-    {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
+    {%- set counts = hw_counts_of_replacement(target) -%}
     {{ return({
         'replaced': true, 'counts': counts,
         'message': 'patch: ' ~ plan.patch.text ~ ', ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat,
@@ -68,8 +59,9 @@ union all
 {#- The rows that the new SQL gives at the applied versions and the old one did not. -#}
 {% macro hw_inserted_by_patch_sql(sql, plan, columns) -%}
     {%- set settings = model.config -%}
+    {%- set sql = hw_at_versions(sql, hw_versions_json(plan.inputs)) -%}
 select * from (
-{{ hw_full_refresh_sql(adapter.strategy_of(settings), hw_sql_before(sql, plan), settings, columns) }}
+{{ hw_full_refresh_sql(adapter.strategy_of(settings), sql, settings, columns) }}
 ) where ({{ plan.patch.dropped }}) is not true
 {%- endmacro %}
 

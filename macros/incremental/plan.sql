@@ -14,7 +14,7 @@
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
         'interrupted': none, 'seen': none, 'proof': state.properties.get('headwaters.proof') if state else none,
-        'same_sql': false, 'costs': none, 'decision': none, 'facts': {}, 'stored': []} -%}
+        'same_sql': false, 'costs': adapter.no_costs(), 'decision': none, 'facts': {}, 'stored': []} -%}
     {%- set decision = adapter.plan_of_request(
         exists=exists, is_empty=flags.EMPTY, is_sample=inputs | selectattr('version', 'none') | list | length > 0, full_refresh=full_refresh
     ) -%}
@@ -78,7 +78,8 @@
     {%- if adapter.is_small_change(plan.rows) -%}
         {{ return(adapter.plan_of_share(plan.rows, none, above)) }}
     {%- endif -%}
-    {%- set predicted = hw_predicted_costs(plan) if strategy.weighs_costs and above is none else none -%}
+    {%- set costs = plan.costs if strategy.weighs_costs and above is none else adapter.no_costs() -%}
+    {%- set predicted = adapter.predicted_costs(costs, hw_way_of_plan(plan), plan.rows, adapter.moment()) -%}
     {%- set decision = adapter.plan_of_costs(plan.rows, predicted) -%}
     {%- if decision -%}
         {{ return(decision) }}

@@ -6,7 +6,7 @@
     {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
-    {%- if plan.interrupted -%}{%- do hw_drop_staging_table(hw_staging_relation(target, plan.interrupted)) -%}{%- endif -%}
+    {%- do hw_drop_interrupted(target, plan) -%}
     {%- if not plan.same_sql -%}{%- do hw_drop_hidden_tables(target, plan.proof) -%}{%- endif -%}
     {%- do hw_check_input_columns(target, plan.inputs) -%}
     {%- set columns = adapter.get_column_schema_from_query(sql) -%}
@@ -27,12 +27,18 @@
     {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
     {%- set seconds = (adapter.moment() - began) / 1000 -%}
     {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
-    {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
-    {%- set counts = {'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int} -%}
+    {%- set counts = hw_counts_of_replacement(target) -%}
     {{ return(hw_with_seconds({
         'choice': 'replace', 'counts': counts,
         'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
     }, plan, seconds)) }}
+{% endmacro %}
+
+
+{#- What a replacement that was just made has written. -#}
+{% macro hw_counts_of_replacement(target) %}
+    {%- set metrics = hw_describe_history(target, 1)[0].metrics -%}
+    {{ return({'rows_affected': metrics.get('numOutputRows', 0) | int, 'bytes_written': metrics.get('numOutputBytes', 0) | int}) }}
 {% endmacro %}
 
 

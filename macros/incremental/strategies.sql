@@ -36,7 +36,7 @@
 {% endmacro %}
 
 
-{% macro hw_full_refresh_sql(strategy, sql, settings, columns=none) %}
+{% macro hw_full_refresh_sql(strategy, sql, settings, columns) %}
     {{ return(hw_hook(strategy, 'full_refresh_sql')(sql, settings, columns)) }}
 {% endmacro %}
 

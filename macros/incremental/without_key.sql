@@ -81,10 +81,7 @@ on {{ hw_equals(names, '_target', '_changed') }}
 
 {% macro hw_inspection_without_key_sql(target, stage) -%}
 select count_if(_operation = 'insert') as inserted, count_if(_operation = 'delete') as deleted, count_if(_operation = 'missing') as missing,
-coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
-(total, file) -> total + file.file_size), 0L) as bytes,
-typeof(any_value(struct(* except (_operation)))) as stage_type,
-typeof((select struct(*) from {{ target }} limit 1)) as target_type
+{{ hw_bytes_and_types_sql(target, ['_operation']) }}
 from {{ stage }}
 {%- endmacro %}
 

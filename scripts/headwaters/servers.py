@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -17,6 +18,7 @@ from headwaters import drafts
 from headwaters.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LISTEN = "0A"  # as /proc has the state of a socket
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Server:
     def running(cls, record: Path) -> Self | None:
         """The one that runs, or None."""
         found = cls.last(record)
-        return found if found and listens(found.port) and alive(found.pid) else None
+        return found if found and listens_itself(found.pid, found.port) else None
 
     def remember(self, record: Path) -> None:
         """Write down where it is, in one step, for its owner alone."""
@@ -53,6 +55,38 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
             return True
     except OSError:
         return False
+
+
+def listens_itself(pid: int, port: int) -> bool:
+    """Whether a process of ours listens there, and not another one.
+
+    Where the system has no /proc to tell: whether it runs, and something listens.
+    """
+    if not Path("/proc/self").exists():
+        return alive(pid) and listens(port)
+    process = Path(f"/proc/{pid}")
+    try:
+        return not _listening(process, port).isdisjoint(_sockets(process))
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _listening(process: Path, port: int) -> set[str]:
+    """The sockets that listen at a port, as the process's descriptors name them."""
+    found = set()
+    for table in ("tcp", "tcp6"):  # Java binds 127.0.0.1 by the latter
+        with contextlib.suppress(FileNotFoundError):  # as on a system without IPv6
+            for line in (process / "net" / table).read_text().splitlines()[1:]:
+                _, local, _, state, *_, inode = line.split()[:10]
+                if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    found.add(f"socket:[{inode}]")
+    return found
+
+
+def _sockets(process: Path) -> Iterator[str]:
+    for descriptor in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since then
+            yield str(descriptor.readlink())
 
 
 def check_port(port: int | None, option: str) -> None:

@@ -95,7 +95,7 @@ def engine(project: Project, lake: Path) -> Iterator[Engine]:
     """One Spark Connect server for the whole session."""
     with pytest.MonkeyPatch.context() as patch:
         if "HEADWATERS_DRIVER_MEMORY" not in os.environ:
-            patch.setenv("HEADWATERS_DRIVER_MEMORY", "2g")
+            patch.setenv("HEADWATERS_DRIVER_MEMORY", "4g")
         patch.setenv("HEADWATERS_JAVA_OPTIONS", QUICK_JAVA)
         running = engines.start(project, port=0, settings=INTERPRETED)
         patch.setenv("HEADWATERS_ENGINE", running.remote)

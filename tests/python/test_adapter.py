@@ -97,6 +97,41 @@ def test_an_operation_does_not_begin_with_an_argument_that_is_none(
             adapter.execute_macro(macro.name, manifest, kwargs={name: value})
 
 
+def test_what_a_model_calls_is_described_once_in_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = SimpleNamespace(
+        credentials=HeadwatersCredentials.from_dict({"schema": "shop"}), log_cache_events=False
+    )
+    adapter = HeadwatersAdapter(config, get_context("spawn"))
+    bodies = {"shop.net": "shop.rate(x) * x", "shop.rate": "0.8"}
+    asked: list[str] = []
+
+    def rows(statement: str) -> list[tuple[str, ...]]:
+        kind, name = statement.rsplit(" ", 1)
+        if kind != "describe function extended":
+            return [(name, "a value")]
+        asked.append(name)
+        return [(f"Body: {bodies[name]}",)]
+
+    monkeypatch.setattr(adapter, "_rows", rows)
+    sql = "select shop.net(price) from orders"
+    graph: dict[str, Any] = {"nodes": {}, "sources": {}}
+    first, second = ({"unique_id": f"model.shop.{name}"} for name in ("first", "second"))
+    monkeypatch.setattr(adapter, "nice_connection_name", lambda: first["unique_id"])
+    adapter.digest_of_run(first, sql, graph)
+    described = {"shop.net": "Body: shop.rate(x) * x", "shop.rate": "Body: 0.8"}
+    assert [adapter.surroundings(sql)["functions"] for _ in range(2)] == [described] * 2
+    assert asked == ["shop.net", "shop.rate"]
+    # hooks of the first may have changed it; a run that begins with its own has no digest
+    bodies["shop.rate"] = "0.9"
+    monkeypatch.setattr(adapter, "nice_connection_name", lambda: second["unique_id"])
+    changed = described | {"shop.rate": "Body: 0.9"}
+    assert adapter.surroundings(sql)["functions"] == changed
+    bodies["shop.rate"] = "1.0"
+    adapter.digest_of_run(second, sql, graph)
+    assert adapter.surroundings(sql)["functions"] == described | {"shop.rate": "Body: 1.0"}
+    assert asked == ["shop.net", "shop.rate"] * 3
+
+
 def test_a_table_without_a_format_is_delta(manifest: Any) -> None:
     nodes = [node for node in manifest.nodes.values() if node.package_name == "shop"]
     formats = {node.name: node.config.get("file_format") for node in nodes}

@@ -36,7 +36,7 @@ from headwaters.delta_log import snapshot
 from headwaters.demo.send import make_topic
 from headwaters.demo.send import send as send_records
 from headwaters.dev import broker as brokers
-from headwaters.dev.servers import free_port
+from headwaters.dev.servers import free_ports
 from headwaters.errors import UserError, WorkError
 from headwaters.ingestion.status import status
 from headwaters.project import Project
@@ -184,7 +184,7 @@ def test_a_secret_is_in_no_file_log_or_process_list_after_a_run(
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     users = f'{login} user_reader="{SENTINEL}";'
     listeners = "CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
-    own = "BROKER://127.0.0.1:" + str(free_port())
+    own = f"BROKER://127.0.0.1:{free_ports()[0]}"
     broker = brokers.start(
         Project(ROOT),
         settings={

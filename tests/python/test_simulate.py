@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from headwaters import cli
+from headwaters.demo.clicks import ClicksConfig
 from headwaters.demo.clock import arrivals, moment
 from headwaters.demo.finance_files import Landed, land
+from headwaters.demo.retail import RetailConfig
 from headwaters.demo.simulate import FAULTS, FinanceConfig, claims, transactions
 from headwaters.errors import UserError
 
@@ -174,6 +176,20 @@ def test_the_same_arguments_make_the_same_bytes_and_another_seed_makes_others() 
     assert not ids & {
         record.value.split('"')[3] for record in transactions(other) if not record.fault
     }
+
+
+def test_values_that_are_equal_make_the_same_bytes_however_they_are_written() -> None:
+    start = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    one = FinanceConfig(rows=500, claims=100, malformed=0.0, rate=1.0, late=0.0)
+    other = FinanceConfig(rows=500, claims=100, malformed=0, rate=1, late=-0.0, start=start)
+    assert one == other
+    assert list(transactions(one)) == list(transactions(other))
+    assert list(claims(one)) == list(claims(other))
+    assert RetailConfig(late=0).fingerprint == RetailConfig(late=0.0).fingerprint
+    assert ClicksConfig(bought=1).fingerprint == ClicksConfig(bought=1.0).fingerprint
+    # files that were landed before keep their names
+    usual = (FinanceConfig(), RetailConfig(), ClicksConfig())
+    assert [one.fingerprint for one in usual] == ["14860a2a", "f0d924bf", "b28e1554"]
 
 
 def test_records_are_sent_in_the_order_of_time() -> None:

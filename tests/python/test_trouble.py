@@ -389,7 +389,7 @@ def test_ctrl_c_before_a_server_is_known_ends_it(
     with (
         pytest.raises(KeyboardInterrupt),
         (tmp_path / "log").open("wb") as log,
-        servers.starting(["sleep", "60"], "a server", 1, log, 5),
+        servers.starting(lambda port: ["sleep", "60"], "a server", log, 5),
     ):
         raise AssertionError("it was given before it listened")
     assert [alive(process.pid) for process in started] == [False]

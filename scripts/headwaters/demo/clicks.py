@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from random import Random
@@ -59,7 +59,7 @@ class ClicksConfig:
     @cached_property
     def fingerprint(self) -> str:
         """Stands for these values in names of files."""
-        return parts.fingerprint(FORMAT, astuple(self))
+        return parts.fingerprint(FORMAT, self)
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwaters import drafts
 from headwaters.errors import UserError, WorkError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-def fingerprint(version: int, config: tuple[Any, ...]) -> str:
-    """Eight characters that stand for a configuration: equal fingerprints, equal records.
+
+def fingerprint(version: int, config: DataclassInstance) -> str:
+    """Eight characters that stand for a configuration, a dataclass: equal values, equal ones.
 
     `version` is that of the generator, which may make other records of the same configuration.
     """
-    return hashlib.blake2b(repr((version, *config)).encode(), digest_size=4).hexdigest()
+    values = [_plain(getattr(config, one.name), one.type) for one in fields(config)]
+    return hashlib.blake2b(repr((version, *values)).encode(), digest_size=4).hexdigest()
+
+
+def _plain(value: Any, declared: Any) -> Any:
+    """A value as its equals are written: 0 and -0.0 are 0.0 where a float is declared."""
+    if declared in (float, "float"):
+        return value + 0.0
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def paths(folder: Path, prefix: str, files: int, suffix: str = "jsonl") -> list[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from random import Random
@@ -63,7 +63,7 @@ class RetailConfig:
     @cached_property
     def fingerprint(self) -> str:
         """Stands for these values in names of files."""
-        return parts.fingerprint(FORMAT, astuple(self))
+        return parts.fingerprint(FORMAT, self)
 
     def random(self, purpose: str) -> Random:
         """A generator for one purpose: a change in one does not move the draws of another."""

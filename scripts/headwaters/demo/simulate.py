@@ -12,7 +12,7 @@ import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from random import Random
@@ -89,7 +89,7 @@ class FinanceConfig:
     @cached_property
     def fingerprint(self) -> str:
         """Stands for these values in names of files."""
-        return parts.fingerprint(FORMAT, astuple(self))
+        return parts.fingerprint(FORMAT, self)
 
     def random(self, purpose: str) -> Random:
         """A generator for one purpose: a change in one does not move the draws of another."""

@@ -16,7 +16,7 @@ from typing import IO
 import pyspark
 
 from headwaters import lake as lakes
-from headwaters.dev.servers import end, free_port, starting
+from headwaters.dev.servers import end, starting
 from headwaters.errors import UserError, WorkError
 from headwaters.jars import cache_folder, changed_jar, fetch_locked, find_java, read_hashes
 from headwaters.project import Project
@@ -32,8 +32,8 @@ def start(
     """Start the broker of this lake and wait until it listens; one that runs is returned as it is.
 
     A broker that is started again keeps its port and its data; `settings` stand above its own,
-    `{port}` being where clients come in. Raises WorkError when its jars cannot be had, or when it
-    ends while it starts.
+    `{port}` being where clients come in, and `{controller}` where it talks to itself. Raises
+    WorkError when its jars cannot be had, or when it ends while it starts.
     """
     lakes.enter(project.lake)
     if running := find(project.lake):
@@ -42,19 +42,22 @@ def start(
     folder = project.lake / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
     before = Broker.last(record(project.lake))
-    chosen = free_port(port if port is not None else before.port if before else 0)
-    properties = folder / "server.properties"
-    more = {key: value.replace("{port}", str(chosen)) for key, value in (settings or {}).items()}
-    properties.write_text(_properties(folder / "data", chosen, free_port(), more))
-    log = folder / "broker.log"
+    wanted = port if port is not None or before is None else before.port
+    properties, log = folder / "server.properties", folder / "broker.log"
     java = [str(find_java().path), "-Xmx384m", "-cp", f"{jars}/*"]
-    with log.open("wb") as output:
+
+    def command(chosen: int, controller: int) -> list[str]:
+        properties.write_text(_properties(folder / "data", chosen, controller, settings or {}))
         if not (folder / "data" / "meta.properties").exists():
             _format(java, properties, output, log)
-        command = [*java, "kafka.Kafka", str(properties)]
-        with starting(command, "the Kafka broker", chosen, output, patience) as pid:
-            broker = Broker(pid, chosen)
-            broker.remember(record(project.lake))
+        return [*java, "kafka.Kafka", str(properties)]
+
+    with (
+        log.open("wb") as output,
+        starting(command, "the Kafka broker", output, patience, wanted, ports=2) as (pid, chosen),
+    ):
+        broker = Broker(pid, chosen)
+        broker.remember(record(project.lake))
     return broker
 
 
@@ -95,8 +98,10 @@ def _properties(data: Path, port: int, controller: int, more: Mapping[str, str])
         # records of up to 16 MB, so that a large one is no special case in development
         "message.max.bytes": 16_000_000,
         "log.retention.check.interval.ms": 1000,
-        **{key: value.replace("{controller}", str(controller)) for key, value in more.items()},
     }
+    for key, value in more.items():
+        value = value.replace("{port}", str(port))
+        settings[key] = value.replace("{controller}", str(controller))
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 

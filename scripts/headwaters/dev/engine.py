@@ -11,7 +11,7 @@ import pyspark
 
 from headwaters import lake as lakes
 from headwaters import metastore
-from headwaters.dev.servers import end, free_port, starting
+from headwaters.dev.servers import end, starting
 from headwaters.engine import DEFAULT_PORT, Engine, find, record
 from headwaters.project import Project
 from headwaters.spark_driver import driver_settings
@@ -33,8 +33,6 @@ def start(
     lakes.enter(lake)
     if (running := find(lake)) is not None:
         return running
-    chosen = free_port(port, DEFAULT_PORT)
-    command = _command(project, chosen, settings or {})
     lock = metastore.hold(lake, "headwaters engine")
     token = secrets.token_urlsafe(32)
     log = lake / "logs" / "engine.log"
@@ -45,8 +43,16 @@ def start(
         with (
             log.open("wb") as output,
             starting(
-                command, "the engine", chosen, output, patience, project.root, environment, [lock]
-            ) as pid,
+                lambda free: _command(project, free, settings or {}),
+                "the engine",
+                output,
+                patience,
+                port,
+                DEFAULT_PORT,
+                cwd=project.root,
+                environment=environment,
+                keeps=[lock],
+            ) as (pid, chosen),
         ):
             metastore.sign(lock, "headwaters engine", pid)  # the server has inherited the lock
             engine = Engine(pid, chosen, token)

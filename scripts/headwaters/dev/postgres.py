@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from headwaters import lake as lakes
-from headwaters.dev.servers import end, free_port, starting
+from headwaters.dev.servers import end, starting
 from headwaters.errors import UserError, WorkError
 from headwaters.postgres import USER, Postgres, find, record
 from headwaters.project import Project
@@ -35,24 +35,28 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
     folder = project.lake / "postgres"
     folder.mkdir(parents=True, exist_ok=True)
     before = Postgres.last(record(project.lake))
-    chosen = free_port(port if port is not None else before.port if before else 0)
+    wanted = port if port is not None or before is None else before.port
     log, data = folder / "postgres.log", folder / "data"
-    with log.open("wb") as output:
-        if before is None or not (data / "PG_VERSION").exists():
-            password = secrets.token_hex(16)
+    made = before if (data / "PG_VERSION").exists() else None
+    password = made.password if made else secrets.token_hex(16)
+
+    def command(chosen: int) -> list[str]:
+        if made is None:
             _make(binaries, data, password, output, log)
-        else:
-            password = before.password
-        address = ["-h", "127.0.0.1", "-p", str(chosen), "-k", ""]
-        command = [*_not_root(), str(binaries / "postgres"), "-D", str(data), *address]
-        with starting(command, "PostgreSQL", chosen, output, patience) as pid:
-            # it listens before it takes connections
-            ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *address[:4]]
-            until = time.monotonic() + patience
-            while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
-                time.sleep(0.1)
-            server = Postgres(pid, chosen, password)
-            server.remember(record(project.lake))
+        address = [*_address(chosen), "-k", ""]
+        return [*_not_root(), str(binaries / "postgres"), "-D", str(data), *address]
+
+    with (
+        log.open("wb") as output,
+        starting(command, "PostgreSQL", output, patience, wanted) as (pid, chosen),
+    ):
+        # it listens before it takes connections
+        ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *_address(chosen)]
+        until = time.monotonic() + patience
+        while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
+            time.sleep(0.1)
+        server = Postgres(pid, chosen, password)
+        server.remember(record(project.lake))
     return server
 
 
@@ -62,6 +66,10 @@ def stop(lake: Path) -> Postgres | None:
     if server is not None:
         end(server.pid, kindly=signal.SIGINT)  # SIGTERM would wait for the clients
     return server
+
+
+def _address(port: int) -> list[str]:
+    return ["-h", "127.0.0.1", "-p", str(port)]
 
 
 def _make(binaries: Path, data: Path, password: str, output: IO[bytes], log: Path) -> None:

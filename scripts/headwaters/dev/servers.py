@@ -9,67 +9,93 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from headwaters.errors import UserError, WorkError
-from headwaters.servers import alive, check_port, listens
+from headwaters.servers import alive, check_port, listens, listens_itself
+
+# A port that is free may be taken before the server binds it: by another that starts beside it.
+TRIES = 3
 
 
-def free_port(port: int | None = None, usual: int = 0) -> int:
-    """The port, if it is free, or else, where none is named, the usual one or any.
+def free_ports(port: int | None = None, usual: int = 0, number: int = 1) -> list[int]:
+    """Different free ports: the one that is named, or else the usual one or any; then any.
 
     Raises UserError when the port that was named is taken, or is none.
     """
     check_port(port, "--port")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with contextlib.ExitStack() as bound:  # until all are chosen
         try:
-            probe.bind(("127.0.0.1", usual if port is None else port))
+            first = _bind(bound.enter_context(socket.socket()), usual if port is None else port)
         except OSError:
             if port:
                 raise UserError(
                     "HW_PORT",
                     f"port {port} is taken: choose another --port, or none to get a free one",
                 ) from None
-            probe.bind(("127.0.0.1", 0))
-        chosen: int = probe.getsockname()[1]
-        return chosen
+            first = _bind(bound.enter_context(socket.socket()), 0)
+        further = (bound.enter_context(socket.socket()) for _ in range(number - 1))
+        return [first, *(_bind(one, 0) for one in further)]
+
+
+def _bind(probe: socket.socket, port: int) -> int:
+    # a server that was stopped leaves connections behind, which do not keep the next one away
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1 if port else 0)
+    probe.bind(("127.0.0.1", port))
+    chosen: int = probe.getsockname()[1]
+    return chosen
 
 
 @contextlib.contextmanager
 def starting(
-    command: Sequence[str],
+    command: Callable[..., Sequence[str]],
     what: str,
-    port: int,
     output: IO[bytes],
     patience: float,
+    port: int | None = None,
+    usual: int = 0,
+    ports: int = 1,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     keeps: Collection[int] = (),
-) -> Iterator[int]:
-    """Start a server that outlives this command, and give its process once it listens.
+) -> Iterator[tuple[int, int]]:
+    """Start a server that outlives this command; give its process and port once it listens there.
 
-    What it says goes to `output`, and it inherits the file descriptors `keeps`. It is ended where
-    it does not listen after `patience` seconds, and where what is done with it raises or Ctrl-C
-    comes: nothing is left behind. Raises WorkError, with the last line that it said.
+    `command` is made with its `ports`, as `free_ports` chooses them, and again with others if the
+    server ends because one was taken meanwhile. What it says goes to `output`, and it inherits the
+    file descriptors `keeps`. It is ended where it does not listen after `patience` seconds, and
+    where what is done with it raises or Ctrl-C comes: nothing is left behind. Raises UserError when
+    the port that was named is taken, or WorkError, with the last line that the server said.
     """
     process = None
+    tries = 0
     try:
-        with _interrupted_later():
-            process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=keeps,
-            )
-        _await(process, port, what, Path(output.name), patience)
-        yield process.pid
+        while True:
+            tries += 1
+            chosen = free_ports(port, usual, ports)
+            made = command(*chosen)
+            with _interrupted_later():
+                process = subprocess.Popen(
+                    made,
+                    cwd=cwd,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=keeps,
+                )
+            try:
+                _await(process, chosen[0], what, Path(output.name), patience)
+                break
+            except WorkError:
+                was_taken = process.poll() is not None and any(map(listens, chosen))
+                if not was_taken or tries == TRIES:
+                    raise
+                process = None
+        yield process.pid, chosen[0]
     except BaseException:
         if process is not None:
             end(process.pid)
@@ -96,7 +122,7 @@ def _await(
     process: subprocess.Popen[bytes], port: int, what: str, log: Path, patience: float
 ) -> None:
     until = time.monotonic() + patience
-    while not listens(port):
+    while not listens_itself(process.pid, port):
         if process.poll() is not None:
             said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
             reason = said[-1].strip() if said else f"exit code {process.returncode}"

@@ -89,7 +89,7 @@ class Costs:
 
     `rows` of the table, counted from its last replacement on, or None; what was measured by way,
     and by the digits of the number of rows: of the table for a replacement, otherwise of the
-    changed input rows; and the replacement that is not measured yet.
+    changed input rows; and the replacement that is not measured yet. Without all of it: no history.
     """
 
     rows: int | None = None
@@ -179,19 +179,18 @@ def _is_number(value: Any) -> TypeGuard[float]:
     return is_number and abs(value) < 1e15
 
 
-def noted(costs: Costs | None) -> str:
+def noted(costs: Costs) -> str:
     """The text of a property with these costs."""
-    found = costs or Costs()
-    text: dict[str, Any] = {"rows": found.rows}
+    text: dict[str, Any] = {"rows": costs.rows}
     for way in WAYS:
         measured = [
             [one.runs, int(one.rows), max(round(one.seconds, 1), LEAST_SECONDS), one.at]
-            for one in found.of(way)
+            for one in costs.of(way)
         ]
         if measured:
             text[way] = measured
-    if found.begun:
-        text["begun"] = [found.begun.run, found.begun.at]
+    if costs.begun:
+        text["begun"] = [costs.begun.run, costs.begun.at]
     return json.dumps(text)
 
 
@@ -201,7 +200,7 @@ def way_of_ranges(ranges: Iterable[Range]) -> Way:
 
 
 def with_incremental(
-    costs: Costs | None,
+    costs: Costs,
     way: Way,
     rows: int,
     growth: int,
@@ -212,28 +211,26 @@ def with_incremental(
 
     `growth`: how many rows more the table has.
     """
-    found = costs or Costs()
-    if found.rows is not None:
-        found = replace(found, rows=max(found.rows + growth, 0))
-    return found.with_run(way, rows, (now - began) / 1000, now // 1000)
+    if costs.rows is not None:
+        costs = replace(costs, rows=max(costs.rows + growth, 0))
+    return costs.with_run(way, rows, (now - began) / 1000, now // 1000)
 
 
-def with_replacement(costs: Costs | None, run: str, began: int) -> Costs:
+def with_replacement(costs: Costs, run: str, began: int) -> Costs:
     """With a replacement that a run makes, and began at a moment, in milliseconds."""
-    return replace(costs or Costs(), rows=None, begun=Begun(run, began))
+    return replace(costs, rows=None, begun=Begun(run, began))
 
 
-def predicted(costs: Costs | None, way: Way, rows: int, now: int) -> Predicted:
+def predicted(costs: Costs, way: Way, rows: int, now: int) -> Predicted:
     """What a run over so many changed input rows is expected to take; `now` in milliseconds.
 
     `way` is that of the incremental run.
     """
-    found = costs or Costs()
-    applied = [one for one in found.of(way) if one.counts(now // 1000)]
-    replaced = [one for one in found.of("replaced") if one.counts(now // 1000)]
+    applied = [one for one in costs.of(way) if one.counts(now // 1000)]
+    replaced = [one for one in costs.of("replaced") if one.counts(now // 1000)]
     return Predicted(
         _seconds(applied, rows),
-        None if found.rows is None else _seconds(replaced, found.rows),
+        None if costs.rows is None else _seconds(replaced, costs.rows),
         min(sum(one.runs for one in applied), sum(one.runs for one in replaced)),
     )
 
@@ -266,11 +263,11 @@ def _is_near(measured: float, rows: float) -> bool:
     return measured / FARTHEST <= rows <= measured * FARTHEST
 
 
-def cost_lines(costs: Costs | None, way: Way, rows: int, now: int) -> list[str]:
+def cost_lines(costs: Costs, way: Way, rows: int, now: int) -> list[str]:
     """Costs in words, for people: what was measured, and what is expected of the next run."""
     lines = []
     for known in WAYS:
-        for one in (costs or Costs()).of(known):
+        for one in costs.of(known):
             runs = "1 run" if one.runs == 1 else f"{one.runs} runs"
             lines.append(f"{_SHOWN[known].format(int(one.rows))}: {shown(one.seconds)} ({runs})")
     if lines and rows:

@@ -57,8 +57,8 @@ class HandedOn:
     def find(self, changes: Range, reader: str) -> ChangeSet | None:
         """The change set that has all that a table went through, or None: the feed has it.
 
-        Only for a model that it is kept for: for others, which read the table through a view, it
-        may be dropped at any moment.
+        Only for a model that it is kept for: for others, as those that read the table through a
+        view that is none of the project's models, it may be dropped at any moment.
         """
         with self._lock:
             found, readers = self._kept.get(parts_of(changes.source), (None, set[str]()))
@@ -98,11 +98,20 @@ def served(
 
 
 def followers(unique_id: str, graph: Mapping[str, Any]) -> list[str]:
-    """The models of a project that may follow the change data feed of a model's table."""
-    return [
-        node["unique_id"]
-        for node in graph["nodes"].values()
-        if node["resource_type"] == "model"
-        and node["config"]["materialized"] == "incremental"
-        and unique_id in node["depends_on"]["nodes"]
-    ]
+    """The models of a project that may follow the change data feed of a model's table.
+
+    A run reads through views and ephemeral models, so that those behind them follow it as well.
+    """
+    models = [node for node in graph["nodes"].values() if node["resource_type"] == "model"]
+    found: dict[str, None] = {}
+    read = [unique_id]  # the table, and what is read through to it, which grows
+    for one in read:
+        for node in models:
+            if one not in node["depends_on"]["nodes"]:
+                continue
+            name, materialized = node["unique_id"], node["config"]["materialized"]
+            if materialized == "incremental":
+                found[name] = None
+            elif materialized in ("view", "ephemeral") and name not in read:
+                read.append(name)
+    return list(found)

@@ -31,6 +31,8 @@ LESS = 0.8
 FEWEST_RUNS = 2
 FEWEST_SECONDS = 5.0
 
+NOTHING_PREDICTED = Predicted()
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -98,13 +100,13 @@ def of_changes(rows: int) -> Decision | None:
     return Decision("skip", "no changes") if rows == 0 else None
 
 
-def of_costs(rows: int, predicted: Predicted | None) -> Decision | None:
+def of_costs(rows: int, predicted: Predicted) -> Decision | None:
     """What is clearly cheaper by the table's own history: the share that changed is not asked for.
 
-    `predicted` is None where history does not decide, as where the model sets `replace_above`.
+    Nothing is predicted where history does not decide, as where the model sets `replace_above`.
     """
     for decision in (Decision("incremental", ""), Decision("replace", "")):
-        if predicted is not None and _is_less(predicted, decision, CLEARLY_LESS):
+        if _is_less(predicted, decision, CLEARLY_LESS):
             return _with_costs(replace(decision, reason=f"{rows} rows changed"), predicted)
     return None
 
@@ -113,7 +115,7 @@ def of_share(
     rows: int,
     share: Mapping[str, Any] | None,
     above: float | None,
-    predicted: Predicted | None = None,
+    predicted: Predicted = NOTHING_PREDICTED,
 ) -> Decision:
     """Whether a replacement is cheaper: `share` is what the hook `share_changed` gives.
 
@@ -130,8 +132,6 @@ def of_share(
     chosen, other = incremental, replacement
     if part > whole * (share["above"] if above is None else above):
         chosen, other = replacement, incremental
-    if predicted is None:
-        return chosen
     if predicted.runs >= FEWEST_RUNS and _is_less(predicted, other, LESS):
         chosen = other
     return _with_costs(chosen, predicted)

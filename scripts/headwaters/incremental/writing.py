@@ -22,8 +22,7 @@ _HAS_REPLACE_ON = (4, 4)
 _HASHED = {"tinyint", "smallint", "int", "bigint", "boolean", "date", "string", "binary"}
 _HASHED_WITH = ("decimal(", "timestamp")
 
-# Keys that are deleted stand in the condition, which the commit keeps: 20 bytes each. The macro
-# `hw_inspection_sql` lists no more.
+# Keys that are deleted stand in the condition, which the commit keeps: 20 bytes each.
 MOST_DELETED = 5_000
 # A merge's change files are cheaper to read: that counts where many models do.
 MOST_FOLLOWERS = 3
@@ -62,6 +61,11 @@ def way_of_writing(
             if type_ not in _HASHED and not type_.startswith(_HASHED_WITH):
                 return Write("merge", f"a key of type {type_} cannot be told by its hash")
     return Write("replace")
+
+
+def most_deleted() -> int:
+    """How many keys of deleted rows are listed: with more, rows are not replaced by their keys."""
+    return MOST_DELETED
 
 
 def has_replace_on(engine: str) -> bool:

@@ -39,12 +39,12 @@ def replaced(run: str, at: int, **metrics: str) -> Commit:
     return Commit(7, at, operation, {"properties": properties}, metrics)
 
 
-def expected(costs: Costs | None, rows: int, way: Way, now: int = NOW) -> Predicted:
+def expected(costs: Costs, rows: int, way: Way, now: int = NOW) -> Predicted:
     return predicted(costs, way, rows, now * 1000)
 
 
 def test_a_replacement_is_measured_by_its_commit_when_the_next_run_reads_it() -> None:
-    costs = with_replacement(None, "a", NOW * 1000)
+    costs = with_replacement(Costs(), "a", NOW * 1000)
     assert noted(costs) == json.dumps({"rows": None, "begun": ["a", NOW * 1000]})
     properties = {NOTE: noted(costs)}
     later = Commit(8, (NOW + 99) * 1000, "OPTIMIZE", {}, {})
@@ -84,7 +84,7 @@ def test_incremental_runs_are_means_by_the_digits_of_their_rows() -> None:
         way_of_ranges([Range("a", 1, 2, rows=5, inserts_only=False), Range("b", 1, 2)]) == CHANGES
     )
     # the rows of a table that does not say how many it has stay unknown
-    assert with_incremental(None, INSERTS, 5, 5, NOW * 1000, NOW * 1000 + 20).rows is None
+    assert with_incremental(Costs(), INSERTS, 5, 5, NOW * 1000, NOW * 1000 + 20).rows is None
 
 
 def test_a_line_through_what_was_measured_predicts_what_is_like_it() -> None:
@@ -105,7 +105,7 @@ def test_a_line_through_what_was_measured_predicts_what_is_like_it() -> None:
     assert expected(grown, 20_000, CHANGES).replacement == pytest.approx(20.0)
     assert expected(Costs(5000, one.measured), 20_000, CHANGES).replacement is None
     assert expected(Costs(None, one.measured), 20_000, CHANGES).replacement is None
-    assert expected(None, 20_000, CHANGES) == Predicted()
+    assert expected(Costs(), 20_000, CHANGES) == Predicted()
 
     # runs of two sizes tell fixed seconds and seconds for each row
     two = one.with_run("changes", 200_000, 26.0, NOW).with_run("changes", 220_000, 28.0, NOW)
@@ -143,7 +143,7 @@ def test_people_are_shown_what_was_measured_and_what_is_expected() -> None:
     ]
     assert len(cost_lines(costs, CHANGES, 0, NOW * 1000)) == 3
     assert cost_lines(Costs(5), CHANGES, 5, NOW * 1000) == []
-    assert cost_lines(None, INSERTS, 0, NOW * 1000) == []
+    assert cost_lines(Costs(), INSERTS, 0, NOW * 1000) == []
 
 
 RUN = st.tuples(

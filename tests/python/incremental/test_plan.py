@@ -19,7 +19,7 @@ SMALL = LARGE | {"part": 400}
 
 
 def test_without_a_history_the_share_decides() -> None:
-    for predicted in (None, Predicted(), Predicted(3.0, None, 0), Predicted(None, 30.0, 0)):
+    for predicted in (Predicted(), Predicted(3.0, None, 0), Predicted(None, 30.0, 0)):
         assert of_costs(20_000, predicted) is None
     assert of_share(20_000, LARGE, None) == Decision("replace", "40 % of the rows changed")
     assert of_share(20_000, LARGE, None, Predicted()) == of_share(20_000, LARGE, None)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 
 import pytest
+from processes import run_command
 
 from incremental.test_stopped import CHANGE, before_commit, before_watermark
 from incremental.world import World
@@ -30,9 +29,8 @@ def before_note(model: str, number: int, sql: str) -> bool:
 
 def other_run(world: World, model: str) -> str:
     """A whole run of a model, by a dbt of its own."""
-    command = [sys.executable, "-m", "dbt.cli.main", "run", *world.options(), "--select", model]
     with world.environment():
-        ran = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+        ran = run_command("dbt", ["run", *world.options(), "--select", model], os.environ)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 

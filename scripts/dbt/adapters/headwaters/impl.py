@@ -204,7 +204,6 @@ def _vacuumed_before(vacuums: str) -> int | None:
 PURE: dict[str, Callable[..., Any]] = {
     "grouping_of": _grouping_of,
     "texts_of": _texts_of,
-    "commits_of": commits.commits_of,
     "range_of": commits.range_of,
     "replacements": commits.replacements,
     "first_known": commits.first_known,
@@ -223,6 +222,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "with_values": bounds.with_values,
     "keys_as_sql": bounds.keys_as_sql,
     "lists_all": bounds.lists_all,
+    "most_deleted": writing.most_deleted,
     "way_of_writing": writing.way_of_writing,
     "is_one_of": writing.is_one_of,
     "followers": handed_on.followers,
@@ -238,6 +238,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "is_worth_storing": plan.is_worth_storing,
     "is_broadcast": plan.is_broadcast,
     "columns_read": plan.columns_read,
+    "no_costs": costs.Costs,
     "costs_of": costs.costs_of,
     "costs_note": costs.noted,
     "costs_with_run": costs.with_incremental,
@@ -304,6 +305,8 @@ class HeadwatersAdapter(SparkAdapter):
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
+        # What functions are, by the invocation and the model whose run asked first.
+        self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._erasure: Erasure | None = None
         self._handed_on = handed_on.HandedOn()
         target = Path(getattr(config, "project_target_path", "target"))
@@ -425,7 +428,12 @@ class HeadwatersAdapter(SparkAdapter):
 
     @available
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
-        """Stands for what a run of a model is planned from but for its tables."""
+        """Stands for what a run of a model is planned from but for its tables.
+
+        To be asked when its run begins, unless it begins with hooks, which may make the functions
+        that the model calls: these are described once for all of the run.
+        """
+        self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in sql_text.relations_in(sql)]
         promised = noted.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
@@ -535,14 +543,15 @@ class HeadwatersAdapter(SparkAdapter):
     @available
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
         """What a model's rows depend on besides its SQL: settings of the session, functions."""
+        run = get_invocation_id()
+        # not those of other models, whose hooks may have changed them
+        described = self._described.get((run, self.nice_connection_name()), {})
 
         def describe(name: str) -> list[str]:
-            try:
-                return [str(row[0]) for row in self._rows(f"describe function extended {name}")]
-            except DbtRuntimeError:
-                return []  # Spark says so itself where the model calls it
+            if name not in described:
+                described[name] = self._lines_of_function(name)
+            return described[name]
 
-        run = get_invocation_id()
         if run not in self._asked:
             self._asked.clear()
             settings = {
@@ -554,6 +563,12 @@ class HeadwatersAdapter(SparkAdapter):
             "settings": settings,
             "functions": surroundings.definitions(sql, known, describe),
         }
+
+    def _lines_of_function(self, name: str) -> list[str]:
+        try:
+            return [str(row[0]) for row in self._rows(f"describe function extended {name}")]
+        except DbtRuntimeError:
+            return []  # Spark says so itself where the model calls it
 
     def _rows(self, statement: str) -> list[Any]:
         """Rows of a small statement that belongs to no model."""
