@@ -108,7 +108,7 @@ soak-incremental: setup-dev  ## random histories, stops and kills of incremental
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: soak-analysis
-soak-analysis: setup-dev  ## 40,000 random queries against the rules of the SQL analysis, and 100 histories (COUNT=100 HISTORIES=2 for fewer)
+soak-analysis: setup-dev  ## 50,000 random queries against the rules of the SQL analysis, and 100 histories (COUNT=100 HISTORIES=2 for fewer)
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.queries $(or $(COUNT),10000)
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.refreshes $(or $(HISTORIES),100)
 

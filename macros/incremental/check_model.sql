@@ -25,9 +25,10 @@
         {{ hw_raise('SETTING', where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(', ') ~ '.') }}
     {%- endfor -%}
     {%- if not strategy.may_ignore_lookups and settings.get('on_lookup_change') == 'ignore' -%}
-        {{ hw_raise('SETTING', where ~ ' has on_lookup_change: ignore. A deleted row takes away what it added, which a lookup '
-            ~ 'that changed no longer tells: '
-            ~ 'use affected_keys, or rebuild.') }}
+        {%- set why = 'Its inputs are lookups, so no change would reach its table: leave it out, or name a strategy that follows an input.'
+            if strategy.marker == 'lookup' else
+            'A deleted row takes away what it added, which a lookup that changed no longer tells: use affected_keys, or rebuild.' -%}
+        {{ hw_raise('SETTING', where ~ ' has on_lookup_change: ignore. ' ~ why) }}
     {%- endif -%}
     {%- if strategy.may_lack_key and not hw_has_key(settings) and settings.get('on_lookup_change') == 'ignore' -%}
         {{ hw_raise('SETTING', where ~ ' has on_lookup_change: ignore and no unique_key, so rows that a lookup has filled otherwise '

@@ -1,5 +1,5 @@
 {#- Sets a table aside under another name, for `expires`, and so out of everybody's way; expire_backups drops it for good.
-    Refused while a model, an exposure, a test of another table or a shallow clone depends on it. -#}
+    Refused while a model, a snapshot, an exposure, a stream, a shallow clone or a table that follows it needs it. -#}
 {% macro drop(table, reason=none, dry_run=true, expires='30 days') %}
     {%- if not dry_run -%}{%- do hw_require_reason('drop', reason) -%}{%- endif -%}
     {%- set target = hw_target('drop', table) -%}

@@ -169,7 +169,8 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, as PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, as PEM.")] = None,
     linger: Annotated[
-        str | None, typer.Option(help="How long a batch waits for more [Kafka: 5ms, Delta: 200ms].")
+        str | None,
+        typer.Option(help="How long a batch waits for more (default: Kafka 5ms, Delta 200ms)."),
     ] = None,
     max_body: Annotated[str, typer.Option(help="Largest request, also when unpacked.")] = "8m",
     max_in_flight: Annotated[str, typer.Option(help="Bytes of all requests in flight.")] = "64m",
@@ -357,7 +358,7 @@ def review(
     """Show what a branch does to the data: the same inputs under both texts, and the difference.
 
     Production is only read. Exit code 0 also where rows differ, 1 where a test, a contract, a
-    policy or the proof fails.
+    policy or the proof fails, or none of the rows that may differ could be compared.
     """
     from headwaters.review.run import Options
     from headwaters.review.run import review as run
@@ -371,7 +372,8 @@ def review(
 @app.command()
 def report(
     out: Annotated[
-        Path | None, typer.Option(help="File of the page [report.html].", show_default=False)
+        Path | None,
+        typer.Option(help="File of the page (default: report.html).", show_default=False),
     ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on 127.0.0.1, and keep it current.")

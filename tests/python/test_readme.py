@@ -7,12 +7,13 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 
 from headwaters.cli import app
 from headwaters.lineage.tables import tables_of
@@ -74,6 +75,20 @@ def test_every_make_target_of_a_page_exists(page: Path) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     named = {argument for arguments in commands(page, "make") for argument in arguments}
     assert {target for target in named if "=" not in target} <= targets
+
+
+def helps(command: Any) -> Iterator[str]:
+    """The help of a command's options and arguments, and of those of its sub-commands."""
+    for sub_command in getattr(command, "commands", {}).values():
+        yield from helps(sub_command)
+    yield from filter(None, (getattr(one, "help", None) for one in command.params))
+
+
+def test_help_is_shown_whole() -> None:
+    # what is in brackets and begins with a small letter is taken for markup, and left out
+    texts = list(helps(typer.main.get_command(app)))
+    assert len(texts) > 60
+    assert [text for text in texts if Text.from_markup(text).plain != text] == []
 
 
 def test_run_kafka_builds_whatever_its_models_and_tests_need(dbt: Dbt, schema: str) -> None:

@@ -1,6 +1,6 @@
 """Expectations of a model: conditions that are evaluated on rows before they are written.
 
-See docs/models.md.
+See docs/tables.md.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headwaters.demo.post import Sent
 
 Out = Annotated[
-    Path | None, typer.Option(help="Folder of the streams' folders [default: lake/landing].")
+    Path | None, typer.Option(help="Folder of the streams' folders (default: lake/landing).")
 ]
 ToKafka = Annotated[
     bool, typer.Option("--to-kafka", help="Send to topics of the streams' names instead.")

@@ -29,7 +29,7 @@ def setup(
 @engine_app.command("start")
 def engine_start(
     port: Annotated[
-        int | None, typer.Option(help="Port on 127.0.0.1 [default: 15002, or a free one].")
+        int | None, typer.Option(help="Port on 127.0.0.1 (default: 15002, or a free one).")
     ] = None,
     target: Target = None,
     profiles_dir: ProfilesDir = None,
@@ -64,7 +64,7 @@ def engine_status(target: Target = None, profiles_dir: ProfilesDir = None) -> No
 
 @kafka_app.command("start")
 def kafka_start(
-    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 [default: any]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 (default: any).")] = None,
 ) -> None:
     """Start this lake's Kafka broker, and wait until it listens."""
     from headwaters.dev import broker
@@ -95,7 +95,7 @@ def kafka_status() -> None:
 
 @postgres_app.command("start")
 def postgres_start(
-    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 [default: any]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 (default: any).")] = None,
 ) -> None:
     """Start this lake's PostgreSQL, and wait until it listens."""
     from headwaters.dev import postgres

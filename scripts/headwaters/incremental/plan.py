@@ -80,7 +80,7 @@ def of_state(
     `why_not` is why the table cannot follow the change of its SQL, or None.
     """
     if inputs is None:
-        return Decision("replace", "the table does not say which versions of its inputs it holds")
+        return Decision("replace", "the table does not name the applied versions of its inputs")
     same = [name.lower() for name in partitions] == [name.lower() for name in partition_by]
     # a table that is clustered where the model says partitioned keeps what apply_tables gave it;
     # asked before the SQL, which partition columns are a part of

@@ -89,6 +89,11 @@ REFUSED = {
         "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id group by 1",
         ["on_lookup_change: ignore", "affected_keys"],
     ),
+    "replaced_by_no_lookup": (
+        "{{ config(incremental_strategy='replace', on_lookup_change='ignore') }}\n"
+        "select id from {{ lookup(source('inputs', 'fed')) }}",
+        ["on_lookup_change: ignore. Its inputs are lookups", "leave it out"],
+    ),
     "of_an_ephemeral_model": (
         CHANGE_FEED + "select id from {{ changes(ref('hidden')) }}",
         ["changes(ref('hidden')): an ephemeral model is no table", "Write changes() in it"],
