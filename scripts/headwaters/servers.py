@@ -60,15 +60,18 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
 def listens_itself(pid: int, port: int) -> bool:
     """Whether a process of ours listens there, and not another one.
 
-    Where the system has no /proc to tell: whether it runs, and something listens.
+    Where the system has no /proc, or does not let it be read: whether it runs, and something
+    listens.
     """
-    if not Path("/proc/self").exists():
-        return alive(pid) and listens(port)
     process = Path(f"/proc/{pid}")
     try:
-        return not _listening(process, port).isdisjoint(_sockets(process))
-    except OSError:  # it has ended, or is another user's
+        if Path("/proc/self").exists():
+            return not _listening(process, port).isdisjoint(_sockets(process))
+    except PermissionError:
+        pass
+    except OSError:  # it has ended
         return False
+    return alive(pid) and listens(port)
 
 
 def _listening(process: Path, port: int) -> set[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headwaters import servers
 from headwaters.dev.servers import free_ports, starting
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import Server, alive, listens_itself
@@ -81,6 +82,19 @@ def test_a_port_that_another_listens_at_is_not_the_servers_own(
     assert listens_itself(os.getpid(), port)
     Server(os.getppid(), port).remember(tmp_path / "server.json")
     assert Server.running(tmp_path / "server.json") is None
+
+
+def test_a_system_that_does_not_tell_whose_port_it_is_is_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(process: Path) -> Iterator[str]:
+        raise PermissionError
+
+    monkeypatch.setattr(servers, "_sockets", refused)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert listens_itself(os.getpid(), port)
+    assert not listens_itself(os.getpid(), port)
 
 
 def test_a_server_is_not_tried_for_ever(stack: contextlib.ExitStack, tmp_path: Path) -> None:
