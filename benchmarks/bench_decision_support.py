@@ -37,7 +37,7 @@ from benchmarks.runner import (
 )
 
 NOTES = """
-Wanted: a full refresh of at least twice the CPU where 0.3 % is spread over all files. It is 1.14
+Wanted: a full refresh of at least twice the CPU where 0.3 % is spread over all files. It is 1.16
 times, and was 0.89 before what a change set reads more than once was stored
 (docs/decisions/0034-parts-are-stored.md). A profile of such a run with one thread, beside other
 work (136 CPU seconds): change sets and the parts that are stored for them are 59 seconds, of which
