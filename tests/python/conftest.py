@@ -3,6 +3,7 @@
 - `lake`     the session's temporary lake folder (HEADWATERS_LAKE points to it)
 - `engine`   the running engine (`engine.remote`), one JVM for all tests
 - `spark`    a Spark Connect session on it
+- `set_spark`  sets one of its settings, until the test ends
 - `ingester`  an embedded Spark in a process of its own, for ingestion, on a lake of the test's
 - `broker`   a real Kafka broker's address
 - `topic`    a topic of the test's own on it
@@ -113,6 +114,20 @@ def spark(engine: Engine) -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.remote(engine.remote).getOrCreate()
+
+
+@pytest.fixture
+def set_spark(spark: Any) -> Iterator[Callable[[str, str], None]]:
+    """Sets one of the session's settings, until the test ends."""
+    before: dict[str, str] = {}
+
+    def change(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name))
+        spark.conf.set(name, value)
+
+    yield change
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

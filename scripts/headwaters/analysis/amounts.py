@@ -13,6 +13,7 @@ from math import ceil
 
 from sqlglot import exp
 
+from headwaters.analysis import dialect
 from headwaters.analysis.exact import COUNTED, ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
 from headwaters.analysis.scopes import Value
 
@@ -98,7 +99,7 @@ def of_sums(node: exp.Expr, parts: Sequence[Value]) -> int | None:
         0 if isinstance(child.unnest(), exp.Null) else most_of(part)
         for child, part in answers(node, parts)
     ]
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    name = dialect.name_of(node)
     if name in COUNTED:
         return _MOST_COUNTED
     known = [amount for amount in chosen or most if amount is not None]

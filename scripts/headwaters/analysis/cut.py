@@ -707,7 +707,7 @@ def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
     if isinstance(node, exp.Column):
         yield node
     elif not isinstance(node, exp.Query) and (
-        is_windowed or not (isinstance(node, exp.Anonymous) and node.name.lower() in ANY_AGGREGATES)
+        is_windowed or dialect.name_of(node) not in ANY_AGGREGATES
     ):
         around = isinstance(node, exp.Window) or (is_windowed and unwrapped(node) is not node)
         for child in dialect.within(node):

@@ -177,6 +177,11 @@ def found(node: exp.Expr, *types: type[_Node]) -> Iterator[_Node]:
     return (one for one in walked(node) if isinstance(one, types))
 
 
+def name_of(node: object) -> str:
+    """The name of a function in small letters; of other nodes an empty text."""
+    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
+
+
 def has(node: exp.Expr, *types: type[exp.Expr]) -> bool:
     """Whether one of them is among the node and what is within it."""
     return any(isinstance(one, types) for one in walked(node))

@@ -143,7 +143,7 @@ def _type_of_function(
 
 def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Part]]:
     """What CASE and its like choose from, each with what is told of it; of others nothing."""
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    name = dialect.name_of(node)
     if not isinstance(node, (exp.Case, exp.If)) and name not in _CHOICES:
         return []
     children = dialect.within(node)

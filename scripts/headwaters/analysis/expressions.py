@@ -152,7 +152,7 @@ class Expressions(ABC):
         is_summed = _is_summed(scope)
         weight = weight_of(node, parts, is_summed, type is not None)
         whole = frozenset[int]()
-        if isinstance(node, _STRUCTS) or _name_of(node) in ("struct", "named_struct"):
+        if isinstance(node, _STRUCTS) or dialect.name_of(node) in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
         most = None
         if self._is_sum:
@@ -389,7 +389,7 @@ class Expressions(ABC):
             and (name != "array_sort" or len(function.expressions) == 1)
         ):
             inner = function.expressions[0]
-            if isinstance(inner, exp.Anonymous) and inner.name.lower() in (
+            if dialect.name_of(inner) in (
                 "array_agg",
                 "collect_list",
                 "collect_set",
@@ -633,7 +633,7 @@ class Expressions(ABC):
 
     def _stays(self, value: Value, type: str | None, node: exp.Expr, is_summed: bool) -> None:
         """Refuse a weighed value, or a sum of them, that adds up no longer as one of this type."""
-        is_negated = isinstance(node, exp.Neg) or _name_of(node) == "negative"
+        is_negated = isinstance(node, exp.Neg) or dialect.name_of(node) == "negative"
         if is_summed and not amounts.stays_additive(value, type, is_negated):
             raise self._may_not_fit(node, type)
         if not is_summed and not amounts.has_opposite(value, type):
@@ -679,14 +679,9 @@ def _kind_of_node(node: exp.Expr) -> type:
     return exp.Cast if isinstance(node, exp.TryCast) else type(node)
 
 
-def _name_of(node: exp.Expr) -> str:
-    """That of a function."""
-    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
-
-
 def _is_counted(star: exp.Star) -> bool:
     """Whether it is that of `count(*)`."""
-    return isinstance(star.parent, exp.Anonymous) and star.parent.name.lower() == "count"
+    return dialect.name_of(star.parent) == "count"
 
 
 def _is_summed(scope: Scope) -> bool:

@@ -80,7 +80,7 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
     # their columns may have names of Spark's
     is_open = any(
         isinstance(node, (exp.Lateral, exp.Pivot, exp.Values))
-        or (isinstance(node, exp.Anonymous) and node.name.lower() in functions.IN_FROM)
+        or dialect.name_of(node) in functions.IN_FROM
         for node in nodes
     )
     no_columns = {

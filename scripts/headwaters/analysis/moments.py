@@ -108,7 +108,7 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
     parent = node.parent
     if parent is None or isinstance(parent, (exp.Select, exp.Values)):
         return True
-    name = parent.name.lower() if isinstance(parent, exp.Anonymous) else ""
+    name = dialect.name_of(parent)
     others = [part for part in dialect.within(parent) if part is not node]
     chosen = _answers(parent)
     is_answer = any(part is node for part in chosen)
@@ -157,7 +157,7 @@ def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
         return node.name.lower() in texts
     if isinstance(node, exp.Cast):
         return not _may_be_moment(dialect.whole_text(node.args["to"]))
-    if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT | _TO_TEXT:
+    if dialect.name_of(node) in _TEXT | _TO_TEXT:
         return True
     if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
         return _is_text(node.args["true"], texts)

@@ -667,7 +667,7 @@ class Reader(Expressions):
                 columns += [new_column(name.name) for name in expression.args["expressions"]]
             elif node.is_star and isinstance(node, (exp.Star, exp.Column)):
                 columns += self._star(node, scope)
-            elif isinstance(node, exp.Anonymous) and node.name.lower() in functions.GENERATORS:
+            elif dialect.name_of(node) in functions.GENERATORS:
                 self._generated(node, scope)
                 if not expression.alias:
                     raise dialect.refused(
@@ -683,7 +683,7 @@ class Reader(Expressions):
         return tuple(columns)
 
     def _generated(self, node: exp.Expr, scope: Scope) -> None:
-        if not isinstance(node, exp.Anonymous) or (node.name.lower() not in functions.GENERATORS):
+        if dialect.name_of(node) not in functions.GENERATORS:
             raise self._unknown(node)
         for argument in node.expressions:
             self._plain(self._value(argument, scope), node, "rows by")

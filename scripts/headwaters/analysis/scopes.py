@@ -157,7 +157,7 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             within = [child for clause in clauses for child in ensure_list(clause)]
             waiting += [*dialect.within(unwrapped(found.this)), *within][::-1]
             continue
-        if isinstance(found, exp.Anonymous) and found.name.lower() in functions.ANY_AGGREGATES:
+        if dialect.name_of(found) in functions.ANY_AGGREGATES:
             yield found
         if type(found) not in dialect.ATOMS:
             waiting += dialect.within(found)[::-1]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from headwaters.analysis import dialect
 from headwaters.analysis.relations import Weight
 from headwaters.analysis.scopes import Value
 
@@ -34,7 +35,7 @@ def weight_of(
     if any(weight is Weight.OTHER for weight in weights):
         return Weight.OTHER
     odd = [weight is Weight.ODD for weight in weights]
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    name = dialect.name_of(node)
     if isinstance(node, exp.Mul):
         is_odd = sum(odd) == 1 and (is_exact or not is_summed)
     elif isinstance(node, (exp.Div, exp.IntDiv)):
@@ -61,11 +62,11 @@ def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
     filled = [part.is_filled for part in parts]
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Neg)):
         return all(filled)
-    if isinstance(node, exp.Anonymous) and node.name.lower() in ("coalesce", "nvl", "ifnull"):
+    if dialect.name_of(node) in ("coalesce", "nvl", "ifnull"):
         return any(filled)
     if isinstance(node, exp.Case) and node.args.get("this") is None:
         return bool(node.args.get("default")) and all(filled)
-    if isinstance(node, exp.If) or (isinstance(node, exp.Anonymous) and node.name.lower() == "if"):
+    if isinstance(node, exp.If) or dialect.name_of(node) == "if":
         # the branch of a CASE has one answer
         return all(filled[1:])
     return False
@@ -74,7 +75,7 @@ def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
 def _is_odd_choice(node: exp.Expr, parts: Sequence[Value]) -> bool:
     """CASE and its like: conditions without a weight, answers that are odd, 0 or NULL."""
     answers = list(zip(node.iter_expressions(), parts, strict=True))
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    name = dialect.name_of(node)
     if isinstance(node, exp.Case):
         # its branches are `If`s, of which the weight is known; `case x when …` compares x
         if node.args.get("this") is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -187,12 +187,9 @@ def test_bounds_of_numbers() -> None:
 
 
 @pytest.fixture(params=["false", "true"], ids=["without ANSI", "ANSI"])
-def ansi(spark: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+def ansi(set_spark: Callable[[str, str], None], request: pytest.FixtureRequest) -> None:
     """Each of the two sets of rules."""
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", request.param)
-    yield
-    spark.conf.set("spark.sql.ansi.enabled", before)
+    set_spark("spark.sql.ansi.enabled", request.param)
 
 
 @pytest.mark.slow
@@ -217,12 +214,9 @@ def test_types_are_those_of_spark(spark: Any) -> None:
 
 
 @pytest.fixture
-def wrapping(spark: Any) -> Iterator[None]:
+def wrapping(set_spark: Callable[[str, str], None]) -> None:
     """Without ANSI rules, as dbt-spark has it."""
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    yield
-    spark.conf.set("spark.sql.ansi.enabled", before)
+    set_spark("spark.sql.ansi.enabled", "false")
 
 
 @pytest.mark.slow

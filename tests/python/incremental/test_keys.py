@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -116,12 +116,9 @@ BOUNDS = """
 
 
 @pytest.fixture
-def new_york(spark: Any) -> Iterator[None]:
+def new_york(set_spark: Callable[[str, str], None]) -> None:
     """A session whose clocks show 01:30 twice: at 05:30 and at 06:30 UTC on 2026-11-01."""
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", before)
+    set_spark("spark.sql.session.timeZone", "America/New_York")
 
 
 def test_the_bounds_of_every_value_find_it(

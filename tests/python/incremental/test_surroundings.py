@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,27 +74,13 @@ OTHER = "the SQL and settings of the model are not what built the table"
 ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
 
 
-@pytest.fixture
-def settings(spark: Any) -> Iterator[Callable[[str, str], None]]:
-    """Sets one of the session's settings, until the test ends."""
-    before: dict[str, str] = {}
-
-    def change(name: str, value: str) -> None:
-        before.setdefault(name, spark.conf.get(name))
-        spark.conf.set(name, value)
-
-    yield change
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
 @pytest.mark.slow
 def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],
     spark: Any,
     schema: str,
-    settings: Callable[[str, str], None],
+    set_spark: Callable[[str, str], None],
 ) -> None:
     rows = f"{schema}_inputs.rows"
     spark.sql(f"create schema {schema}_inputs")
@@ -128,7 +114,7 @@ def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
     assert table("numbers") == [("1", "7"), ("2", "None")]
 
     # nothing changed in the input, and one row after the zone did
-    settings(ZONE, "America/New_York")
+    set_spark(ZONE, "America/New_York")
     said = run()
     why = f"{ZONE} was UTC and is America/New_York: {OTHER}"
     assert {
@@ -144,7 +130,7 @@ def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
     assert [days(name) for name in ("days", "days_by_key", "periods")] == [new_york] * 3
 
     # a cast that fails now is told, and its table left
-    settings(ANSI, "true")
+    set_spark(ANSI, "true")
     said = run(expect=False)
     assert said["days"].endswith(f", {ANSI} was false and is true: {OTHER}")
     assert "[CAST_INVALID_INPUT] " in said["numbers"]

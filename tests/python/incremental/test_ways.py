@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -117,13 +117,9 @@ STEPS = [
 
 
 @pytest.fixture
-def overwrites_partitions(spark: Any) -> Iterator[None]:
+def overwrites_partitions(set_spark: Callable[[str, str], None]) -> None:
     """A session in which Delta does not follow `replaceOn` of an `insert overwrite`."""
-    setting = "spark.sql.sources.partitionOverwriteMode"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, "dynamic")
-    yield
-    spark.conf.set(setting, before)
+    set_spark("spark.sql.sources.partitionOverwriteMode", "dynamic")
 
 
 @pytest.mark.parametrize(
