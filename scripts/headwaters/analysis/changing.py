@@ -18,6 +18,7 @@ from headwaters.analysis.scopes import parts_of
 
 _STABLE = functions.STABLE | functions.IN_FROM
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
+_PLAINLY = {*_PLAIN}  # and of no class below them, as most are
 
 
 def refuse_changing(
@@ -51,8 +52,8 @@ def _refuse_functions(
     hints = (hint for hint in nodes if isinstance(hint, exp.Hint))
     hinted = {id(part) for hint in hints for part in dialect.walked(hint)[1:]}
     for node in nodes:
-        name = _name(node) if id(node) not in hinted else None
-        if name is None or name in allowed:
+        name = _name(node)
+        if name is None or name in allowed or id(node) in hinted:
             continue
         if isinstance(node, exp.Column) and is_column(node, tables):
             continue
@@ -77,13 +78,13 @@ def _refuse_functions(
 
 def _name(node: exp.Expr) -> str | None:
     """What may be different in another run; None where nothing is."""
-    if isinstance(node, exp.TableSample):
-        return "tablesample"
     if isinstance(node, exp.Column):
         parts = parts_of(node)
         return parts[0] if len(parts) == 1 and parts[0] in functions.BARE else None
-    if not isinstance(node, exp.Func):
-        return None
     if isinstance(node, exp.Anonymous):
-        return node.name.lower()
+        return dialect.name_of(node)
+    if isinstance(node, exp.TableSample):
+        return "tablesample"
+    if type(node) in _PLAINLY or not isinstance(node, exp.Func):
+        return None
     return None if isinstance(node, _PLAIN) else node.key

@@ -119,11 +119,13 @@ class _Cutter:
         self._places: dict[int, tuple[int, int] | None] = {}
         # of the columns of hidden queries, by their SQL; empty where they are not known
         self._types: dict[str, dict[str, str]] = {}
+        # nodes of the tree that have queries or tables within them, and others
+        self._around = text.holders(exp.Query, exp.Table)
+        self._around_windows = text.holders(exp.Window)
+        self._around_distinct = text.holders(exp.Distinct)
         queries = [node for node in text.nodes if isinstance(node, exp.CTE)]
         self._ctes = {query.alias.lower(): query for query in queries}
-        self._named_by = _named_by(queries)
-        # nodes of the tree that have queries or tables within them
-        self._around = text.holders(exp.Query, exp.Table)
+        self._named_by = _named_by(queries, self._around)
         self._stages: list[Stage] = []
         # begin and end of what is replaced, and by what
         self._edits: list[tuple[int, int, str]] = []
@@ -137,13 +139,13 @@ class _Cutter:
         if len(set(names)) < len(names) or set(names) & set(self._inputs):
             return None  # a name that means two things
         for found in nodes:
-            if not isinstance(found, (exp.Identifier, exp.Literal)):
+            if type(found) not in dialect.NAMES:
                 continue
-            name = found.name.lower()
+            name = found.args["this"].lower()
             if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
                 return None  # names of hidden queries and inputs are replaced in the text
         self._visit(self._tree)
-        read = self._still_read(_outside_with)
+        read = self._still_read(lambda node: _outside_with(node, self._around))
         below = {source.name.lower() for stage in self._stages for source in stage.inputs}
         if not below - read - {name.lower() for name in constant}:
             return None  # what is grouped is read in full all the same
@@ -165,7 +167,9 @@ class _Cutter:
         clause = self._tree.args.get("with_")
         queries: list[exp.CTE] = clause.expressions if clause is not None else []
         # those within brackets stay in the text, whether anything reads them or not
-        read = self._still_read(lambda query: dialect.found(query, exp.Table))
+        read = self._still_read(
+            lambda node: dialect.found(node, exp.Table) if id(node) in self._around else ()
+        )
         kept = [place for place, query in enumerate(queries) if query.alias.lower() in read]
         places = [self._place_after_as(query) for query in queries]
         first = self._at.get(queries[0].args["alias"].this.meta_get("start", -1)) if queries else 0
@@ -274,8 +278,9 @@ class _Cutter:
             return (
                 bool(calls)
                 and not plain
-                and not any(dialect.has(part, exp.Window) for part in results)
-                and all(map(_is_plain, calls))
+                and not any(id(part) in self._around_windows for part in results)
+                and all(dialect.name_of(call) in _AGAIN for call in calls)
+                and not any(id(call) in self._around_distinct for call in calls)
                 and any(
                     self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
                 )
@@ -286,7 +291,9 @@ class _Cutter:
             and not any(value for name, value in group.args.items() if name != "expressions")
             and not any(node.is_star for node in query.expressions)
             and {tuple(parts_of(column)) for column in plain} <= keys.keys()
-            and any(id(part) in self._around or dialect.has(part, exp.Window) for part in results)
+            and any(
+                id(part) in self._around or id(part) in self._around_windows for part in results
+            )
             and self._cut_groups(query, clauses, keys, plain, calls)
         )
 
@@ -484,7 +491,9 @@ class _Cutter:
 
     def _read_by(self, query: exp.Expr) -> list[exp.CTE]:
         """The common table expressions around a query that it reads."""
-        read = _tables(query, self._named_by)
+        read = _tables(query, self._named_by, self._around) & self._ctes.keys()
+        if not read:
+            return []
         inner = {id(found) for node in _within(query) for found in dialect.found(node, exp.CTE)}
         return [
             found for name, found in self._ctes.items() if name in read and id(found) not in inner
@@ -664,10 +673,17 @@ def _within(query: exp.Expr) -> Iterator[exp.Expr]:
             yield from (node for node in ensure_list(value) if isinstance(node, exp.Expr))
 
 
-def _tables(node: exp.Expr, named_by: Mapping[str, Collection[str]]) -> set[str]:
-    """Names of the tables that are read, also by common table expressions, which name others."""
+def _tables(
+    node: exp.Expr,
+    named_by: Mapping[str, Collection[str]],
+    around: Collection[int] | None = None,
+) -> set[str]:
+    """Names of the tables that are read, also by common table expressions, which name others.
+
+    `around`: as of `_outside_with`.
+    """
     parts = _within(node) if isinstance(node, exp.Select) else [node]
-    waiting = [table.name.lower() for part in parts for table in _outside_with(part)]
+    waiting = [table.name.lower() for part in parts for table in _outside_with(part, around)]
     found: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -677,17 +693,20 @@ def _tables(node: exp.Expr, named_by: Mapping[str, Collection[str]]) -> set[str]
     return found
 
 
-def _named_by(queries: Iterable[exp.CTE]) -> dict[str, set[str]]:
+def _named_by(queries: Iterable[exp.CTE], around: Collection[int]) -> dict[str, set[str]]:
     """For each common table expression the names of the tables that it reads."""
     return {
-        query.alias.lower(): {table.name.lower() for table in _outside_with(query.this)}
+        query.alias.lower(): {table.name.lower() for table in _outside_with(query.this, around)}
         for query in queries
     }
 
 
-def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:
-    """The tables of a query, without those that its common table expressions read."""
-    waiting = [node]
+def _outside_with(node: exp.Expr, around: Collection[int] | None) -> Iterator[exp.Table]:
+    """The tables of a query, without those that its common table expressions read.
+
+    `around` has the ids of all nodes that have tables within them, None where they are not known.
+    """
+    waiting = [node] if around is None or id(node) in around else []
     while waiting:
         found = waiting.pop()
         if isinstance(found, exp.Table):
@@ -695,7 +714,8 @@ def _outside_with(node: exp.Expr) -> Iterator[exp.Table]:
         waiting += [
             child
             for child in dialect.within(found)
-            if type(child) not in dialect.ATOMS and not isinstance(child, exp.With)
+            if (id(child) in around if around is not None else type(child) not in dialect.ATOMS)
+            and not isinstance(child, exp.With)
         ]
 
 
@@ -733,11 +753,6 @@ def _new_names(query: exp.Select) -> set[str]:
 def _is_wrapped(call: exp.Expr) -> bool:
     """Whether FILTER and the like belong to an aggregate."""
     return isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls))
-
-
-def _is_plain(call: exp.Expr) -> bool:
-    """Whether an aggregate can be made of those of parts."""
-    return call.name.lower() in _AGAIN and not dialect.has(call, exp.Distinct)
 
 
 def _is_sum(call: exp.Expr) -> bool:

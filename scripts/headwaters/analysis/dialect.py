@@ -35,7 +35,7 @@ _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
 _DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
-_NAMES = {exp.Identifier, exp.Literal}
+NAMES = {exp.Identifier, exp.Literal}
 _OTHER_TEXTS = {exp.RawString, exp.National}
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
@@ -85,7 +85,9 @@ class Text:
         """The ids of nodes of these types, and of those that have one within them."""
         found: set[int] = set()
         for node in self.nodes:
-            inner: exp.Expr | None = node if isinstance(node, types) else None
+            if not isinstance(node, types):
+                continue
+            inner: exp.Expr | None = node
             while inner is not None and id(inner) not in found:
                 found.add(id(inner))
                 inner = inner.parent
@@ -152,7 +154,7 @@ def text_of(node: exp.Expr) -> str | None:
 def within(node: exp.Expr) -> list[exp.Expr]:
     """The nodes just below, in their order; as `iter_expressions`, in half of its time."""
     below: list[exp.Expr] = []
-    if type(node) in _NAMES:
+    if type(node) in NAMES:
         return below
     for value in node.args.values():
         if type(value) is list:
@@ -168,7 +170,13 @@ def walked(node: exp.Expr) -> list[exp.Expr]:
     """
     every = [node]
     for one in every:
-        every += within(one)
+        if type(one) in NAMES:
+            continue
+        for value in one.args.values():
+            if isinstance(value, exp.Expr):
+                every.append(value)
+            elif type(value) is list:
+                every += [part for part in value if isinstance(part, exp.Expr)]
     return every
 
 
@@ -179,12 +187,10 @@ def found(node: exp.Expr, *types: type[_Node]) -> Iterator[_Node]:
 
 def name_of(node: object) -> str:
     """The name of a function in small letters; of other nodes an empty text."""
-    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
-
-
-def has(node: exp.Expr, *types: type[exp.Expr]) -> bool:
-    """Whether one of them is among the node and what is within it."""
-    return any(isinstance(one, types) for one in walked(node))
+    if type(node) is not exp.Anonymous:
+        return ""
+    name = node.args["this"]  # text unless it is quoted
+    return (name if type(name) is str else node.name).lower()
 
 
 def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:

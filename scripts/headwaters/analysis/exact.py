@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
@@ -11,6 +12,7 @@ from sqlglot import exp
 from headwaters.analysis import dialect
 
 _Part = TypeVar("_Part")
+_Types = Sequence["str | None"]
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 # More than a number has of which all fit.
 _DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
@@ -40,6 +42,7 @@ def type_of_cast(written: str) -> str:
     return f"decimal({found[1] or 10},{found[2] or 0})" if found else written
 
 
+@functools.lru_cache(maxsize=1000)
 def decimal_of(type: str | None) -> tuple[int, int] | None:
     """Precision and scale of an exact number; None for every other type."""
     if type is None:
@@ -103,37 +106,16 @@ def sum_type(type: str | None) -> str | None:
 
 def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
     """The type of an expression of parts of these types; None where it is not exact, or unknown."""
-    if isinstance(node, exp.Literal):
-        return _type_of_literal(node)
-    if isinstance(node, exp.Paren):
-        return parts[0]
-    if isinstance(node, exp.Neg):
-        return _negated(node, parts[0])
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
-        sides = list(zip((node.this, node.expression), parts, strict=True))
-        if any(type not in _DIGITS for _, type in sides):
-            parts = [_least_of_literal(side) or type for side, type in sides]
-        return _combined(parts, is_product=isinstance(node, exp.Mul))
-    if isinstance(node, exp.Anonymous) and node.name.lower() not in _CHOICES:
-        return _type_of_function(node.name.lower(), node.expressions, parts)
-    if isinstance(node, (exp.Trim, exp.Substring)):
-        return "string" if parts and parts[0] == "string" else None
-    if isinstance(node, exp.Div):
-        return _quotient(node, parts)
-    if not isinstance(node, (exp.Case, exp.If, exp.Anonymous)):
-        return None
-    types = {
-        part for child, part in answers(node, parts) if not isinstance(child.unnest(), exp.Null)
-    }
-    return types.pop() if len(types) == 1 else _wider(types)
+    tell = _TYPES.get(type(node))
+    return None if tell is None else tell(node, parts)
 
 
-def _type_of_function(
-    name: str, arguments: Sequence[exp.Expr], parts: Sequence[str | None]
-) -> str | None:
-    """Of one that does not choose from its arguments."""
+def _type_of_function(node: exp.Expr, parts: _Types) -> str | None:
+    name, arguments = dialect.name_of(node), node.expressions
+    if name in _CHOICES:
+        return _type_of_answers(node, parts)
     if name in _OF_TEXT:
-        return "string" if parts and parts[0] == "string" else None
+        return _type_of_text(node, parts)
     if name in SAME_NUMBER:
         return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
     if name in COUNTED or (name in _DIFFERENCES and len(arguments) == 2):
@@ -141,14 +123,27 @@ def _type_of_function(
     return _rounded(arguments, parts[0]) if name in ROUNDED and parts else None
 
 
+def _type_of_text(_: exp.Expr, parts: _Types) -> str | None:
+    return "string" if parts and parts[0] == "string" else None
+
+
+def _type_of_answers(node: exp.Expr, parts: _Types) -> str | None:
+    types = {part for child, part in answers(node, parts) if type(child.unnest()) is not exp.Null}
+    return types.pop() if len(types) == 1 else _wider(types)
+
+
+def _type_within(_: exp.Expr, parts: _Types) -> str | None:
+    return parts[0]
+
+
 def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Part]]:
     """What CASE and its like choose from, each with what is told of it; of others nothing."""
-    name = dialect.name_of(node)
-    if not isinstance(node, (exp.Case, exp.If)) and name not in _CHOICES:
+    kind, name = type(node), dialect.name_of(node)
+    if kind is not exp.Case and kind is not exp.If and name not in _CHOICES:
         return []
     children = dialect.within(node)
     # the condition, or what `case x when …` compares, is none of the answers
-    if isinstance(node, exp.If) or name == "if" or node.args.get("this") is children[0]:
+    if kind is exp.If or name == "if" or node.args.get("this") is children[0]:
         children, parts = children[1:], parts[1:]
     return list(zip(children, parts, strict=True))
 
@@ -175,13 +170,13 @@ def _least_of_literal(node: exp.Expr) -> str | None:
     return f"decimal({max(len(node.name.lstrip('0')), 1)},0)"
 
 
-def _negated(node: exp.Neg, type: str | None) -> str | None:
+def _negated(node: exp.Expr, parts: _Types) -> str | None:
     """A minus belongs to the number after it, so the least whole numbers are of their type."""
-    if type == "string":
+    if parts[0] == "string":
         return "double"
     number = node.this
     is_number = isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit()
-    return _whole_of(-int(number.name)) if is_number else type
+    return _whole_of(-int(number.name)) if is_number else parts[0]
 
 
 def _whole_of(number: int) -> str | None:
@@ -193,12 +188,13 @@ def _whole_of(number: int) -> str | None:
     return f"decimal({digits},0)" if digits <= _LARGEST else None
 
 
-def _type_of_literal(node: exp.Literal) -> str | None:
-    if node.is_string:
+def _type_of_literal(node: exp.Expr, _: _Types) -> str | None:
+    written: str = node.args["this"]
+    if node.args["is_string"]:
         return None
-    if node.name.isdigit():
-        return _whole_of(int(node.name))
-    found = re.fullmatch(r"(\d*)\.(\d*)", node.name)
+    if written.isdigit():
+        return _whole_of(int(written))
+    found = re.fullmatch(r"(\d*)\.(\d*)", written)
     if not found:
         return None
     precision = max(len(found[1].lstrip("0")) + len(found[2]), 1)
@@ -217,7 +213,7 @@ def _rounded(arguments: Sequence[exp.Expr], type: str | None) -> str | None:
     return f"decimal({min(number[0] - number[1] + 1 + scale, _LARGEST)},{scale})"
 
 
-def _quotient(node: exp.Div, parts: Sequence[str | None]) -> str | None:
+def _quotient(node: exp.Expr, parts: _Types) -> str | None:
     """Of a decimal and an exact number; that of whole numbers is a floating point number."""
     sides = zip((node.this, node.expression), parts, strict=True)
     if all(type in _DIGITS for type in parts):
@@ -230,17 +226,35 @@ def _quotient(node: exp.Div, parts: Sequence[str | None]) -> str | None:
     return f"decimal({precision},{scale})" if precision <= _LARGEST else None
 
 
-def _combined(parts: Sequence[str | None], is_product: bool) -> str | None:
+def _combined(node: exp.Expr, parts: _Types) -> str | None:
     """Of a sum or a product."""
     if all(part in _DIGITS for part in parts):
         return max((part for part in parts if part), key=lambda type: _DIGITS[type])
-    numbers = [decimal_of(part) for part in parts]
+    sides = zip((node.this, node.expression), parts, strict=True)
+    numbers = [decimal_of(_least_of_literal(side) or type) for side, type in sides]
     if any(number is None for number in numbers):
         return None
     (p1, s1), (p2, s2) = (number for number in numbers if number)
-    if is_product:
+    if isinstance(node, exp.Mul):
         precision, scale = p1 + p2 + 1, s1 + s2
     else:
         scale = max(s1, s2)
         precision = max(p1 - s1, p2 - s2) + scale + 1
     return f"decimal({precision},{scale})" if precision <= _LARGEST else None
+
+
+# How the type of an expression is told, by its class; of others none is known.
+_TYPES: dict[type[exp.Expr], Callable[[exp.Expr, _Types], str | None]] = {
+    exp.Literal: _type_of_literal,
+    exp.Paren: _type_within,
+    exp.Neg: _negated,
+    exp.Add: _combined,
+    exp.Sub: _combined,
+    exp.Mul: _combined,
+    exp.Div: _quotient,
+    exp.Anonymous: _type_of_function,
+    exp.Trim: _type_of_text,
+    exp.Substring: _type_of_text,
+    exp.Case: _type_of_answers,
+    exp.If: _type_of_answers,
+}

@@ -45,6 +45,7 @@ from headwaters.analysis.scopes import (
     inner_function,
     is_negated,
     parts_of,
+    plain_value,
     unwrapped,
     value_of,
     wrappers,
@@ -105,16 +106,21 @@ class Expressions(ABC):
         """`is_handed_on`: what its collation would answer is not needed."""
         if scope.groups and (column := self._grouped_by(node, scope)) is not None:
             return value_of(column)
+        kind = type(node)  # of most nodes it says all
+        if kind in _OPERATORS:
+            return self._made_of_parts(node, scope)
+        if kind is exp.Anonymous:
+            return self._function(node, scope)
         if isinstance(node, exp.Column):
             return self._column(node, scope, is_handed_on)
+        if kind is exp.Literal and not node.args["is_string"] and not self._is_sum:
+            return plain_value(type_of(node, ()), True)
         if isinstance(node, LEAVES):
             if is_collated(dialect.text_of(node)):
                 raise self._collated(node, "a collated type")  # as from_json() has it
             most = amounts.of_sums(node, ()) if self._is_sum else None
             filled = is_filled(node, ())
             return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node), most=most)
-        if type(node) in _OPERATORS:
-            return self._made_of_parts(node, scope)
         if isinstance(node, exp.Paren):
             return self._value(node.this, scope)
         if isinstance(node, (exp.Subquery, exp.Exists, exp.In, exp.Any, exp.All)) and (
@@ -125,7 +131,7 @@ class Expressions(ABC):
             return self._subquery(node, scope)
         if isinstance(node, exp.Window):
             return self._window(node, scope)
-        if isinstance(node, exp.Anonymous) or inner_function(node) is not None:
+        if inner_function(node) is not None:
             return self._function(node, scope)
         if isinstance(node, (exp.Cast, exp.TryCast)):
             return self._cast(node, scope)
@@ -151,9 +157,12 @@ class Expressions(ABC):
         type = type_of(node, [part.type for part in parts])
         is_summed = _is_summed(scope)
         weight = weight_of(node, parts, is_summed, type is not None)
+        filled = is_filled(node, parts)
         whole = frozenset[int]()
         if isinstance(node, _STRUCTS) or dialect.name_of(node) in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
+        elif weight is Weight.PLAIN and not self._is_sum:
+            return plain_value(type, filled)
         most = None
         if self._is_sum:
             most = amounts.of_sums(node, parts)
@@ -162,7 +171,7 @@ class Expressions(ABC):
             for part in parts if weight is Weight.ODD else ():
                 if part.weight is Weight.ODD:
                     self._stays(part, type, node, is_summed)
-        return Value(weight, None, type, is_filled(node, parts), whole, most=most)
+        return Value(weight, None, type, filled, whole, most=most)
 
     def _column(self, node: exp.Column, scope: Scope, is_handed_on: bool = False) -> Value:
         found = self._find(node, scope)
@@ -173,8 +182,8 @@ class Expressions(ABC):
         if scope.groups is not None and column.id not in {c.id for c in scope.groups.values()}:
             inside = any(column.id == other.id for other in scope.relation.columns)
             alias = scope.aliases.get(node.name.lower()) if not node.table else None
-            if alias is not None and alias.column is not None and alias.column.id == column.id:
-                return alias
+            if alias is not None and alias[1].id == column.id:
+                return replace(alias[0], column=alias[1])
             if inside:
                 raise dialect.refused(
                     node, "HW_NOT_UNDERSTOOD", "a column that is neither grouped by nor aggregated"
@@ -226,9 +235,7 @@ class Expressions(ABC):
         if found:
             return found[0], len(parts) == 1
         alias = scope.aliases.get(parts[0])
-        if alias is not None and alias.column is not None:
-            return alias.column, len(parts) == 1
-        return None
+        return None if alias is None else (alias[1], len(parts) == 1)
 
     def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
         query = node.args.get("query") or node.this
@@ -457,8 +464,9 @@ class Expressions(ABC):
                 arguments.append(self._value(argument, scope))
         parts += arguments
         scope.groups, scope.may_aggregate, scope.is_of_rows = groups, True, False
-        ordered = ordered or _is_in_its_order(name, arguments)
-        if name in functions.ORDERED_AGGREGATES and not ordered:
+        if name in functions.ORDERED_AGGREGATES and not (
+            ordered or _is_in_its_order(name, arguments)
+        ):
             ids = frozenset(column.id for column in (groups or {}).values())
             if name in ("max_by", "min_by"):
                 ids |= arguments[1].whole

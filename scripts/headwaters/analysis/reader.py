@@ -27,6 +27,7 @@ from headwaters.analysis.relations import (
     Side,
     Weight,
     new_column,
+    new_id,
     ruled,
 )
 from headwaters.analysis.scopes import (
@@ -333,16 +334,17 @@ class Reader(Expressions):
         source = self._inputs.get(name)
         if source is None:
             raise dialect.refused(node, "HW_UNMARKED_INPUT", "it is no input of the model")
-        reading = next(_readings)
+        reading, is_followed = next(_readings), source.is_followed
+        weight = "_weight" if source.kind == "signed" else None
         columns = tuple(
             Column(
                 column,
-                new_column(column).id,
+                new_id(),
                 kind.lower() or None,
-                Weight.ODD if source.kind == "signed" and column == "_weight" else Weight.PLAIN,
-                (reading, source.name, column.lower()) if source.is_followed else None,
-                is_filled=source.kind == "signed" and column == "_weight",
-                most=1 if source.kind == "signed" and column == "_weight" else None,
+                Weight.ODD if column == weight else Weight.PLAIN,
+                (reading, source.name, column.lower()) if is_followed else None,
+                is_filled=column == weight,
+                most=1 if column == weight else None,
             )
             for column, kind in source.columns.items()
         )
@@ -371,7 +373,7 @@ class Reader(Expressions):
         readings: dict[int, int] = {}
 
         def number(old: int) -> int:
-            return numbers.setdefault(old, new_column("").id)
+            return numbers.setdefault(old, new_id())
 
         columns = []
         for column in relation.columns:
@@ -549,9 +551,9 @@ class Reader(Expressions):
             texts = [text for text in found if text is not None]
             scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts)
 
-    def _made(self, value: Value, node: exp.Expr, scope: Scope) -> Column:
+    def _made(self, value: Value, node: exp.Expr, scope: Scope, name: str | None = None) -> Column:
         """The column that an expression is, or makes."""
-        column = column_of(value)
+        column = column_of(value, name)
         if value.column is None and self._row_rules is not None:
             text = self._rendered(node, scope)
             if text is not None:
@@ -676,10 +678,10 @@ class Reader(Expressions):
                 columns.append(new_column(expression.alias))
             else:
                 value = self._value(node, scope, is_handed_on=True)
-                columns.append(self._made(value, node, scope).named(expression.alias_or_name))
-                alias = expression.alias.lower()
-                if alias and alias not in scope.aliases:
-                    scope.aliases[alias] = replace(value, column=columns[-1])
+                alias = expression.alias
+                columns.append(self._made(value, node, scope, alias or expression.name))
+                if alias:
+                    scope.aliases.setdefault(alias.lower(), (value, columns[-1]))
         return tuple(columns)
 
     def _generated(self, node: exp.Expr, scope: Scope) -> None:

@@ -51,6 +51,11 @@ class Column:
         return self if name == self.name else replace(self, name=name)
 
 
+def new_id() -> int:
+    """The number of a column that no other has."""
+    return next(_ids)
+
+
 def new_column(name: str, type: str | None = None, weight: Weight = Weight.PLAIN) -> Column:
     """A value that no other column is."""
     return Column(name, next(_ids), type, weight)

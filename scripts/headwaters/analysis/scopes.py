@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ from sqlglot import exp
 from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, functions
-from headwaters.analysis.relations import Column, Relation, Weight, new_column
+from headwaters.analysis.relations import Column, Relation, Weight, new_id
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Scope:
     """Where names are looked up: the tables of a FROM clause, and those around the subquery.
 
     `visible` are the columns of `*`, in order. `is_open`: there are more, whose names are not
-    known. `aliases` are those of the select list so far; `groups` the group by expressions.
+    known. `aliases` are those of the select list so far, what each stands for and its column;
+    `groups` the group by expressions.
     """
 
     relation: Relation
@@ -49,7 +51,7 @@ class Scope:
     visible: tuple[Column, ...]
     outer: Scope | None = None
     is_open: bool = False
-    aliases: dict[str, Value] = field(default_factory=dict)
+    aliases: dict[str, tuple[Value, Column]] = field(default_factory=dict)
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     groups: dict[tuple[type, str], Column] | None = None
     may_aggregate: bool = False
@@ -81,19 +83,26 @@ def value_of(column: Column) -> Value:
     return Value(column.weight, column, column.type, column.is_filled, whole, most=column.most)
 
 
-def column_of(value: Value) -> Column:
-    """The column that an expression is, or makes."""
+@functools.lru_cache(maxsize=1000)
+def plain_value(type: str | None, is_filled: bool) -> Value:
+    """An expression of which nothing else is known, as of most: the same object for all of them."""
+    return Value(type=type, is_filled=is_filled)
+
+
+def column_of(value: Value, name: str | None = None) -> Column:
+    """The column that an expression is, or makes, under a name if it has one."""
     if value.column is not None:
-        return value.column
-    made = new_column("", value.type, value.weight)
-    if not (value.is_filled or value.whole or value.texts or value.most is not None):
-        return made
-    return replace(
-        made,
-        is_filled=value.is_filled,
-        whole=value.whole,
-        texts=value.texts,
-        most=value.most,
+        return value.column if name is None else value.column.named(name)
+    return Column(
+        name or "",
+        new_id(),
+        value.type,
+        value.weight,
+        None,
+        value.is_filled,
+        value.whole,
+        value.texts,
+        value.most,
     )
 
 
@@ -159,8 +168,7 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             continue
         if dialect.name_of(found) in functions.ANY_AGGREGATES:
             yield found
-        if type(found) not in dialect.ATOMS:
-            waiting += dialect.within(found)[::-1]
+        waiting += [part for part in dialect.within(found)[::-1] if type(part) not in dialect.ATOMS]
 
 
 def own_nodes(node: exp.Expr) -> list[exp.Expr]:

@@ -13,6 +13,9 @@ from headwaters.analysis.scopes import Value
 # Rounding that treats x and -x alike.
 _ODD_FUNCTIONS = {"round", "bround", "negative", "positive"}
 _CHOICES = {"coalesce", "nvl", "if", "ifnull"}
+_FIRST_FILLED = {"coalesce", "nvl", "ifnull"}
+_NEVER_NULL = {exp.Literal, exp.Boolean}
+_NULL_OF_NULL = {exp.Add, exp.Sub, exp.Mul, exp.Neg}
 
 
 def joined(*parts: Value) -> Value:
@@ -29,12 +32,12 @@ def weight_of(
     Of a row's, it changes its sign with `_weight`. Above the aggregate (`is_summed`) it has to add
     up as well, so nothing may be rounded: `is_exact` says that it is not.
     """
-    weights = [part.weight for part in parts]
-    if all(weight is Weight.PLAIN for weight in weights):
+    weights = [part.weight for part in parts if part.weight is not Weight.PLAIN]
+    if not weights:
         return Weight.PLAIN
     if any(weight is Weight.OTHER for weight in weights):
         return Weight.OTHER
-    odd = [weight is Weight.ODD for weight in weights]
+    odd = [part.weight is Weight.ODD for part in parts]
     name = dialect.name_of(node)
     if isinstance(node, exp.Mul):
         is_odd = sum(odd) == 1 and (is_exact or not is_summed)
@@ -57,18 +60,18 @@ def weight_of(
 
 def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
     """Whether an expression with these parts is never NULL."""
-    if isinstance(node, (exp.Literal, exp.Boolean)):
+    kind, name = type(node), dialect.name_of(node)
+    if kind in _NEVER_NULL:
         return True
-    filled = [part.is_filled for part in parts]
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Neg)):
-        return all(filled)
-    if dialect.name_of(node) in ("coalesce", "nvl", "ifnull"):
-        return any(filled)
-    if isinstance(node, exp.Case) and node.args.get("this") is None:
-        return bool(node.args.get("default")) and all(filled)
-    if isinstance(node, exp.If) or dialect.name_of(node) == "if":
+    if kind in _NULL_OF_NULL:
+        return all(part.is_filled for part in parts)
+    if name in _FIRST_FILLED:
+        return any(part.is_filled for part in parts)
+    if kind is exp.Case and node.args.get("this") is None:
+        return bool(node.args.get("default")) and all(part.is_filled for part in parts)
+    if kind is exp.If or name == "if":
         # the branch of a CASE has one answer
-        return all(filled[1:])
+        return all(part.is_filled for part in parts[1:])
     return False
 
 
