@@ -12,9 +12,10 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenizerCore
 
 from headwaters.analysis.refusal import Refused
+from headwaters.analysis.words import Words, WordTypes
 
 # Functions whose arguments have a syntax of their own.
 _SPECIAL = (
@@ -31,6 +32,11 @@ _PREDICATES = (
     *(exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not),
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
+# Words that end an expression.
+_ENDS = {
+    *(TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.ALIAS),
+    *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
+}
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
 _DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
@@ -50,6 +56,9 @@ class _Written(Spark):
         # since Spark 4 a doubled quote is one quote, as in `'it''s'`
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
+        def _init_core(self) -> TokenizerCore:
+            return Words(super()._init_core(), _WORD_TYPES)
+
     class Parser(SparkParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         # `current_date` may be a column
@@ -60,6 +69,15 @@ class _Written(Spark):
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
         }
 
+        def _parse_disjunction(self) -> exp.Expr | None:
+            # for time alone: sqlglot looks for operators on 14 levels before and after an operand,
+            # and none is there if the next word ends it
+            if self._curr.token_type is TokenType.WHEN:  # of a CASE that compares nothing
+                return None
+            if self._next.token_type in _ENDS and (atom := self._parse_atom()) is not None:
+                return atom
+            return super()._parse_disjunction()
+
     class Generator(SparkGenerator):
         # a time of the day, since Spark 4.1, is no timestamp, and has a precision
         SUPPORTS_TEMPORAL_PRECISION = True
@@ -67,6 +85,11 @@ class _Written(Spark):
             **SparkGenerator.TYPE_MAPPING,
             exp.DType.TIME: "TIME",
         }
+
+
+_WORD_TYPES = WordTypes(
+    _Written.Tokenizer.KEYWORDS, _Written.Tokenizer.SINGLE_TOKENS, _Written.Tokenizer.COMMANDS
+)
 
 
 @dataclass(frozen=True)
