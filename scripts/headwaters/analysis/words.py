@@ -73,7 +73,8 @@ class Words(TokenizerCore):
             at = found.end()
             tokens.append(Token(kind, word, line, at - begin, at - len(word), at - 1))
         if len(tokens) == first:
-            return super()._scan_keywords()
+            super()._scan_keywords()
+            return
         tokens[first].comments, self._comments = self._comments, []
         last = tokens[-1]
         self._line = self._prev_token_line = last.line
