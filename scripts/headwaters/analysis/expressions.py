@@ -183,7 +183,7 @@ class Expressions(ABC):
             inside = any(column.id == other.id for other in scope.relation.columns)
             alias = scope.aliases.get(node.name.lower()) if not node.table else None
             if alias is not None and alias[1].id == column.id:
-                return replace(alias[0], column=alias[1])
+                return alias[0]._replace(column=alias[1])
             if inside:
                 raise dialect.refused(
                     node, "HW_NOT_UNDERSTOOD", "a column that is neither grouped by nor aggregated"
@@ -302,16 +302,15 @@ class Expressions(ABC):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
                 self._total(name, scope.relation.unique, ids, node)
-        value = replace(
-            joined(*partition, *order, *arguments), type=_type_of_chosen(name, arguments)
-        )
+        value = joined(*partition, *order, *arguments)
+        value = value._replace(type=_type_of_chosen(name, arguments))
         if name != "row_number" or len(columns) < len(partition):
             return value
         # it tells the rows of a partition apart
         number = new_column("", "int")
         unique = frozenset(column.id for column in (*columns, number))
         scope.relation = replace(scope.relation, unique=(*scope.relation.unique, unique))
-        return replace(value_of(number), weight=value.weight)
+        return value_of(number)._replace(weight=value.weight)
 
     def _ties_are_copies(
         self, parts: Sequence[exp.Expr], ids: frozenset[int], scope: Scope
@@ -414,7 +413,7 @@ class Expressions(ABC):
                 either = self._rules.either(scope.relation, [one.id, other.id])
                 if either is not None:
                     type = type_of(function, [one.type, other.type])
-                    return Value(column=replace(new_column("", type), id=either), type=type)
+                    return Value(column=Column("", either, type), type=type)
         return self._made_of(function, parts, scope)
 
     def _body(self, name: str) -> None:
@@ -513,7 +512,7 @@ class Expressions(ABC):
         if value.weight is not Weight.PLAIN and (
             is_try or not (is_exact_cast(value.type, type) if is_summed else is_odd)
         ):
-            value = replace(value, weight=Weight.OTHER)
+            value = value._replace(weight=Weight.OTHER)
         most = amounts.most_of(value) if self._is_sum else None
         if value.weight is Weight.ODD:
             self._stays(value, type, node, is_summed)

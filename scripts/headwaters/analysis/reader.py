@@ -381,7 +381,7 @@ class Reader(Expressions):
             if origin is not None:
                 origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
             whole = frozenset(map(number, column.whole))
-            columns.append(replace(column, id=number(column.id), origin=origin, whole=whole))
+            columns.append(column._replace(id=number(column.id), origin=origin, whole=whole))
         unique = tuple(frozenset(map(number, key)) for key in relation.unique)
         fact = relation.fact
         if fact is not None:
@@ -473,7 +473,7 @@ class Reader(Expressions):
                 found = self._rules.either(Relation((one, other), fact), [one.id, other.id])
                 # it is `coalesce` of both
                 column = new_column(one.name, one.type if one.type == other.type else None)
-                merged.append(replace(column, id=found) if found else column)
+                merged.append(column._replace(id=found) if found else column)
             else:
                 merged.append(other if side == "right" else one)
         return merged
@@ -813,7 +813,7 @@ def _of_either(one: Column, other: Column) -> Column:
     )
     texts = one.texts | other.texts if one.texts and other.texts else frozenset[str]()
     most = max(one.most, other.most) if one.most is not None and other.most is not None else None
-    return replace(made, is_filled=one.is_filled and other.is_filled, texts=texts, most=most)
+    return made._replace(is_filled=one.is_filled and other.is_filled, texts=texts, most=most)
 
 
 def _unique_of_all(

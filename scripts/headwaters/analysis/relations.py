@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from sqlglot import exp
 
@@ -25,8 +25,7 @@ class Weight(Enum):
     OTHER = 2
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column: `id` is the same wherever the same value is handed on unchanged.
 
     `origin` is the number of the reading, the followed input and its column, where the value is
@@ -34,6 +33,8 @@ class Column:
     `whole` has the ids of columns that it tells apart, as a struct does; `texts` are the only ones
     that it has, where it is made of literals; `most` is the amount that no value exceeds, where it
     is less than its type says, or a sum that may wrap around.
+
+    A tuple, since it is made in a third of the time of a frozen dataclass, and there are many.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Column:
 
     def named(self, name: str) -> Column:
         """The same value under another name."""
-        return self if name == self.name else replace(self, name=name)
+        return self if name == self.name else self._replace(name=name)
 
 
 def new_id() -> int:

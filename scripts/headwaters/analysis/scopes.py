@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sqlglot import exp
 from sqlglot.helper import ensure_list
@@ -13,12 +14,11 @@ from headwaters.analysis import dialect, functions
 from headwaters.analysis.relations import Column, Relation, Weight, new_id
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL.
 
     `whole` has the ids of columns that it tells apart: its own, or those in a struct. `texts` has
-    the text that a literal is; `most` is that of a column.
+    the text that a literal is; `most` is that of a column. A tuple as `Column` is.
     """
 
     weight: Weight = Weight.PLAIN
@@ -129,7 +129,7 @@ def nullable(scope: Scope) -> Scope:
 
     def emptied(columns: tuple[Column, ...]) -> tuple[Column, ...]:
         return tuple(
-            replace(column, is_filled=False) if column.is_filled else column for column in columns
+            column._replace(is_filled=False) if column.is_filled else column for column in columns
         )
 
     return replace(

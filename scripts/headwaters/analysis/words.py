@@ -39,6 +39,7 @@ class WordTypes(dict[str, "TokenType | None"]):
                 self[written] = kind if is_whole and self.get(written, kind) else None
 
     def __missing__(self, word: str) -> TokenType | None:
+        """Of a word that is no keyword in small or capital letters."""
         if word.isdigit():
             return TokenType.NUMBER
         return self.get(word.upper(), TokenType.VAR)
