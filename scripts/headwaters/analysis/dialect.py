@@ -155,6 +155,8 @@ def read(sql: str) -> Text:
 def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
     """Refuse what is read otherwise than by Spark before anything is parsed."""
     may_be_hexadecimal = "0x" in sql.lower()
+    if not may_be_hexadecimal and "|>" not in sql and "\\" not in sql:
+        return
     for token in tokens:
         if token.token_type is TokenType.PIPE_GT:
             raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
@@ -221,6 +223,8 @@ def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
 
     Spark has `&` before `^` before `|`, `||` beside `+`, and comparisons before LIKE and the like.
     """
+    if type(part) in ATOMS:
+        return False
     is_right = part is node.args.get("expression")
     if isinstance(node, _BITWISE):
         is_sum = is_right and isinstance(node, exp.DPipe) and isinstance(part, (exp.Add, exp.Sub))

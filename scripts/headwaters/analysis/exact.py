@@ -73,7 +73,7 @@ def is_same_if_equal(one: str | None, other: str | None) -> bool:
 
     Not so if they are cast: the texts `1` and `01` are equal to the number 1.
     """
-    return one is not None and (one == other or _wider({one, other}) is not None)
+    return one is not None and (one == other or _wider(frozenset([one, other])) is not None)
 
 
 def is_exact_cast(before: str | None, after: str | None) -> bool:
@@ -129,7 +129,7 @@ def _type_of_text(_: exp.Expr, parts: _Types) -> str | None:
 
 def _type_of_answers(node: exp.Expr, parts: _Types) -> str | None:
     types = {part for child, part in answers(node, parts) if type(child.unnest()) is not exp.Null}
-    return types.pop() if len(types) == 1 else _wider(types)
+    return types.pop() if len(types) == 1 else _wider(frozenset(types))
 
 
 def _type_within(_: exp.Expr, parts: _Types) -> str | None:
@@ -148,7 +148,8 @@ def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Par
     return list(zip(children, parts, strict=True))
 
 
-def _wider(types: set[str | None]) -> str | None:
+@functools.lru_cache(maxsize=1000)
+def _wider(types: frozenset[str | None]) -> str | None:
     """What exact numbers of these types have in common."""
     if all(type in _DIGITS for type in types):
         return max((type for type in types if type), key=lambda type: _DIGITS[type], default=None)

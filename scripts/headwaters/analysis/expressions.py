@@ -155,14 +155,14 @@ class Expressions(ABC):
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
         """Of an expression or a row function with these parts."""
         type = type_of(node, [part.type for part in parts])
-        is_summed = _is_summed(scope)
-        weight = weight_of(node, parts, is_summed, type is not None)
         filled = is_filled(node, parts)
         whole = frozenset[int]()
         if isinstance(node, _STRUCTS) or dialect.name_of(node) in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
-        elif weight is Weight.PLAIN and not self._is_sum:
+        elif not self._is_sum and all(part.weight is Weight.PLAIN for part in parts):
             return plain_value(type, filled)
+        is_summed = _is_summed(scope)
+        weight = weight_of(node, parts, is_summed, type is not None)
         most = None
         if self._is_sum:
             most = amounts.of_sums(node, parts)

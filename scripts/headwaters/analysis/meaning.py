@@ -87,11 +87,13 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
         if isinstance(node, exp.Hint):
             no_columns.update(map(id, dialect.walked(node)))
     for column in nodes:
-        if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
+        if not isinstance(column, exp.Column) or id(column) in no_columns:
             continue
-        if id(column) in no_columns:
+        if isinstance(column.this, exp.Star):
             continue
         parts = parts_of(column)
+        if len(parts) == 1 and parts[0] in known:
+            continue
         is_bare = len(parts) == 1 and parts[0] in functions.BARE
         is_hidden = "_metadata" in parts[:2] and "_metadata" not in known
         is_unknown = parts[0] not in known and not is_bare

@@ -172,11 +172,11 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def own_nodes(node: exp.Expr) -> list[exp.Expr]:
-    """The node and what is within it, but not within subqueries."""
+    """The node and what is within it but leaves, and not within subqueries."""
     every = [node]
     for found in every:
-        if type(found) not in dialect.ATOMS and not isinstance(found, exp.Query):
-            every += dialect.within(found)
+        if not isinstance(found, exp.Query):
+            every += [part for part in dialect.within(found) if type(part) not in dialect.ATOMS]
     return every
 
 
@@ -200,9 +200,9 @@ def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
     `of_groups`: by windows rows are grouped, or they are within aggregates.
     """
     for found in own_nodes(node):
-        if not isinstance(found, exp.Anonymous):
+        if type(found) is not exp.Anonymous:
             continue
-        name = found.name.lower()
+        name = dialect.name_of(found)
         is_sliding = name == "window" and len(found.expressions) > 2 and not of_groups
         if name in functions.GENERATORS or is_sliding:
             return True
