@@ -111,11 +111,9 @@ class _Cutter:
         self._parsed = functools.cache(dialect.parsed)
         self._pieces: dict[tuple[int, str, str], exp.Query] = {}
         self._tokens = text.tokens
-        self._at = {token.start: place for place, token in enumerate(self._tokens)}
         # where brackets open and close, and clauses may begin
         marks = {TokenType.L_PAREN, TokenType.R_PAREN, *_BEGINS}
         self._marks = [token for token in self._tokens if token.token_type in marks]
-        self._brackets = dict(_brackets(self._marks))
         self._places: dict[int, tuple[int, int] | None] = {}
         # of the columns of hidden queries, by their SQL; empty where they are not known
         self._types: dict[str, dict[str, str]] = {}
@@ -131,6 +129,16 @@ class _Cutter:
         self._edits: list[tuple[int, int, str]] = []
         self._visited: set[str] = set()
         self._tried = 0
+
+    @functools.cached_property
+    def _at(self) -> dict[int, int]:
+        """Of each word by where it begins: the how manieth it is."""
+        return {token.start: place for place, token in enumerate(self._tokens)}
+
+    @functools.cached_property
+    def _brackets(self) -> dict[int, int]:
+        """Where brackets that open at a place close."""
+        return dict(_brackets(self._marks))
 
     def cut(self, relation: Relation, constant: Collection[str]) -> Cut | None:
         """None where no input is read by hidden queries alone."""

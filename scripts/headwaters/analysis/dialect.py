@@ -182,10 +182,12 @@ def within(node: exp.Expr) -> list[exp.Expr]:
     if type(node) in NAMES:
         return below
     for value in node.args.values():
-        if type(value) is list:
-            below += [part for part in value if isinstance(part, exp.Expr)]
-        elif isinstance(value, exp.Expr):
+        if isinstance(value, exp.Expr):
             below.append(value)
+        elif type(value) is list:
+            for part in value:
+                if isinstance(part, exp.Expr):
+                    below.append(part)
     return below
 
 

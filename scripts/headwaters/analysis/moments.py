@@ -40,6 +40,8 @@ def refuse_moments(
     """Refuse such a text wherever it may be taken for a moment; `nodes` are all of a query."""
     texts: frozenset[str] | None = None
     for node in nodes:
+        if type(node) in dialect.ATOMS and type(node) is not exp.Literal:
+            continue
         text = dialect.text_of(node)
         if text is None:
             continue

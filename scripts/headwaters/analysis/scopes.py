@@ -108,6 +108,8 @@ def column_of(value: Value, name: str | None = None) -> Column:
 
 def parts_of(node: exp.Column) -> list[str]:
     """A dotted name."""
+    if len(node.args) == 1:  # as most have no table
+        return [node.this.name.lower()]
     parts = map(node.args.get, ("catalog", "db", "table", "this"))
     return [part.name.lower() for part in parts if part]
 
