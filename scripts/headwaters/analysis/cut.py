@@ -739,7 +739,8 @@ def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
     ):
         around = isinstance(node, exp.Window) or (is_windowed and unwrapped(node) is not node)
         for child in dialect.within(node):
-            yield from _columns(child, around and child is node.this)
+            if type(child) not in dialect.NAMES:
+                yield from _columns(child, around and child is node.this)
 
 
 def _names_in_having(query: exp.Select) -> set[str]:

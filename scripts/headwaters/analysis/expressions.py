@@ -50,7 +50,7 @@ from headwaters.analysis.scopes import (
     value_of,
     wrappers,
 )
-from headwaters.analysis.weights import is_filled, joined, weight_of
+from headwaters.analysis.weights import is_filled, joined, weighed, weight_of
 
 # Expressions whose answer depends on what stands within them, and on nothing else.
 PLAIN_NODES = (
@@ -159,7 +159,7 @@ class Expressions(ABC):
         whole = frozenset[int]()
         if isinstance(node, _STRUCTS) or dialect.name_of(node) in ("struct", "named_struct"):
             whole = whole.union(*(part.whole for part in parts))
-        elif not self._is_sum and all(part.weight is Weight.PLAIN for part in parts):
+        elif not self._is_sum and not weighed(parts):
             return plain_value(type, filled)
         is_summed = _is_summed(scope)
         weight = weight_of(node, parts, is_summed, type is not None)
@@ -228,7 +228,7 @@ class Expressions(ABC):
                 if found:
                     raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "the name of two columns")
         found = scope.named(scope.visible, parts[0])
-        if len({column.id for column in found}) > 1:
+        if len(found) > 1 and len({column.id for column in found}) > 1:
             raise dialect.refused(
                 node, "HW_NOT_UNDERSTOOD", f"{parts[0]} is the name of two columns"
             )
@@ -356,10 +356,10 @@ class Expressions(ABC):
         )
 
     def _function(self, node: exp.Expr, scope: Scope) -> Value:
-        function = unwrapped(node)
+        function = node if isinstance(node, exp.Anonymous) else unwrapped(node)
         if not isinstance(function, exp.Anonymous):
             raise self._unknown(node)
-        name = function.name.lower()
+        name = dialect.name_of(function)
         if name in functions.ANY_AGGREGATES:
             return self._aggregate(node, function, scope)
         if function is not node:
@@ -437,14 +437,14 @@ class Expressions(ABC):
     ) -> Value:
         if not scope.may_aggregate:
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "an aggregate where no group is")
-        name = function.name.lower()
+        name = dialect.name_of(function)
         if name == "grouping_id" and scope.relation.fact is not None:
             raise self._unknown(function)
         groups, scope.groups, scope.may_aggregate = scope.groups, None, False
         scope.is_of_rows = True
         is_plain = function is node
         parts: list[Value] = []
-        for wrapper in wrappers(node):
+        for wrapper in () if is_plain else wrappers(node):
             if isinstance(wrapper, exp.Filter):
                 is_plain = False
                 parts.append(self._value(wrapper.expression.this, scope))

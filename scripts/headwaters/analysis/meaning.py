@@ -76,20 +76,20 @@ def _query_around(node: exp.Expr) -> exp.Select | None:
 
 def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
     """Refuse names that are no columns: those of session variables and of a file's metadata."""
-    known = frozenset[str]().union(*tables.values(), tables, _given(nodes))
+    columns = [node for node in nodes if isinstance(node, exp.Column)]
     called = [node for node in nodes if isinstance(node, exp.Anonymous)]
+    others = [node for node in nodes if not isinstance(node, (exp.Column, exp.Anonymous))]
+    known = frozenset[str]().union(*tables.values(), tables, _given(others))
     # their columns may have names of Spark's
     is_open = any(dialect.name_of(node) in functions.IN_FROM for node in called) or any(
-        isinstance(node, (exp.Lateral, exp.Pivot, exp.Values)) for node in nodes
+        isinstance(node, (exp.Lateral, exp.Pivot, exp.Values)) for node in others
     )
     no_columns = {id(part) for node in called for part in _units(node)}
-    for node in nodes:
+    for node in others:
         if isinstance(node, exp.Hint):
             no_columns.update(map(id, dialect.walked(node)))
-    for column in nodes:
-        if not isinstance(column, exp.Column) or id(column) in no_columns:
-            continue
-        if isinstance(column.this, exp.Star):
+    for column in columns:
+        if id(column) in no_columns or isinstance(column.this, exp.Star):
             continue
         parts = parts_of(column)
         if len(parts) == 1 and parts[0] in known:
@@ -183,8 +183,6 @@ def _selects(query: exp.Select, selected: exp.Expr, name: str, tables: Tables) -
 def _given(nodes: Iterable[exp.Expr]) -> Iterator[str]:
     """Names that a query gives: to columns, tables, and parameters of its functions."""
     for node in nodes:
-        if type(node) is exp.Column:
-            continue  # most of them are
         if isinstance(node, (exp.Alias, exp.CTE, exp.Table)):
             yield node.alias_or_name.lower()
         elif isinstance(node, exp.TableAlias):

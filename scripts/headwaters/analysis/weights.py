@@ -24,6 +24,11 @@ def joined(*parts: Value) -> Value:
     return Value(Weight.PLAIN if plain else Weight.OTHER)
 
 
+def weighed(parts: Sequence[Value]) -> list[Weight]:
+    """The weights of those that depend on `_weight`."""
+    return [part.weight for part in parts if part.weight is not Weight.PLAIN]
+
+
 def weight_of(
     node: exp.Expr, parts: Sequence[Value], is_summed: bool = False, is_exact: bool = True
 ) -> Weight:
@@ -32,7 +37,7 @@ def weight_of(
     Of a row's, it changes its sign with `_weight`. Above the aggregate (`is_summed`) it has to add
     up as well, so nothing may be rounded: `is_exact` says that it is not.
     """
-    weights = [part.weight for part in parts if part.weight is not Weight.PLAIN]
+    weights = weighed(parts)
     if not weights:
         return Weight.PLAIN
     if any(weight is Weight.OTHER for weight in weights):
