@@ -121,6 +121,9 @@ class _Cutter:
         self._around = text.holders(exp.Query, exp.Table)
         self._around_windows = text.holders(exp.Window)
         self._around_distinct = text.holders(exp.Distinct)
+        self._around_calls = text.around(
+            node for node in text.nodes if dialect.name_of(node) in ANY_AGGREGATES
+        )
         queries = [node for node in text.nodes if isinstance(node, exp.CTE)]
         self._ctes = {query.alias.lower(): query for query in queries}
         self._named_by = _named_by(queries, self._around)
@@ -271,7 +274,7 @@ class _Cutter:
             return False
         clauses = self._clauses(query)
         results = list(_results(query))
-        calls = [call for part in results for call in aggregates(part)]
+        calls = [call for part in results for call in aggregates(part, self._around_calls)]
         if (
             clauses is None
             or any(_is_wrapped(call) or id(call) in self._around for call in calls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -106,10 +106,12 @@ class Text:
 
     def holders(self, *types: type[exp.Expr]) -> set[int]:
         """The ids of nodes of these types, and of those that have one within them."""
+        return self.around(node for node in self.nodes if isinstance(node, types))
+
+    def around(self, nodes: Iterable[exp.Expr]) -> set[int]:
+        """The ids of some of the nodes, and of those that have one of them within them."""
         found: set[int] = set()
-        for node in self.nodes:
-            if not isinstance(node, types):
-                continue
+        for node in nodes:
             inner: exp.Expr | None = node
             while inner is not None and id(inner) not in found:
                 found.add(id(inner))

@@ -334,20 +334,16 @@ class Reader(Expressions):
         source = self._inputs.get(name)
         if source is None:
             raise dialect.refused(node, "HW_UNMARKED_INPUT", "it is no input of the model")
-        reading, is_followed = next(_readings), source.is_followed
-        weight = "_weight" if source.kind == "signed" else None
+        reading, of, is_signed = next(_readings), source.name, source.kind == "signed"
+        plain, is_followed = Weight.PLAIN, source.is_followed
         columns = tuple(
-            Column(
-                column,
-                new_id(),
-                kind.lower() or None,
-                Weight.ODD if column == weight else Weight.PLAIN,
-                (reading, source.name, column.lower()) if is_followed else None,
-                is_filled=column == weight,
-                most=1 if column == weight else None,
-            )
+            Column(column, new_id(), kind.lower() or None, plain, (reading, of, column.lower()))
+            if is_followed
+            else Column(column, new_id(), kind.lower() or None)
             for column, kind in source.columns.items()
         )
+        if is_signed:
+            columns = tuple(map(_as_weight, columns))
         ids = {column.name.lower(): column.id for column in columns}
         unique = tuple(
             frozenset(ids[part.lower()] for part in key)
@@ -704,6 +700,13 @@ class Reader(Expressions):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "not all of its columns are known")
         left_out = {found.name.lower() for found in star.args.get("except_") or []}
         return [column for column in columns if column.name.lower() not in left_out]
+
+
+def _as_weight(column: Column) -> Column:
+    """A column of a signed input: `_weight` is 1 or -1."""
+    if column.name != "_weight":
+        return column
+    return column._replace(weight=Weight.ODD, is_filled=True, most=1)
 
 
 def _is_product(item: exp.Expr) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -156,9 +156,12 @@ def is_grouped(node: exp.Select) -> bool:
     )
 
 
-def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Aggregate functions of this query, not those of windows and subqueries."""
-    waiting = [node]
+def aggregates(node: exp.Expr, around: Collection[int] | None = None) -> Iterator[exp.Expr]:
+    """Aggregate functions of this query, not those of windows and subqueries.
+
+    `around` has the ids of all nodes that have one within them, None where they are not known.
+    """
+    waiting = [node] if around is None or id(node) in around else []
     while waiting:
         found = waiting.pop()
         if isinstance(found, exp.Query):
@@ -170,7 +173,11 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             continue
         if dialect.name_of(found) in functions.ANY_AGGREGATES:
             yield found
-        waiting += [part for part in dialect.within(found)[::-1] if type(part) not in dialect.ATOMS]
+        waiting += [
+            part
+            for part in dialect.within(found)[::-1]
+            if (type(part) not in dialect.ATOMS if around is None else id(part) in around)
+        ]
 
 
 def own_nodes(node: exp.Expr) -> list[exp.Expr]:
