@@ -12,10 +12,10 @@ from inspect import signature
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token, TokenizerCore
 
-# The end of a line; or a name, a whole number or a sign, before what cannot be more of it.
+# Blanks, and a name, a whole number or a sign, before what cannot be more of it; or a line's end.
 _PLAIN = re.compile(
-    r"[ \t]*(?:(\n)|([A-Za-z_][A-Za-z0-9_]*(?=[\s,().])|[0-9]+(?=[\s,()])"
-    r"|[,()]|[=<>*+/-](?=[ \n])|\.(?=[A-Za-z_])))",
+    r"[ \t]*(?:([A-Za-z_][A-Za-z0-9_]*(?=[\s,().])|[0-9]+(?=[\s,()])"
+    r"|[,()]|[=<>*+/-](?=[ \n])|\.(?=[A-Za-z_]))|\n)",
     re.ASCII,
 )
 _SETTINGS = tuple(signature(TokenizerCore).parameters)
@@ -62,17 +62,16 @@ class Words(TokenizerCore):
         at, line, begin = self._start, self._line, self._start - self._col + 1
         # what a name after `@` or `$` is depends on it
         is_plain = not tokens or tokens[-1].token_type is not TokenType.PARAMETER
-        while is_plain and (found := _PLAIN.match(sql, at)):
-            word = found[2]
+        types, match = self._types, _PLAIN.match
+        while is_plain and (found := match(sql, at)):
+            word, end = found[1], found.end()
             if word is None:
-                begin, line = found.end(), line + 1
-                at = begin
-                continue
-            kind = self._types[word]
-            if kind is None:
+                begin, line = end, line + 1
+            elif (kind := types[word]) is not None:
+                tokens.append(Token(kind, word, line, end - begin, end - len(word), end - 1))
+            else:
                 break
-            at = found.end()
-            tokens.append(Token(kind, word, line, at - begin, at - len(word), at - 1))
+            at = end
         if len(tokens) == first:
             super()._scan_keywords()
             return
