@@ -1,4 +1,8 @@
-"""Grouping rows by all of their columns where Spark cannot compare some of them: variants."""
+"""Grouping rows by all of their columns where Spark's own `group by all` is not enough.
+
+It cannot compare variants. Of maps it gives the entries sorted, though `map_keys` and others tell
+in which order they were, and it takes maps of other orders for the same.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +31,26 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
     """How to group rows of these columns, pairs of name and type; None where `group by all` does.
 
     Two variants are the same where their JSON and their schema are: 1 is not 1.0, and a date is
-    not its text. Two that are told apart by mistake do no harm.
+    not its text. Two maps are the same where their JSON is, which has the order. Two that are told
+    apart by mistake do no harm.
     """
     known = list(columns)
-    if not any(_has_variant(dtype) for _, dtype in known):
+    if not any(_has(dtype, "variant") or _has(dtype, "map") for _, dtype in known):
         return None
     selected: list[str] = []
     keys: list[str] = []
     for name, dtype in known:
         quoted = identifier(name)
-        if not _has_variant(dtype):
+        is_variant = _has(dtype, "variant")
+        if not is_variant and not _has(dtype, "map"):
             selected.append(quoted)
             keys.append(quoted)
             continue
         selected.append(f"any_value({quoted}) as {quoted}")
-        if dtype == "variant":
+        if not is_variant:
+            # Spark would sort what is selected as well, if it were grouped by the map itself
+            keys.append(f"to_json({quoted}, {_EXACT})")
+        elif dtype == "variant":
             keys += [f"to_json({quoted})", f"schema_of_variant({quoted})"]
         else:
             keys.append(f"to_json({quoted}, {_EXACT})")
@@ -56,6 +65,6 @@ def texts_of(columns: Iterable[tuple[str, str]]) -> list[str]:
     return [name for name, dtype in columns if re.search(r"\b(?:string|varchar|char)\b", dtype)]
 
 
-def _has_variant(dtype: str) -> bool:
-    """Whether a type has a variant in it; a field of that name counts as well."""
-    return re.search(r"\bvariant\b", dtype) is not None
+def _has(dtype: str, kind: str) -> bool:
+    """Whether a type has one of this kind in it; a field of that name counts as well."""
+    return re.search(rf"\b{kind}\b", dtype) is not None

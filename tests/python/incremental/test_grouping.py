@@ -14,7 +14,14 @@ EXACT = (
 
 
 def test_columns_that_spark_compares_need_no_grouping() -> None:
-    assert grouping_of([("id", "int"), ("all", "map<string,array<int>>")]) is None
+    assert grouping_of([("id", "int"), ("all", "struct<a:array<int>>")]) is None
+
+
+def test_maps_are_grouped_by_the_order_of_their_entries_as_well() -> None:
+    assert grouping_of([("id", "int"), ("all", "array<map<string,int>>")]) == Grouping(
+        columns=("`id`", "any_value(`all`) as `all`"),
+        keys=("`id`", f"to_json(`all`, {EXACT})"),
+    )
 
 
 def test_variants_are_grouped_by_their_json_and_schema() -> None:
