@@ -103,15 +103,15 @@
 
 
 {#- The marked inputs of a model's SQL, in the order of the text: a list of their markers' contents, each with `text`, the
-    exact piece of SQL that stands for the input. -#}
+    exact piece of SQL that stands for the input. One that is read twice under one text is one input. -#}
 {% macro hw_inputs_of(sql) %}
-    {%- set inputs = [] -%}
+    {%- set inputs = {} -%}
     {%- for match in modules.re.finditer('/\\* (\\w+) (\\{[^\\n]*?"kind": "\\1"[^\\n]*?\\}) \\*/ ', sql) -%}
         {%- set spec = fromjson(match.group(2)) -%}
-        {%- do spec.update({'text': match.group(0) ~ hw_input_sql(spec)}) -%}
-        {%- do inputs.append(spec) -%}
+        {%- set text = match.group(0) ~ hw_input_sql(spec) -%}
+        {%- do inputs.update({text: dict(spec, text=text)}) -%}
     {%- endfor -%}
-    {{ return(inputs) }}
+    {{ return(inputs.values() | list) }}
 {% endmacro %}
 
 

@@ -49,6 +49,8 @@ MOST_KEYS = 32
 MOST_ROLES = 32
 # Columns of a key that leads give.
 MOST_COLUMNS = 8
+# Whether it answers the same in another run is not known, so it is not replaced by itself either.
+_UNREAD = "Write it in another way, or make the model a table (materialized: table)"
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,14 @@ def derive(question: Question) -> Derivation:
 
     Refused is only what another run over the same inputs would answer otherwise.
     """
-    text = dialect.read(question.sql)
+    try:
+        text = dialect.read(question.sql)
+        refuse_changing(text.nodes, question.inputs, question.allowed, question.functions)
+    except Refused as refused:
+        if refused.code == "HW_NOT_UNDERSTOOD":
+            refused.remedy = refused.remedy or _UNREAD
+        raise
     tree = text.tree
-    refuse_changing(text.nodes, question.inputs, question.allowed, question.functions)
     unproven: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
     whole = _Whole(question, text)

@@ -265,6 +265,14 @@ def test_what_is_whole_asks_the_bodies_of_sql_functions(body: str) -> None:
         derive(Question(sql, [A], functions={"month": body, "twice": "x * 2"}))
 
 
+def test_sql_that_cannot_be_read_is_an_error_with_what_a_derived_model_may_do() -> None:
+    with pytest.raises(Refused) as refused:
+        derive(Question("select grp::int as v from a where (", [A]))
+    assert str(refused.value).endswith(
+        "Write it in another way, or make the model a table (materialized: table)."
+    )
+
+
 # SQL over columns that are named x: whether it gives the same if a column named new is added
 MEANINGS = {
     "select x from a": True,

@@ -72,6 +72,10 @@ MADE: dict[str, list[str]] = {
         f" more map<int, variant>) {FEED_ON}",
         f"insert into {{it}} values (1, 10{VARIANTS}), (2, 20{VARIANTS})",
     ],
+    "maps": [
+        f"create table {{it}} (id int, val int, more map<string, int>) {FEED_ON}",
+        "insert into {it} values (1, 10, map('b', 2, 'a', 1)), (2, 20, map('b', 2, 'a', 1))",
+    ],
 }
 
 
@@ -254,6 +258,13 @@ HAPPENS: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
         ],
         "merge: 0 inserted, 1 updated, 0 deleted",
     ),
+    "maps": (  # the order of their entries is all that changes
+        [
+            "update {it} set more = map('a', 1, 'b', 2) where id = 1",
+            "insert into {it} values (5, 5, map('d', 4, 'c', 3))",
+        ],
+        "merge: 1 inserted, 1 updated, 0 deleted",
+    ),
     "written": (
         ["insert into {it} values (6, 6)", "delete from {schema}.written where id = 2"],
         "the table was changed by DELETE of version 1, which is no run of its model",
@@ -297,6 +308,11 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "periods_silently": "{{ config(on_gap='rebuild') }}" + PERIODS % "vacuumed_silently",
         "periods_restored": "{{ config(on_gap='rebuild') }}" + PERIODS % "restored_off",
         "periods_varied": PERIODS % "variants",
+        "maps": "select id, val, array_join(map_keys(more), ' ') as names"
+        " from {{ changes(source('inputs', 'maps')) }}",
+        "twice": "{{ config(incremental_strategy='auto', unique_key=['id', 'part']) }}"
+        "select id, 1 as part from {{ source('inputs', 'maps') }} union all"
+        " select id, 2 as part from {{ source('inputs', 'maps') }} where val > 5",
         "settings": "{{ config(unique_key=var('key', 'id')) }}" + MODEL % "plain",
         **{
             name: f"{{{{ config(on_foreign_write='{choice}') }}}}" + MODEL % "plain"
@@ -374,6 +390,11 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         current = spark.sql(f"select id, val from {schema}.{name} where is_current order by id")
         assert [tuple(row) for row in current.collect()] == rows
     assert spark.sql(f"select * from {schema}.periods_varied").count() == 5
+    names = spark.sql(f"select id, names from {schema}.maps order by id").collect()
+    assert [tuple(row) for row in names] == [(1, "a b"), (2, "b a"), (5, "d c")]
+    assert ": 1 inserted, 0 updated, 0 deleted" in said["twice"]
+    twice = spark.sql(f"select id, part from {schema}.twice order by id, part").collect()
+    assert [tuple(row) for row in twice] == [(1, 1), (1, 2), (2, 1), (2, 2), (5, 1)]
     assert "an input has a new column" in said["widens"]
     stages = spark.sql(f"show tables in {schema} like '*__stage_*'").collect()
     assert stages == []
