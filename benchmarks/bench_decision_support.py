@@ -49,8 +49,8 @@ More than half of it does not depend on how many rows there are. At a fiftieth o
 changed lines, a fourth run on the same engine still takes 67 to 78 CPU seconds for its 127
 statements (one thread, beside other work): the 11 stages 30, the writes 13, the looks at stages 12,
 39 times `describe history` 7, 22 times `alter table` 3; 10 of them are Java's compiler, 15 to 18
-the tasks of Spark. The first run takes 110 to 130, of which Java's compiler has 50. Without adaptive
-execution it was 72 to 74, and without generated code 69 to 74: neither is the reason.
+the tasks of Spark. The first run takes 110 to 130, of which Java's compiler has 50. Without
+adaptive execution it was 72 to 74, and without generated code 69 to 74: neither is the reason.
 """
 
 SCALE = float(os.environ.get("TPCH_SCALE", "1"))
