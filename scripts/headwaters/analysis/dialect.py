@@ -14,6 +14,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenizerCore
 
+from headwaters.analysis.operands import Operands
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.words import Words, WordTypes
 
@@ -32,11 +33,6 @@ _PREDICATES = (
     *(exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not),
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
-# Words that end an expression.
-_ENDS = {
-    *(TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.ALIAS),
-    *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
-}
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
 _DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
@@ -59,7 +55,7 @@ class _Written(Spark):
         def _init_core(self) -> TokenizerCore:
             return Words(super()._init_core(), _WORD_TYPES)
 
-    class Parser(SparkParser):
+    class Parser(Operands):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         # `current_date` may be a column
         NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
@@ -68,15 +64,6 @@ class _Written(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
         }
-
-        def _parse_disjunction(self) -> exp.Expr | None:
-            # for time alone: sqlglot looks for operators on 14 levels before and after an operand,
-            # and none is there if the next word ends it
-            if self._curr.token_type is TokenType.WHEN:  # of a CASE that compares nothing
-                return None
-            if self._next.token_type in _ENDS and (atom := self._parse_atom()) is not None:
-                return atom
-            return super()._parse_disjunction()
 
     class Generator(SparkGenerator):
         # a time of the day, since Spark 4.1, is no timestamp, and has a precision

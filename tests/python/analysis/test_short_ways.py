@@ -22,6 +22,7 @@ from analysis.test_dialect import EXPRESSIONS, REFUSED
 from analysis.test_hand_made import QUERIES
 from analysis.warehouse import SQL, rendered
 from headwaters.analysis import dialect
+from headwaters.analysis.operands import Operands
 
 
 class Plain(dialect._Written):
@@ -32,8 +33,12 @@ class Plain(dialect._Written):
             return Spark.Tokenizer._init_core(self)
 
     class Parser(dialect._Written.Parser):
-        def _parse_disjunction(self) -> exp.Expr | None:
-            return SparkParser._parse_disjunction(self)
+        pass
+
+
+for way in vars(Operands):
+    if way.startswith("_parse"):
+        setattr(Plain.Parser, way, getattr(SparkParser, way))
 
 
 def _told(token: Token) -> tuple[Any, ...]:
@@ -88,6 +93,35 @@ TEXTS = {
 def test_what_people_write(kind: str) -> None:
     for sql in TEXTS[kind]:
         assert read(sql, dialect._Written) == read(sql, Plain), sql
+
+
+# Operands of each kind, and what may stand before and after them.
+OPERANDS = """
+a|`a`|a.b|a.b.c|a /*c*/|1|1.5|'q'|'q' 'r'|- a|not a|~ a|null|true|*|(a)|(a, b)|(select 1)|a[0]|a:b
+f()|f(a)|f(1)|f(*)|f(distinct a)|f(all a)|f(a, b)|f(a).b|f(a)[0]|f(f(a))|`f`(a)|x.f(a)|f(a)::int
+f(a) over (order by b)|f(a) filter (where b)|f(a) within group (order by b)|f(a) ignore nulls
+f /*c*/ (a)|f(a /*c*/)|f(a) /*c*/|f(x -> x)|f((x, y) -> x)|f(a as b)|f(a order by b)|f(select 1)
+if(a, b, c)|any(a)|any (select 1)|exists (select 1)|transform(a, x -> x)|connect_by_root a|per(a)
+cast(a as int)|extract(day from a)|trim(both from a)|date '2020-01-01'|date|interval 1 day|values
+case when a then b end|case when a > 1 then b else c end.d|case a when b then c end|case.a|case(a)
+case /*c*/ when a /*d*/ then b end /*e*/|case|a(+)|a::int|:p|@p|?|{a}|x at time zone 'z'
+""".strip().replace("\n", "|")
+BETWEEN = """
++|*|div|&|^|>|> >|>>|<|<<|<=|<>|=|<=>|!=|::|?|->|=>|.|,|;|[0]|(a)|and|or|in|is|is not|is null
+is null =|not in|not like|isnull|like|like any|between 1 and|escape|collate|at time zone|= any|> not
+> -|not|/*c*/ >|> /*c*/|as|over|over (a)|filter|limit|window|from|then|end|when
+""".strip().replace("\n", "|")
+
+
+@pytest.mark.parametrize("operand", ["", *OPERANDS.split("|")])
+def test_each_operand_before_and_after_each_operator(operand: str) -> None:
+    for word in ("|", "||", *BETWEEN.split("|")):
+        for sql in (
+            f"select {operand} {word} b as x from t",
+            f"select f({operand} {word} b, c {word} {operand})",
+            f"select case when b {word} {operand} then {operand} else {operand} end",
+        ):
+            assert read(sql, dialect._Written) == read(sql, Plain), sql
 
 
 # Words of which some are the beginning of longer ones, and what may stand between them.
