@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.expressions import PLAIN_NODES
-from headwaters.analysis.meaning import is_column, refuse_unknown, refuse_unmarked
+from headwaters.analysis.meaning import body_of, is_column, refuse_unknown, refuse_unmarked
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import parts_of
@@ -58,11 +58,10 @@ def _refuse_functions(
         if isinstance(node, exp.Column) and is_column(node, tables):
             continue
         if name in bodies:
-            body = dialect.read(f"select {bodies[name]}").nodes
-            refuse_unmarked(body, ())
-            refuse_moments(body, (), allowed)
             rest = {other: text for other, text in bodies.items() if other != name}
-            _refuse_functions(body, {}, allowed, rest)
+            with body_of(node, bodies[name]) as body:
+                refuse_moments(body.nodes, (), allowed)
+                _refuse_functions(body.nodes, {}, allowed, rest)
             continue
         if name in _STABLE and not functions.is_moment(name, node.expressions):
             continue

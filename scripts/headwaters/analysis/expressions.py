@@ -24,6 +24,7 @@ from headwaters.analysis.exact import (
     type_of_cast,
 )
 from headwaters.analysis.harmless import rendered
+from headwaters.analysis.meaning import body_of
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -380,7 +381,7 @@ class Expressions(ABC):
             text, to = function.expressions
             return self._collate(node, text, to, scope)
         if name in self._bodies:
-            self._body(name)
+            self._body(node, name)
         elif name not in functions.ROW and name not in self._allowed:
             raise dialect.refused(
                 node,
@@ -416,15 +417,15 @@ class Expressions(ABC):
                     return Value(column=Column("", either, type), type=type)
         return self._made_of(function, parts, scope)
 
-    def _body(self, name: str) -> None:
+    def _body(self, call: exp.Expr, name: str) -> None:
         """A SQL function: its body is an expression over its parameters. Raises Refused."""
         body = self._bodies.pop(name)
-        query = dialect.parsed(f"select {body} as answer")
         parameters = Scope(Relation(()), [], (), is_open=True)
-        assert isinstance(query, exp.Select)
-        refuse_moments(dialect.walked(query), (), self._allowed)
         try:
-            self._value(query.expressions[0].unalias(), parameters)
+            with body_of(call, body) as text:
+                refuse_moments(text.nodes, (), self._allowed)
+                assert isinstance(text.tree, exp.Select)
+                self._value(text.tree.expressions[0], parameters)
         finally:
             self._bodies[name] = body
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from sqlglot import exp
 
 from headwaters.analysis import dialect, functions
+from headwaters.analysis.refusal import Refused
 from headwaters.analysis.scopes import arguments_of, parts_of
 
 # By name in lower case: the names of their columns, in lower case.
 Tables = Mapping[str, frozenset[str]]
+_READ_IT = (
+    "Read the table in the model's SQL, as an input, in place of the call, or make the model a "
+    "table (materialized: table)"
+)
 # A query that selects `*` and has no other clause hands each column on, under its name.
 _HANDED_ON = {"with_", "expressions", "from_", "joins", "laterals", "where", "hint"}
 
@@ -41,13 +47,38 @@ def query_of(table: exp.Table) -> exp.CTE | None:
 
 def refuse_unmarked(nodes: Iterable[exp.Expr], known: Iterable[str]) -> None:
     """Refuse tables that are no input: a table that is replaced would miss their changes."""
-    names = frozenset(known)
+    for table in _unmarked(nodes, frozenset(known)):
+        raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
+
+
+def _unmarked(nodes: Iterable[exp.Expr], names: frozenset[str]) -> Iterator[exp.Table]:
     for table in nodes:
         if not isinstance(table, exp.Table):
             continue
         is_function = isinstance(table.this, exp.Anonymous)
         if not is_function and table.name.lower() not in names and query_of(table) is None:
-            raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
+            yield table
+
+
+@contextmanager
+def body_of(call: exp.Expr, body: str) -> Iterator[dialect.Text]:
+    """The body of a SQL function, as the one column of a query.
+
+    What is refused of it is refused of the call, which is what the model contains. Raises Refused.
+    """
+    try:
+        text = dialect.read(f"select {body}")
+        for table in _unmarked(text.nodes, frozenset()):
+            reason = "changes of a table that a function reads would be missed"
+            raise dialect.refused(table, "HW_FUNCTION_READS_TABLE", reason, _READ_IT)
+        yield text
+    except Refused as refused:
+        name = dialect.name_of(call)
+        while isinstance(call.parent, exp.Dot) and call.arg_key == "expression":
+            call = call.parent
+        clause, _ = refused.place
+        reason = f"in the body of {name}, `{clause}`: {refused.reason}"
+        raise dialect.refused(call, refused.code, reason, refused.remedy) from None
 
 
 def is_column(node: exp.Column, tables: Tables) -> bool:

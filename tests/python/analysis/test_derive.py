@@ -265,6 +265,26 @@ def test_what_is_whole_asks_the_bodies_of_sql_functions(body: str) -> None:
         derive(Question(sql, [A], functions={"month": body, "twice": "x * 2"}))
 
 
+def test_a_function_that_reads_a_table_is_refused_where_it_is_called() -> None:
+    functions = {"newest": "(select max(val)\nfrom src.a)", "next": "newest() + x"}
+
+    def told(call: str) -> str:
+        with pytest.raises(Refused) as refused:
+            derive(Question(f"select id,\n  {call} as v\nfrom a", [A], functions=functions))
+        assert refused.value.code == "HW_FUNCTION_READS_TABLE"
+        return str(refused.value)
+
+    reason = (
+        "in the body of newest, `src.a`: changes of a table that a function reads would be missed. "
+        "Read the table in the model's SQL, as an input, in place of the call, or make the model a "
+        "table (materialized: table)."
+    )
+    assert told("src.newest()") == f"`src.newest()` (line 2 of the compiled SQL): {reason}"
+    assert told("src.next(val)") == (
+        "`src.next(val)` (line 2 of the compiled SQL): in the body of next, `newest()`: " + reason
+    )
+
+
 def test_sql_that_cannot_be_read_is_an_error_with_what_a_derived_model_may_do() -> None:
     with pytest.raises(Refused) as refused:
         derive(Question("select grp::int as v from a where (", [A]))

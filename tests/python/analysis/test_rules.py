@@ -81,7 +81,9 @@ LINEAR = {
     "select id, user as d from t": "NONDETERMINISTIC: `user`",
     "select id, unix_timestamp() as d from t": "NONDETERMINISTIC: `unix_timestamp()`",
     "select id from t where date '2026-01-01' < date 'today'": "NONDETERMINISTIC: ",
-    "select fx.lucky(val) as d from t": "NONDETERMINISTIC: `rand()`",
+    "select fx.lucky(val) as d from t": "NONDETERMINISTIC: `fx.lucky(val)` (line 1 of the compiled "
+    "SQL): in the body of lucky, `rand()`: what it answers changes by itself",
+    "select id, fx.newest() as d from t": "FUNCTION_READS_TABLE: `fx.newest()` (line 1 of",
     "select array(val, rand())[0] as d from t": "NONDETERMINISTIC: `rand()`",
     "select id, array(val, 1)[0] as d, 'it''s' as s from t": "",
     "select unheard_of(val) as d from t": "NOT_UNDERSTOOD: `unheard_of(val)`",
@@ -100,7 +102,7 @@ LINEAR = {
     "select id from t where exists(array(1, val), x -> x > 2)": "",
     "select 1 as id from l": "NOT_LINEAR: no row of the result comes from the followed input",
 }
-FUNCTIONS = {"doubled": "x * 2", "lucky": "x * rand()"}
+FUNCTIONS = {"doubled": "x * 2", "lucky": "x * rand()", "newest": "(select max(val) from t)"}
 
 # SQL of a signed_sum over s and the lookup l, whose unique_key is k
 SUMS = {
@@ -450,7 +452,7 @@ DERIVED = {
     "max(n)": "NOT_LINEAR: ",
     "(select max(grp) from l)": "UNMARKED_INPUT: `derived: l`",
     "date_diff(current_date, k)": "NONDETERMINISTIC: `derived: current_date`",
-    "fx.lucky(n)": "NONDETERMINISTIC: `derived: rand()`",
+    "fx.lucky(n)": "NONDETERMINISTIC: `derived: fx.lucky(n)`: in the body of lucky, `rand()`",
     "explode(array(n, 1))": "NOT_A_SUM: `derived: ",
     "price": "NOT_UNDERSTOOD: `derived: price`: there is no such column",
     "n, n + 1": "NOT_UNDERSTOOD: `derived: `: it is more than an expression",
