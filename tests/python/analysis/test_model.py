@@ -65,8 +65,8 @@ def test_a_condition_that_is_required_elsewhere_patches_nothing() -> None:
     def patch(sql: str) -> Patch | str | None:
         before = "with o as (select * from <orders> where val > 1) select id, day from o"
         config = {"incremental_strategy": "change_feed", "unique_key": "id"}
-        texts = (f"/* built by [] */\n{text}" for text in (before, sql))
-        return patch_of(*texts, [{**ORDERS, "kind": "changes"}], config, ORDERS["columns"])
+        old, new = (f"/* built by [] */\n{text}" for text in (before, sql))
+        return patch_of(old, new, [{**ORDERS, "kind": "changes"}], config, ORDERS["columns"])
 
     moved = "with o as (select * from <orders>) select id, day from o where val > 1"
     assert patch(moved) is None
