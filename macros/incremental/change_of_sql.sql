@@ -22,6 +22,7 @@
     {%- if adapter.is_same_query(built_by, would_be_built_by, inputs) -%}{{ return({'is_same': true}) }}{%- endif -%}
     {%- set columns = adapter.get_column_schema_from_query('select * from ' ~ relation) -%}
     {%- set patch = adapter.patch_of(built_by, would_be_built_by, inputs, settings, columns) -%}
+    {%- if patch is none -%}{{ return({'is_same': true}) }}{%- endif -%}
     {%- if patch is string -%}{{ return({'why_not': patch}) }}{%- endif -%}
     {%- set given = adapter.columns_digest(hw_columns_of_full_refresh(sql, settings)) -%}
     {%- set patched = adapter.get_column_schema_from_query(hw_patched_rows_sql(relation, patch)) if patch.columns else columns -%}

@@ -63,14 +63,43 @@
 
 {#- The query of a view that can be read through; `kind` is the input macro, or auto. -#}
 {% macro hw_view(kind, source) %}
-    {%- set view = adapter.view(run_query('describe extended ' ~ source).rows) -%}
+    {%- set view = adapter.view(run_query('describe extended ' ~ source ~ ' as json').rows[0][0]) -%}
     {%- set obstacle = view.obstacle or ('reads more than one table' if kind == 'changes' and view.relations | length > 1 else none) -%}
     {%- if obstacle or kind not in ['changes', 'lookup', 'auto'] -%}
         {{ hw_raise('VIEW_AS_INPUT', kind ~ '(): ' ~ source ~ ' is a view' ~ (' that ' ~ obstacle if obstacle else '')
             ~ ', which has no changes of its own. Make it an ephemeral model with '
             ~ kind ~ '() around what it reads, or a table that is maintained incrementally.') }}
     {%- endif -%}
+    {%- do hw_check_view(kind ~ '(): ' ~ source ~ ' is a view ', source, view) -%}
     {{ return(view) }}
+{% endmacro %}
+
+
+{#- Refuses a view whose query, in the session of the run, may give other rows or columns than Spark makes of the view. Runs a statement
+    that tells both columns. -#}
+{% macro hw_check_view(where, source, view) %}
+    {%- set others = adapter.other_settings(view.settings) -%}
+    {%- if others and not hw_is_the_same_under(view, others) -%}
+        {{ hw_raise('VIEW_SETTINGS', where ~ 'that Spark evaluates with ' ~ others | join(', ') ~ '. Create it again in a session with the '
+            ~ 'settings of the run, or make it an ephemeral model.') }}
+    {%- endif -%}
+    {%- set both = 'select one.*, other.* from ' ~ source ~ ' as one cross join ' ~ view.text ~ ' as other' -%}
+    {%- set difference = adapter.other_columns(get_column_schema_from_query(both)) -%}
+    {%- if difference -%}
+        {{ hw_raise('VIEW_COLUMNS', where ~ 'that has ' ~ difference ~ ': Spark casts what has changed since it was created. Create it '
+            ~ 'again, or make it an ephemeral model.') }}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Whether a query computes nothing that the settings which a view and the run have otherwise could change: it selects columns, and Spark
+    casts nothing to compare them. -#}
+{% macro hw_is_the_same_under(view, others) %}
+    {%- set content = adapter.columns_alone(view.text) if adapter.are_of_expressions(others) else none -%}
+    {%- if content == 'conditions' -%}
+        {{ return(not adapter.has_casts(run_query('explain extended select * from ' ~ view.text).rows[0][0])) }}
+    {%- endif -%}
+    {{ return(content == 'columns') }}
 {% endmacro %}
 
 

@@ -201,6 +201,7 @@ class _Reader:
         assert isinstance(normal, exp.Select)
         found = iter([node.this for node in normal.expressions])
         columns, where, having, after, groups = ([next(found) for _ in part] for part in parts)
+        where, having, after = map(_without_true, (where, having, after))
         normal.set("expressions", [])
         shown = [*columns, *where, *having, *after]
         return Block(
@@ -443,6 +444,18 @@ def _needed(query: exp.Select, queries: _Queries) -> list[exp.Expr]:
 def _conjuncts(query: exp.Select, clause: str) -> list[exp.Expr]:
     found = query.args.get(clause)
     return list(conjuncts(found.this)) if found is not None else []
+
+
+def _without_true(nodes: Iterable[exp.Expr]) -> list[exp.Expr]:
+    """The conjuncts without `true` and `1 = 1`, which every row meets."""
+    return [node for node in nodes if not _is_true(node.unnest())]
+
+
+def _is_true(node: exp.Expr) -> bool:
+    if isinstance(node, exp.EQ):
+        one, other = node.this.unnest(), node.expression.unnest()
+        return isinstance(one, exp.Literal) and structure(one) == structure(other)
+    return isinstance(node, exp.Boolean) and bool(node.this)
 
 
 def _add(columns: dict[str, exp.Expr], name: str, value: exp.Expr) -> None:

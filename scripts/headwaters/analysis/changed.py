@@ -31,7 +31,7 @@ class Rebuild(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What differs between the results of two queries.
+    """What differs between the results of two queries; an empty one where nothing does.
 
     `columns`: those of the new result, in its order, each with its expression over columns of the
     old one; empty where both have the same ones. `kept`: conditions over columns of the old result;
@@ -96,11 +96,7 @@ class _Comparison:
         old, new = self._old, self._new
         if old.rest != new.rest:
             raise Rebuild("what it reads, joins or groups by is not the same")
-        kept, dropped = [], []
-        for clause in ("where", "having", "after"):
-            lost, gained = _difference(getattr(old, clause), getattr(new, clause))
-            kept += [self._condition(node, old, clause, self._before) for node in gained]
-            dropped += [self._condition(node, new, clause, self._after) for node in lost]
+        kept, dropped = self._conditions()
         columns = self._columns()
         names = {name.lower(): name for name in old.columns}
         later = {name.lower() for name, _ in columns}
@@ -118,6 +114,27 @@ class _Comparison:
             made,
             tuple(name for name in made if name.lower() not in names),
             removed,
+        )
+
+    def _conditions(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """Those that only the new result has, and those that only the old one has.
+
+        One that is in another clause of the new query is in both: each is over columns of its
+        result, and where it is the same over what the queries read, it is met by the same rows.
+        """
+        kept: dict[Structure, exp.Expr] = {}
+        dropped: dict[Structure, exp.Expr] = {}
+        for clause in ("where", "having", "after"):
+            lost, gained = _difference(getattr(self._old, clause), getattr(self._new, clause))
+            for node in gained:
+                over = self._condition(node, self._old, clause, self._before)
+                kept.setdefault(structure(node), over)
+            for node in lost:
+                over = self._condition(node, self._new, clause, self._after)
+                dropped.setdefault(structure(node), over)
+        return (
+            [over for found, over in kept.items() if found not in dropped],
+            [over for found, over in dropped.items() if found not in kept],
         )
 
     def _columns(self) -> list[tuple[str, exp.Expr]]:

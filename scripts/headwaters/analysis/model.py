@@ -190,8 +190,8 @@ def patch_of(
     inputs: Sequence[Mapping[str, Any]],
     config: Config,
     columns: Sequence[Any],
-) -> Patch | str:
-    """What a change of SQL needs in place of a rebuild, or why it needs one.
+) -> Patch | str | None:
+    """What a change of SQL needs in place of a rebuild, or why it needs one; None for nothing.
 
     Both texts have the same settings and `inputs`, which have their `columns`; `columns` are those
     of the table.
@@ -213,6 +213,8 @@ def patch_of(
         )
     except changed.Rebuild as why:
         return _spoken(str(why), inputs)
+    if change == changed.Change():
+        return None
     return Patch(
         [*change.columns],
         " and ".join(f"({text})" for text in change.kept),

@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 _TOKEN = re.compile(
     r"""
@@ -258,45 +257,13 @@ def _code_of(sql: str) -> tuple[list[Token], list[int]]:
     return code, starts
 
 
-@dataclass(frozen=True)
-class View:
-    """A view as its query over `relations`, in the order of the text; `obstacle` says why not."""
-
-    text: str
-    relations: list[str]
-    obstacle: str | None
-
-
-def view(described: Iterable[Mapping[str, Any]]) -> View:
-    """A view from the rows of `describe extended`."""
-    rows = [(str(row["col_name"]), str(row["data_type"])) for row in described]
-    end = next(place for place, (name, _) in enumerate([*rows, ("", "")]) if name[:2] in ("", "# "))
-    columns = [name for name, _ in rows[:end]]
-    details = dict(rows[end:])
-    query = prepared(details.get("View Text", ""))
-    relations = _relations(query)
-    unknown = [name.parts[0] for name in relations if len(name.parts) == 1]
-    given = ", ".join(f"`{column}`" if "`" in details[_OUTPUT] else column for column in columns)
-    obstacle = None
-    if not relations or unknown:
-        obstacle = f"reads {unknown[0]}, which has no schema" if unknown else "reads no table"
-    elif details[_OUTPUT].replace("`", "") != f"[{given}]".replace("`", ""):
-        obstacle = "renames the columns of its query"
-    names_ = ", ".join(f"`{column}`" for column in columns)
-    return View(
-        f"(select {names_} from (\n{query}\n))", [_source(name) for name in relations], obstacle
-    )
-
-
-_OUTPUT = "View Query Output Columns"
-
-
-def _source(name: Name) -> str:
+def source_of(name: Name) -> str:
+    """A relation's name as inputs have it, without Spark's own catalog."""
     parts = name.parts[1:] if name.parts[0] == "spark_catalog" else name.parts
     return ".".join(part if re.fullmatch(r"\w+", part) else f"`{part}`" for part in parts)
 
 
-def _relations(sql: str) -> list[Name]:
+def relations(sql: str) -> list[Name]:
     """What the SQL reads, its own common table expressions excepted."""
     within = list(_queries(sql))
     return [
@@ -341,14 +308,14 @@ def parts_of(source: str) -> tuple[str, ...]:
 
 def relations_in(sql: str) -> list[str]:
     """What the SQL reads, each once, in the order of the text."""
-    return list(dict.fromkeys(_source(name) for name in _relations(sql)))
+    return list(dict.fromkeys(source_of(name) for name in relations(sql)))
 
 
 def with_relations(sql: str, replacements: Mapping[str, str]) -> str:
     """The SQL with other text in place of the relations that it reads."""
-    for name in reversed(_relations(sql)):
-        if _source(name) in replacements:
-            sql = sql[: name.start] + replacements[_source(name)] + sql[name.end :]
+    for name in reversed(relations(sql)):
+        if source_of(name) in replacements:
+            sql = sql[: name.start] + replacements[source_of(name)] + sql[name.end :]
     return sql
 
 

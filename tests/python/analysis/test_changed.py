@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
 from analysis.queries import COLUMNS, Oracle, Tables, in_duckdb, rows
 from headwaters.analysis import blocks
@@ -63,7 +64,9 @@ FOLLOWED = {
     (SUMS, SUMS.replace("group", "where grp = 'a' group")): "added condition grp = 'a'",
     (SUMS, SUMS.replace("by grp", "by 1 having n > 1")): "added condition n > 1",
     (SUMS, SUMS.replace("group", "where val > 1 group")): None,
-    ("select sum(val) as x from t", "select sum(val) as x from t where 1 = 1"): None,
+    ("select sum(val) as x from t", "select sum(val) as x from t where 1 = 1"): "",
+    ("select sum(val) as x from t", "select sum(val) as x from t where 1 = 2"): None,
+    ("select id from t", "select id from t having true"): None,
     ("select sum(val) as x from t", "select 1 as x from t"): None,
     ("select sum(val) as x from t", "select sum(val) as x from t having x > 1"): (
         "added condition x > 1"
@@ -83,7 +86,43 @@ FOLLOWED = {
     ),
     ("select id, val from t where val > 9", "select id, val from t"): "removed condition val > 9",
     ("select id from t where val > 9", "select id from t"): None,
-    ("select id from t", "select id from t where true"): None,
+    ("select id from t", "select id from t where true"): "",
+    ("select id from t where val > 1", "select id from t where val > 1 and (val > 1)"): "",
+    # conditions that are required elsewhere
+    (
+        "with o as (select * from t where val > 1) select id, grp from o",
+        "with o as (select * from t) select id, grp from o where val > 1",
+    ): "",
+    (
+        "with o as (select id, val as n from t), q as (select id, n as m from o where n > 1)"
+        " select q.id, q.m as val from q where q.m < 9",
+        "select x.id, x.val from (select * from t as y where y.val < 9 and y.val > 1) as x",
+    ): "",
+    (
+        "with o as (select * from t where val > 1) select id, val from o",
+        "with o as (select * from t) select id, val, val * 2 as more from o where val > 1",
+    ): "added column more from val",
+    (
+        "with o as (select * from t where val > 1) select id, val from o",
+        "with o as (select * from t where id > 1) select id, val from o where val > 1",
+    ): "added condition id > 1",
+    (
+        "with o as (select * from t where val > 1) select id, val from o",
+        "with o as (select id, val + 1 as val from t) select id, val from o where val > 1",
+    ): None,
+    (
+        "with o as (select id, val from t limit 3) select id, val from o where val > 1",
+        "with o as (select id, val from t where val > 1 limit 3) select id, val from o",
+    ): None,
+    (f"{RANKS} where id > 1", f"with r as ({RANKS}) select * from r where id > 1"): None,
+    (f"{SUMS} having grp = 'a'", SUMS.replace("group", "where grp = 'a' group")): "",
+    (f"{SUMS} having n > 1", f"with q as ({SUMS}) select * from q where n > 1"): "",
+    (f"{SUMS} having sum(val) > 1", SUMS.replace("group", "where val > 1 group")): None,
+    # they read the same of both tables, and mean other rows
+    (
+        "select id as a, val as b from t where id > 1",
+        "select val as a, id as b from t where val > 1",
+    ): ("column a from b; column b from a; added condition b > 1; removed condition b > 1"),
     ("select distinct id, val from t", "select distinct id, val from t where val > 1"): (
         "added condition val > 1"
     ),
@@ -156,6 +195,35 @@ def _change(before: str, after: str, limits: Limits | None = None) -> Change | N
 def test_a_change_is_followed_or_rebuilds(before: str, after: str) -> None:
     change = _change(before, after)
     assert (change and described(change)) == FOLLOWED[before, after]
+
+
+def _placed(parts: list[tuple[str, int]]) -> str:
+    """A query over t of three levels, with the conditions at theirs."""
+
+    def level(number: int, alias: str) -> str:
+        found = [text.format(alias) for text, at in parts if at == number]
+        return f" where {' and '.join(found)}" if found else ""
+
+    return (
+        f"with o as (select * from t as x{level(0, 'x.')}), q as (select id, val, grp from o"
+        f"{level(1, '')}) select z.id, z.grp, z.val from q as z{level(2, 'z.')}"
+    )
+
+
+OVER_ROWS = ["{0}val > 1", "{0}id <= 3", "({0}grp = 'a')", "{0}id + {0}val > 3", "true", "1 = 1"]
+
+
+@given(
+    strategies.lists(
+        strategies.tuples(strategies.sampled_from(OVER_ROWS), *[strategies.integers(0, 2)] * 2)
+    )
+)
+def test_where_a_condition_is_required_makes_no_difference(
+    drawn: list[tuple[str, int, int]],
+) -> None:
+    before = _placed([(text, at) for text, at, _ in drawn])
+    after = _placed([(text, at) for text, _, at in drawn])
+    assert _change(before, after) == Change()
 
 
 LIMITED: dict[str, dict[str, Any]] = {

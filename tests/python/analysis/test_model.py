@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis.model import derivation, refusal
+from headwaters.analysis.model import Patch, derivation, patch_of, refusal
 from headwaters.declared.problems import Problem
 
 GRAPH: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
@@ -59,3 +59,16 @@ def test_what_is_derived_is_proven_with_the_sums() -> None:
     assert refusal(sql, signed, config | {"derived": {"twice": "n * 2"}}, GRAPH, {}) is None
     found = refusal(sql, signed, config | {"derived": {"of": "sum(n) over ()"}}, GRAPH, {})
     assert found and found.code == "HW_NOT_LINEAR" and "`derived: sum(n) OVER ()`" in found.text
+
+
+def test_a_condition_that_is_required_elsewhere_patches_nothing() -> None:
+    def patch(sql: str) -> Patch | str | None:
+        before = "with o as (select * from <orders> where val > 1) select id, day from o"
+        config = {"incremental_strategy": "change_feed", "unique_key": "id"}
+        old, new = (f"/* built by [] */\n{text}" for text in (before, sql))
+        return patch_of(old, new, [{**ORDERS, "kind": "changes"}], config, ORDERS["columns"])
+
+    moved = "with o as (select * from <orders>) select id, day from o where val > 1"
+    assert patch(moved) is None
+    assert patch(f"{moved} and id > 1") == Patch([], "(`id` > 1)", "", "added condition id > 1")
+    assert patch(f"{moved} and 1 = 2") == "the condition 1 = 2 is over no column of the table"

@@ -465,6 +465,23 @@ def test_columns_keep_what_is_declared_of_them(
     assert made.version("declared") == before
 
 
+@pytest.mark.slow
+def test_a_condition_that_is_required_elsewhere_changes_nothing(
+    made: Project, spark: Any, inputs: str
+) -> None:
+    begin = AUTO.replace("'auto'", "'auto', unique_key='id'") + "with o as (select * from " + ORDERS
+    made.write({"required": f"{begin} where amount > 15) select id, region from o"})
+    made.run()
+    before = made.table("required"), made.version("required")
+    made.write({"required": f"{begin}) select id, region from o where amount > 15 and 1 = 1"})
+    assert made.run() == {"required": "no changes"}
+    assert (made.table("required"), made.version("required")) == before
+    spark.sql(f"insert into {inputs}.orders values (6, 'south', 60, null), (7, 'south', 5, null)")
+    assert made.run()["required"].startswith("append: 1 inserted")
+    made.run(refreshed=True)
+    assert made.table("required") == made.table("required", refreshed=True)
+
+
 def test_keys_that_would_repeat_are_refused(made: Project, spark: Any, inputs: str) -> None:
     sql = (
         "{{ config(materialized='incremental', incremental_strategy='change_feed',"

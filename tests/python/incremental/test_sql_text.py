@@ -12,9 +12,7 @@ from headwaters.incremental.sql_text import (
     prepared,
     relations_in,
     tokens,
-    view,
     weight_column,
-    with_relations,
     without_format,
 )
 
@@ -164,36 +162,6 @@ def test_a_column_is_no_relation() -> None:
 def test_the_column_that_counts_rows(item: str, column: str | None) -> None:
     assert weight_column(f"select {item} from t") == column
     assert weight_column(f"select a.x as a, {item}, b from t") == column
-
-
-def described(query: str, columns: str, names_: str) -> list[dict[str, str]]:
-    """Rows of `describe extended` of a view."""
-    rows = [(name, "int") for name in columns.split()]
-    rows += [("", ""), ("# Detailed Table Information", ""), ("View Text", query)]
-    rows += [("View Query Output Columns", names_)]
-    return [{"col_name": name, "data_type": text} for name, text in rows]
-
-
-def test_a_view_is_its_query_over_tables() -> None:
-    query = "with c as (select * from Spark_Catalog.a.b), d as (from c) select * from d, `a`.`x y`;"
-    found = view(described(query, "id val", "[id, val]"))
-    assert (found.relations, found.obstacle) == (["a.b", "a.`x y`"], None)
-    assert with_relations(found.text, {"a.b": "FIRST", "a.`x y`": "SECOND"}) == (
-        "(select `id`, `val` from (\nwith c as (select * from FIRST), d as (from c)"
-        " select * from d, SECOND\n))"
-    )
-
-
-@pytest.mark.parametrize(
-    ("query", "names_", "obstacle"),
-    [
-        ("select id from a.b", "[key]", "renames the columns of its query"),
-        ("select id from b", "[id]", "reads b, which has no schema"),
-        ("select 1 as id", "[id]", "reads no table"),
-    ],
-)
-def test_what_stands_between_a_view_and_its_tables(query: str, names_: str, obstacle: str) -> None:
-    assert view(described(query, "id", names_)).obstacle == obstacle
 
 
 WRITTEN = (

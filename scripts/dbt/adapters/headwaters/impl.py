@@ -60,6 +60,7 @@ from headwaters.incremental import (
     strategies,
     surroundings,
     unchanged,
+    views,
     writing,
 )
 from headwaters.incremental.failures import NOT_UTF8, lost_feed
@@ -192,6 +193,12 @@ def _patch_of(*arguments: Any) -> Any:
     return patch_of(*arguments)
 
 
+def _columns_alone(sql: str) -> str | None:
+    from headwaters.analysis.columns_alone import columns_alone
+
+    return columns_alone(sql)
+
+
 def _vacuumed_before(vacuums: str) -> int | None:
     """Of commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as text."""
     return commits.vacuumed_before(
@@ -260,7 +267,11 @@ PURE: dict[str, Callable[..., Any]] = {
     "refusal": _refusal,
     "derivation": _derivation,
     "are_exact": _are_exact,
-    "view": sql_text.view,
+    "view": views.view,
+    "other_columns": views.other_columns,
+    "are_of_expressions": views.are_of_expressions,
+    "columns_alone": _columns_alone,
+    "has_casts": views.has_casts,
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
     "with_relations": sql_text.with_relations,
@@ -305,6 +316,8 @@ class HeadwatersAdapter(SparkAdapter):
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
+        # What the session sets, by the invocation that asked.
+        self._session_sets: dict[str, dict[str, str]] = {}
         # What functions are, by the invocation and the model whose run asked first.
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._erasure: Erasure | None = None
@@ -563,6 +576,20 @@ class HeadwatersAdapter(SparkAdapter):
             "settings": settings,
             "functions": surroundings.definitions(sql, known, describe),
         }
+
+    @available
+    def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
+        """What the session has otherwise than a view that stores these settings."""
+        run = get_invocation_id()
+        if run not in self._session_sets:
+            self._session_sets.clear()
+            self._session_sets[run] = {str(row[0]): str(row[1]) for row in self._rows("set")}
+        given = self._session_sets[run]
+
+        def ask(name: str) -> str:
+            return str(self._rows(f"set {name}")[0][1])
+
+        return views.other_settings(stored, given, ask)
 
     def _lines_of_function(self, name: str) -> list[str]:
         try:
