@@ -56,13 +56,13 @@ Such a round has 519 jobs of Spark with 834 tasks. Of the samples of its Java th
 compiler and garbage collection), 5 % are in generated code and 1 % in Parquet and JSON: what works
 on rows. Code is generated in 28 % (19 in tasks, most for the columns of Delta's log), plans are
 analysed in 15 and optimised or made in 13, jobs are submitted in 14 and read by their tasks in 8.
-By owner, Delta has 29: 15 look for the files of a query, 5 for the newest version, 3 for the history,
-3 commit; the metastore has 8. A stage on two tables that were
-written spends 2.1 of its 3.8 seconds until both tables' files are known, before it reads a row:
-each commit makes a version whose state Delta reconstructs by jobs of Spark. Settings do not change
-that: without adaptive execution, generated code or the use of statistics, with one partition, or
-with code for wide rows, it stays between 65 and 74. Fewer versions would: the two commits of
-properties around each write protect it (docs/decisions/0026-one-question-a-table.md).
+By owner, Delta has 29: 15 look for the files of a query, 5 for the newest version, 3 for the
+history, 3 commit; the metastore has 8. A stage on two tables that were written spends 2.1 of its
+3.8 seconds until both tables' files are known, before it reads a row: each commit makes a version
+whose state Delta reconstructs by jobs of Spark. Settings do not change that: without adaptive
+execution, generated code or the use of statistics, with one partition, or with code for wide rows,
+it stays between 65 and 74. Fewer versions would: the two commits of properties around each write
+protect it (docs/decisions/0026-one-question-a-table.md).
 """
 
 SCALE = float(os.environ.get("TPCH_SCALE", "1"))
