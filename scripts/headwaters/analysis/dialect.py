@@ -34,7 +34,8 @@ _PREDICATES = (
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
-_DOUBTED = {exp.Interval, exp.Parameter, *_LOOSE}
+_WITHOUT_VERSION = "Leave it out, or make the model a table (materialized: table)"
+_DOUBTED = {exp.Interval, exp.Parameter, exp.Version, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 NAMES = {exp.Identifier, exp.Literal}
@@ -133,6 +134,9 @@ def read(sql: str) -> Text:
         if type(node) is exp.Parameter:
             # also as the alias of a table, `t@v1`, which is another version of it to Delta
             raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
+        if type(node) is exp.Version:
+            reason = "each input is read at the version that its run begins with"
+            raise refused(node, "HW_NOT_UNDERSTOOD", reason, _WITHOUT_VERSION)
         if type(node) is exp.Interval and not node.args.get("unit"):
             reason = "an interval without a unit may be a column"
             raise refused(node, "HW_NOT_UNDERSTOOD", reason)

@@ -93,6 +93,8 @@ LINEAR = {
     "select * from l cross join (t join l as m using (grp))": "",
     "select id frm t": "NOT_UNDERSTOOD: ",
     "select id from t@v1": "NOT_UNDERSTOOD: `${v1}`: a parameter",
+    "select id from t version as of 1": "NOT_UNDERSTOOD: `VERSION AS OF 1`",
+    "select id from t timestamp as of '2026-01-01'": "NOT_UNDERSTOOD: `TIMESTAMP AS OF",
     "select id, val from t group by 3": "NOT_UNDERSTOOD: ",
     "select id, x.n from t join lateral (select 1 as n) as x on t.val > rand()": (
         "NONDETERMINISTIC: "
