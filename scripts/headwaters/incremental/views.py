@@ -16,6 +16,7 @@ from typing import Protocol
 from headwaters.incremental.sql_text import prepared, relations, source_of
 
 ANSI = "spark.sql.ansi.enabled"
+_BINARY = "UTF8_BINARY"
 
 # What Spark 4.2 takes from the session that reads a view, whatever the view says: settings that no
 # view stores (CapturesConfig), and `spark.sql.catalog`.
@@ -104,6 +105,9 @@ def view(described: str) -> View:
         obstacle = f"reads {unknown[0]}, which has no schema" if unknown else "reads no table"
     elif known.get("view_query_output_columns") != columns:
         obstacle = "renames the columns of its query"
+    elif (collation := known.get("collation", _BINARY)) != _BINARY:
+        # that of its literals and casts, which its query does not say
+        obstacle = f"has the default collation {collation}"
     # one of schema evolution has all columns of its query, whatever is stored
     evolves = known.get("view_schema_mode") == "EVOLUTION"
     names = "*" if evolves else ", ".join(f"`{name.replace('`', '``')}`" for name in columns)

@@ -67,6 +67,13 @@ def test_what_stands_between_a_view_and_its_tables(
     assert view(described(query, "id", names)).obstacle == obstacle
 
 
+def test_a_view_with_a_collation_of_its_own_is_not_its_query() -> None:
+    given = ("select id, if('A' = 'a', 1, 2) as z from a.b", "id z", ["id", "z"])
+    assert view(described(*given, collation="UTF8_BINARY")).obstacle is None
+    found = view(described(*given, collation="UTF8_LCASE"))
+    assert found.obstacle == "has the default collation UTF8_LCASE"
+
+
 # What a view stores, what the session of the run sets, and what differs.
 SETTINGS: list[tuple[dict[str, str], dict[str, str], list[str]]] = [
     ({ZONE: "UTC", ANSI: "false"}, {ZONE: "UTC", ANSI: "FALSE"}, []),
@@ -181,6 +188,7 @@ models:
     +incremental_strategy: auto
 """
 TABLES = ["days", "grown", "plain", "compared", "coerced", "over_plain", "evolved", "retyped"]
+TABLES += ["collated"]
 SOURCES = "sources: [{{name: inputs, schema: '{{{{ target.schema }}}}_inputs', tables: [{}]}}]"
 VIEWS = {
     "days": "select id, cast(date_trunc('day', at) as string) as day from {0}.rows",
@@ -196,6 +204,8 @@ REFUSED = {
     "days": f"[HW_VIEW_SETTINGS] auto(): {{}}.days is a view that Spark evaluates with {OTHERWISE}",
     "coerced": f"[HW_VIEW_SETTINGS] auto(): {{}}.coerced is a view that Spark evaluates with"
     f" {OTHERWISE}",
+    "collated": "[HW_VIEW_AS_INPUT] auto(): {}.collated is a view that has the default collation"
+    " UTF8_LCASE, ",
     "grown": "[HW_VIEW_COLUMNS] auto(): {}.grown is a view that has v int, which its query gives as"
     " v bigint: ",
 }
@@ -230,6 +240,10 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
     set_spark(ANSI, "false")
     set_spark(ZONE, "UTC")
     spark.sql(f"create view {inputs}.grown as select * from {inputs}.widened")
+    spark.sql(
+        f"create view {inputs}.collated default collation UTF8_LCASE as"
+        f" select id, if('A' = 'a', 1, 2) as z from {inputs}.rows"
+    )
     for name, mode in (("evolved", "evolution"), ("retyped", "type evolution")):
         spark.sql(
             f"create view {inputs}.{name} with schema {mode} as select * from {inputs}.widened"
@@ -284,6 +298,7 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
         query = VIEWS[name].format(inputs)
         spark.sql(f"create or replace view {inputs}.{name} as {query}")
     spark.sql(f"create or replace view {inputs}.grown as select * from {inputs}.widened")
+    spark.sql(f"create or replace view {inputs}.collated as select id, 2 as z from {inputs}.rows")
     run(expect=True)
     for name in REFUSED:
         check(name, f"{inputs}.{name}")
