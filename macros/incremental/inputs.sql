@@ -83,6 +83,11 @@
         {{ hw_raise('VIEW_SETTINGS', where ~ 'that Spark evaluates with ' ~ others | join(', ') ~ '. Create it again in a session with the '
             ~ 'settings of the run, or make it an ephemeral model.') }}
     {%- endif -%}
+    {%- set function = adapter.other_function(view) -%}
+    {%- if function -%}
+        {{ hw_raise('VIEW_AS_INPUT', where ~ 'that calls a function without its schema, which is ' ~ function ~ ' in the run and '
+            ~ 'another one in the view. Create the view again with the schema before the function, or make it an ephemeral model.') }}
+    {%- endif -%}
     {%- set both = 'select one.*, other.* from ' ~ source ~ ' as one cross join ' ~ view.text ~ ' as other' -%}
     {%- set difference = adapter.other_columns(get_column_schema_from_query(both)) -%}
     {%- if difference -%}

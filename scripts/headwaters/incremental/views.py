@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headwaters.incremental.sql_text import prepared, relations, source_of
+from headwaters.incremental.surroundings import called
 
 ANSI = "spark.sql.ansi.enabled"
 _BINARY = "UTF8_BINARY"
@@ -84,13 +85,15 @@ _OF_EXPRESSIONS = {
 class View:
     """A view as its query over `relations`, in the order of the text; `obstacle` says why not.
 
-    `settings`: those of the session that created it, as far as Spark stored them.
+    `settings`: those of the session that created it, as far as Spark stored them. `schema`: where
+    Spark looks for functions that it calls by their names alone.
     """
 
     text: str
     relations: list[str]
     obstacle: str | None
     settings: Mapping[str, str]
+    schema: str
 
 
 def view(described: str) -> View:
@@ -117,7 +120,18 @@ def view(described: str) -> View:
         [source_of(name) for name in read],
         obstacle,
         {ANSI: "false", **settings},  # as of a view that is older than the setting
+        str(known.get("view_catalog_and_namespace", "")),
     )
+
+
+def other_function(view: View, known: Iterable[str]) -> str | None:
+    """Of functions of the session, by `show user functions`, one that is not the view's own."""
+    calls = called(view.text)
+    for name in known:
+        schema, _, function = name.replace("`", "").rpartition(".")
+        if function.lower() in calls and schema != view.schema.replace("`", ""):
+            return name
+    return None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from headwaters.incremental.views import (
     are_of_expressions,
     has_casts,
     other_columns,
+    other_function,
     other_settings,
     view,
 )
@@ -72,6 +73,21 @@ def test_a_view_with_a_collation_of_its_own_is_not_its_query() -> None:
     assert view(described(*given, collation="UTF8_BINARY")).obstacle is None
     found = view(described(*given, collation="UTF8_LCASE"))
     assert found.obstacle == "has the default collation UTF8_LCASE"
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ([], None),
+        (["spark_catalog.a.f", "spark_catalog.b.g"], None),
+        (["spark_catalog.b.h", "spark_catalog.b.F"], "spark_catalog.b.F"),
+        (["f"], "f"),  # of the session alone, where no view finds it
+    ],
+)
+def test_a_function_of_another_schema(known: list[str], found: str | None) -> None:
+    query = "select f (id) as id, b.h(1) as h from a.b where 'g(1)' <> 's'"
+    given = view(described(query, "id", ["id"], view_catalog_and_namespace="spark_catalog.a"))
+    assert other_function(given, known) == found
 
 
 # What a view stores, what the session of the run sets, and what differs.
@@ -188,7 +204,7 @@ models:
     +incremental_strategy: auto
 """
 TABLES = ["days", "grown", "plain", "compared", "coerced", "over_plain", "evolved", "retyped"]
-TABLES += ["collated"]
+TABLES += ["collated", "calling"]
 SOURCES = "sources: [{{name: inputs, schema: '{{{{ target.schema }}}}_inputs', tables: [{}]}}]"
 VIEWS = {
     "days": "select id, cast(date_trunc('day', at) as string) as day from {0}.rows",
@@ -204,6 +220,8 @@ REFUSED = {
     "days": f"[HW_VIEW_SETTINGS] auto(): {{}}.days is a view that Spark evaluates with {OTHERWISE}",
     "coerced": f"[HW_VIEW_SETTINGS] auto(): {{}}.coerced is a view that Spark evaluates with"
     f" {OTHERWISE}",
+    "calling": "[HW_VIEW_AS_INPUT] auto(): {}.calling is a view that calls a function without its"
+    " schema, which is spark_catalog.default.numbered in the run and another one in the view. ",
     "collated": "[HW_VIEW_AS_INPUT] auto(): {}.collated is a view that has the default collation"
     " UTF8_LCASE, ",
     "grown": "[HW_VIEW_COLUMNS] auto(): {}.grown is a view that has v int, which its query gives as"
@@ -244,6 +262,11 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
         f"create view {inputs}.collated default collation UTF8_LCASE as"
         f" select id, if('A' = 'a', 1, 2) as z from {inputs}.rows"
     )
+    for of, number in (("default", 1), (inputs, 2)):
+        spark.sql(f"create function {of}.numbered(x int) returns int return {number}")
+    spark.sql(f"use {inputs}")
+    spark.sql(f"create view {inputs}.calling as select numbered(id) as n from {inputs}.rows")
+    spark.sql("use default")
     for name, mode in (("evolved", "evolution"), ("retyped", "type evolution")):
         spark.sql(
             f"create view {inputs}.{name} with schema {mode} as select * from {inputs}.widened"
@@ -299,6 +322,9 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
         spark.sql(f"create or replace view {inputs}.{name} as {query}")
     spark.sql(f"create or replace view {inputs}.grown as select * from {inputs}.widened")
     spark.sql(f"create or replace view {inputs}.collated as select id, 2 as z from {inputs}.rows")
+    query = f"select {inputs}.numbered(id) as n from {inputs}.rows"
+    spark.sql(f"create or replace view {inputs}.calling as {query}")
     run(expect=True)
     for name in REFUSED:
         check(name, f"{inputs}.{name}")
+    spark.sql("drop function default.numbered")

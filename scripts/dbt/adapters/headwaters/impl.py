@@ -578,6 +578,14 @@ class HeadwatersAdapter(SparkAdapter):
         }
 
     @available
+    def other_function(self, view: views.View) -> str | None:
+        """A function that a view calls by its name alone, where the session finds another one."""
+        # asked each time: the hooks of a model may have made some since
+        return views.other_function(
+            view, [str(row[0]) for row in self._rows("show user functions")]
+        )
+
+    @available
     def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
         """What the session has otherwise than a view that stores these settings."""
         run = get_invocation_id()
