@@ -17,6 +17,9 @@ _COLUMNS = (
 # What may stand in `where` and nowhere else: Spark shows conditions in full, and select lists not.
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Literal)
 _CLAUSES = {"expressions", "from_", "where", "with_", "this", "alias"}
+_TABLE = {"this", "db", "catalog", "alias"}
+# Names that are functions where no column has them.
+_VALUES = ("current_", "localtime", "session_user", "user", "grouping__id", "_metadata")
 
 
 def columns_alone(sql: str) -> Literal["columns", "conditions"] | None:
@@ -43,8 +46,3 @@ def _is_more(node: exp.Expr) -> bool:
     if isinstance(node, exp.Table):
         return any(value and name not in _TABLE for name, value in node.args.items())
     return False
-
-
-_TABLE = {"this", "db", "catalog", "alias"}
-# Names that are functions where no column has them.
-_VALUES = ("current_", "localtime", "session_user", "user", "grouping__id", "_metadata")

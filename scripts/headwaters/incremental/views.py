@@ -1,8 +1,8 @@
 """Views under inputs: their queries, and whether these mean in a run what Spark makes of the views.
 
 Spark evaluates a view under settings of the session that created it, which it stores with the view,
-and casts its columns to the types that they had. The query alone, in the run's session, may give
-other rows.
+casts its columns to the types that they had, and finds functions in its schema. The query alone, in
+the run's session, may give other rows.
 """
 
 from __future__ import annotations

@@ -203,8 +203,10 @@ models:
     +materialized: incremental
     +incremental_strategy: auto
 """
-TABLES = ["days", "grown", "plain", "compared", "coerced", "over_plain", "evolved", "retyped"]
-TABLES += ["collated", "calling"]
+TABLES = [
+    *("days", "grown", "plain", "compared", "coerced", "over_plain", "evolved", "retyped"),
+    *("collated", "calling"),
+]
 SOURCES = "sources: [{{name: inputs, schema: '{{{{ target.schema }}}}_inputs', tables: [{}]}}]"
 VIEWS = {
     "days": "select id, cast(date_trunc('day', at) as string) as day from {0}.rows",
@@ -277,7 +279,10 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
     folder = new_project(
         {
             "dbt_project.yml": PROJECT,
-            "models/inputs.yml": SOURCES.format(", ".join(f"{{name: {name}}}" for name in TABLES)),
+            # the source `rows` is what the view of dbt's own reads
+            "models/inputs.yml": SOURCES.format(
+                ", ".join(f"{{name: {name}}}" for name in ["rows", *TABLES])
+            ),
             "models/staged.sql": "{{ config(materialized='view') }} select day, count(*) as n from"
             " (select cast(at as date) as day from {{ source('inputs', 'rows') }}) group by day",
             "models/of_staged.sql": "select day, n from {{ ref('staged') }}",
@@ -287,11 +292,6 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
             },
         }
     )
-    # the source `rows`, which the view of dbt's own reads
-    text = (
-        (folder / "models/inputs.yml").read_text().replace("tables: [", "tables: [{name: rows}, ")
-    )
-    (folder / "models/inputs.yml").write_text(text)
 
     def run(expect: bool) -> dict[str, str]:
         ran = dbt("run", project_dir=folder, schema=schema, expect=expect)
