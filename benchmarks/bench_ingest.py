@@ -44,9 +44,9 @@ memory that stays. Ingestion reaches 0.56 of the bare job where every record is 
 one in 1,000 is not; 95 % of the records take 4.7 s.
 
 It was 0.46 where every record is good, in a run just before: what comes twice in the second part of
-an `and`, such as the parse that tells undeclared fields, Spark computed for each record, also where
-the first part was false. Without that a million records take 26 to 28 CPU seconds in place of 32;
-the bare job takes 13. What may be wrong with a record is 5 of them, told by leaving all of it out.
+an `and` Spark computed for each record, also where the first part was false. Without that a million
+records take 26 to 28 CPU seconds in place of 32; the bare job takes 13. What may be wrong with a
+record is 5 of them, told by leaving all of it out.
 
 Of the rest, found in an earlier version by leaving out one thing at a time (CPU of 500,000 records
 from memory to Delta, 3.1 s for the bare job with the same lineage, 5.6 to 6.5 s for ingestion):

@@ -27,7 +27,7 @@ def start_spark(project: Project) -> SparkSession:
         # as dbt sets it: a computed column that fails on one record is null, and does not stop all
         "spark.sql.ansi.enabled": "false",
         # Of `a and b`, Spark would compute what comes twice in b where a is false as well: for each
-        # record the second parse of JSON that only one with undeclared fields needs.
+        # record what only the few that look wrong need.
         "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     }
     for key, value in settings.items():

@@ -570,7 +570,7 @@ class HeadwatersAdapter(SparkAdapter):
             settings = {
                 name: str(self._rows(f"set {name}")[0][1]) for name in surroundings.SETTINGS
             }
-            self._asked[run] = settings, [str(row[0]) for row in self._rows("show user functions")]
+            self._asked[run] = settings, self._user_functions()
         settings, known = self._asked[run]
         return {
             "settings": settings,
@@ -581,9 +581,11 @@ class HeadwatersAdapter(SparkAdapter):
     def other_function(self, view: views.View) -> str | None:
         """A function that a view calls by its name alone, where the session finds another one."""
         # asked each time: the hooks of a model may have made some since
-        return views.other_function(
-            view, [str(row[0]) for row in self._rows("show user functions")]
-        )
+        return views.other_function(view, self._user_functions())
+
+    def _user_functions(self) -> list[str]:
+        """The functions of the session that somebody created."""
+        return [str(row[0]) for row in self._rows("show user functions")]
 
     @available
     def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
