@@ -98,6 +98,8 @@ def applied_versions(
         if seen is not None and commit.is_same(seen):
             reached = True
             break
+        if _restored_version(commit) is not None:
+            continue
         is_pending = pending is not None and is_of(commit, pending.id)
         if is_pending or is_of(commit, last.id):
             written = written or is_pending
@@ -178,16 +180,20 @@ def described(commit: Commit) -> str:
 
 
 def _standing(commits: Iterable[Commit]) -> Iterable[Commit]:
-    """The commits that a RESTORE to a version has not taken back, without the RESTORE."""
+    """The commits that a RESTORE to a version has not taken back, and the RESTORE."""
     newest: int | None = None
     for commit in commits:
         if newest is not None and commit.version > newest:
             continue
-        version = commit.parameters.get("version") if commit.operation == "RESTORE" else None
-        if version is None:
-            yield commit  # a RESTORE by time, too: it changes rows, and does not say which
-        else:
-            newest = int(version)
+        yield commit
+        restored = _restored_version(commit)
+        newest = newest if restored is None else restored
+
+
+def _restored_version(commit: Commit) -> int | None:
+    """The version that a RESTORE made the table's; none of one by time, which does not say it."""
+    version = commit.parameters.get("version") if commit.operation == "RESTORE" else None
+    return None if version is None else int(version)
 
 
 def _changes_rows(commit: Commit) -> bool:

@@ -112,6 +112,16 @@ def test_a_restore_takes_back_the_commits_after_the_version_that_it_names() -> N
     assert told is not None and told.foreign == "RESTORE of version 15"
 
 
+def test_a_run_that_planned_from_a_restored_table_has_nothing_before_the_restore() -> None:
+    last = {"id": "b", "seen": {"version": 15, "at": 1500}}
+    properties = finished() | {"headwaters.run": json.dumps(last)}
+    commits = [
+        *(note(18, None), append(17, "b"), note(16, "b"), commit(15, "RESTORE", version="12")),
+        *(append(14, None), append(12, "a"), append(11, None), BASE),
+    ]
+    assert applied_versions(properties, commits, complete=False) == Applied(NEW, None, None)
+
+
 def test_a_clone_starts_from_what_its_source_had_applied() -> None:
     cloned = [append(1, None), commit(0, "CLONE")]
     told = applied_versions(finished(), cloned, complete=True)
