@@ -39,7 +39,6 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
 
 {% macro hw_change_feed__share_changed(relation, sql, plan, settings) %}
     {%- set share = hw_default__share_changed(relation, sql, plan, settings) -%}
-    {#- rows that were only inserted are appended, however many -#}
     {%- if not plan.ranges.values() | rejectattr('inserts_only') | list -%}
         {{ return(share) }}
     {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none
