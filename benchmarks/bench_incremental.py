@@ -36,47 +36,34 @@ from benchmarks.runner import (
 
 SUMMARY = regret.summary
 NOTES = """
-The 15 cells of 10 million rows were run again on 2026-11-27, on a machine of twice the speed. Of a
-replacement's CPU, headwaters took 0.49, 0.37, 0.46, 1.22 and 1.17 where 0.01, 0.1, 1, 10 and 50 %
-of recent rows changed; 0.40, 0.45, 0.59, 1.10 and 1.25 where they were spread; 0.39, 0.31, 0.26,
-0.60 and 1.25 where rows were new. Spread rows are replaced by their keys now: at 0.1 % for 0.30 of
-the smallest merge, at 1 % for 0.42, where it was 0.75. Runs of up to 1 % that are recent or new
-take 6 to 9 CPU seconds whatever they change: as a model of the warehouse above over a few rows. At
-50 % new the other way took 0.80 of the choice, the only wrong one; it alone is a regret of 5 %. At
-50 % recent and spread the other way was a replacement as well, so these cells say nothing of the
-choice, and the table is that of the first run.
+The cells of 10 million rows are one run, of 2026-11-27; the two of 50 million rows and the 200
+small batches are older, each measured by itself. Compare within a case only, and not to the last
+digit: the machine is shared, and the replacement of 10 million rows, much the same work in every
+cell, took between 17 and 25 CPU seconds.
 
-The cells of 10 million rows are one run, the 200 small batches another; at 50 million only 0.1 %
-was measured, each cell by itself. Compare within a case only, and not to the last digit: the
-machine is shared, and the replacement, much the same work in every cell, took between 30 and 54
-CPU seconds in the one run. Cells close to a goal were measured in other runs as well.
+Wanted of a replacement's CPU: 0.20 where 0.1 % of the rows changed and are recent, 0.30 where they
+are spread over all keys, 0.62 where 1 % is spread; and of new rows at most twice one INSERT. It is
+0.35, 0.40 and 0.60, and new rows take 3 to 13 times one INSERT. What is missed does not depend on
+the rows: a run that changes up to 1 % takes 6 to 10 CPU seconds, as does a model of the warehouse
+above over a few rows, whose profile says for what. On a machine of half the speed the replacement
+was slowed down more than that, and 0.1 % recent took 0.24. At 50 million rows it no longer counts:
+recent rows take an eighth. Spread ones were merged there, which reads every column of every file;
+since then they are replaced by their keys (docs/decisions/0019-replace-by-keys.md), which at 10
+million rows takes a third of the smallest merge by hand.
 
-The goal at 0.1 % is a quarter of the CPU of a replacement where recent rows change, and a half
-where they are spread over all keys; at 50 million rows an eighth and a quarter. It is 0.29 (as in
-another run) and 0.61 (0.55), and 0.13 and 0.58. Where recent rows change, the reason is what Spark
-and Delta take to plan a statement, however few its rows are: in a run over 100 rows the write takes
-nearly half of the CPU, the stage a seventh, `describe detail` and the look at the stage a tenth
-each, and six others the rest. At 50 million rows that no longer counts. Where changes are spread,
-more than 1,000 keys were merged when the table was measured, which reads every column of every
-file: two thirds of the run and more. Since then they are replaced by their keys, at about half of a
-merge's CPU (docs/decisions/0019-replace-by-keys.md).
+The goal of at most 1.15 of the cheapest way by hand is met where changes are spread, and where 10 %
+or more are recent (0.25 to 1.08 of the smallest merge). Fewer recent changes take 1.8 to 3.0 of it,
+for the price of the other statements.
 
-The goal of at most 1.15 of the cheapest way by hand is met where up to 0.1 % is spread over all
-keys (0.28 and 0.44 of the smallest merge), where half of the table changed, and at 50 million rows.
-Recent changes of 10 million rows take 1.4 to 2.7 of the smallest merge, and new rows three to ten
-times one INSERT, for the price of the other statements.
+The goal of at most 1.1 of a replacement is met wherever changes are applied. Where the table is
+replaced, it takes 1.11 to 1.38: two questions come before, how many rows changed, and whether a key
+repeats, which reads the input a second time.
 
-The goal of at most 1.1 of a replacement is met in 11 of 15 cells, one of them at 1.10. The others,
-with what earlier and later runs had: 10 % recent 1.38 (1.08, 1.60), 10 % spread 1.29 (1.16, 1.05),
-1 % spread 1.21 (1.07, 1.35), 50 % new 1.13 (1.15). At 10 % the table is replaced after two
-questions: how many rows changed, and whether a key repeats, which reads the input a second time. At
-1 % spread the merge costs it, and at 50 % new the stage, which is written and read again.
-
-Wanted: a regret of at most 3 %. The cells were measured where fixed shares alone decided. At 10 %
-recent rows of integer keys without a hole are replaced for less than a merge costs, and the planner
-does not know before the stage that they are such; at 50 % new the other way was 1.03 in an earlier
-run. Replayed means: the functions that decide today choose in each cell, in order, and a table's
-history is what its chosen ways took here (docs/decisions/0035-costs-of-a-tables-own-runs.md).
+Wanted: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another, when half as
+many new rows as the table has were still staged and appended, for 1.13 to 1.25 of a replacement;
+above 0.4 of the table they replace it now. Replayed means: the functions that decide today choose in each
+cell, in order, and a table's history is what its chosen ways took here
+(docs/decisions/0035-costs-of-a-tables-own-runs.md).
 
 A run that follows changes writes the changed rows and no others, whatever their share. Of 200 small
 batches in a row, the last tenth took less than the first.
