@@ -61,8 +61,8 @@ repeats, which reads the input a second time.
 
 Wanted: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another, when half as
 many new rows as the table has were still staged and appended, for 1.13 to 1.25 of a replacement;
-above 0.4 of the table they replace it now. Replayed means: the functions that decide today choose in each
-cell, in order, and a table's history is what its chosen ways took here
+above 0.4 of the table they replace it now. Replayed means: the functions that decide today choose
+in each cell, in order, and a table's history is what its chosen ways took here
 (docs/decisions/0035-costs-of-a-tables-own-runs.md).
 
 A run that follows changes writes the changed rows and no others, whatever their share. Of 200 small

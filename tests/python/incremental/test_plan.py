@@ -100,7 +100,7 @@ def test_regret_over_the_recorded_cells_is_at_most_three_per_cent() -> None:
     assert regret.regret(*regret.replayed(OF_ONE_SIZE)) <= 0.03
     # one way for all cells is far from it
     assert regret.regret(cells, ["replace"] * len(cells)) > 0.5
-    assert regret.regret(cells, ["incremental"] * len(cells)) > 0.5
+    assert regret.regret(cells, ["incremental"] * len(cells)) > 0.4
 
 
 def test_a_share_that_is_wrong_for_a_table_is_corrected_by_its_own_runs(
