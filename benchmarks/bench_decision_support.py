@@ -50,9 +50,9 @@ deleted there from each large table, so six of the eleven were merged, which rea
 columns (docs/decisions/0019-replace-by-keys.md), and two were replaced: 90 % of the suppliers' keys
 were affected, and 1 % of the returned lines changed, all over the table.
 
-At scale 1 more than half of it does not depend on how many rows there are. At a fiftieth of the size, with 300
-changed lines, a fourth run on the same engine still takes 67 to 78 CPU seconds for its 127
-statements (one thread, beside other work): the 11 stages 30, the writes 13, the looks at stages 12,
+At scale 1 more than half of it does not depend on how many rows there are. At a fiftieth of the
+size, with 300 changed lines, a fourth run on the same engine still takes 67 to 78 CPU seconds for
+its 127 statements (one thread, beside other work): the 11 stages 30, the writes 13, the looks at stages 12,
 39 times `describe history` 7, 22 times `alter table` 3; 10 of them are Java's compiler, 15 to 18
 the tasks of Spark. The first run takes 110 to 130, of which Java's compiler has 50. By the ninth it
 is 65, of which Java's compiler has 7.
