@@ -52,22 +52,24 @@ were affected, and 1 % of the returned lines changed, all over the table.
 
 At scale 1 more than half of it does not depend on how many rows there are. At a fiftieth of the
 size, with 300 changed lines, a fourth run on the same engine still takes 67 to 78 CPU seconds for
-its 127 statements (one thread, beside other work): the 11 stages 30, the writes 13, the looks at stages 12,
-39 times `describe history` 7, 22 times `alter table` 3; 10 of them are Java's compiler, 15 to 18
-the tasks of Spark. The first run takes 110 to 130, of which Java's compiler has 50. By the ninth it
-is 65, of which Java's compiler has 7.
+its 127 statements (one thread, beside other work): the 11 stages 30, the writes 13, the looks at
+stages 12, 39 times `describe history` 7, 22 times `alter table` 3; 10 of them are Java's compiler,
+15 to 18 the tasks of Spark. The first run takes 110 to 130, of which Java's compiler has 50. By the
+ninth it is 65, of which Java's compiler has 7.
 
 Such a round has 519 jobs of Spark with 834 tasks. Of the samples of its Java threads (JFR, without
 compiler and garbage collection), 5 % are in generated code and 1 % in Parquet and JSON: what works
 on rows. Code is generated in 28 % (19 in tasks, most for the columns of Delta's log), plans are
 analysed in 15 and optimised or made in 13, jobs are submitted in 14 and read by their tasks in 8.
 By owner, Delta has 29: 15 look for the files of a query, 5 for the newest version, 3 for the
-history, 3 commit; the metastore has 8. A stage on two tables that were written spends 2.1 of its
-3.8 seconds until both tables' files are known, before it reads a row: each commit makes a version
-whose state Delta reconstructs by jobs of Spark. And each look at a table with deletion vectors
-takes 0.17 CPU seconds more than one at the same rows in Parquet, however few they are (0.30 and
-0.13): Delta asks for the files of the query, and once more for all files, to learn which have
-deletion vectors, each time by a job over the table's state. A round has some fifty such looks.
+history, 3 commit. The metastore has 8, for the most part since each statement of Spark Connect runs
+in a thread of its own, for which Hive's client reads its configuration anew. A stage on two tables
+that were written spends 2.1 of its 3.8 seconds until both tables' files are known, before it reads
+a row: each commit makes a version whose state Delta reconstructs by jobs of Spark. And each look at
+a table with deletion vectors takes 0.17 CPU seconds more than one at the same rows in Parquet,
+however few they are (0.30 and 0.13): Delta asks for the files of the query, and once more for all
+files, to learn which have deletion vectors, each time by a job over the table's state. A round has
+some fifty such looks.
 
 Settings do not change that: without adaptive execution, generated code or the use of statistics,
 with one partition, or with code for wide rows, it stays between 65 and 74. With room for the code
