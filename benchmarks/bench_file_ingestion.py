@@ -23,13 +23,13 @@ def run(bench: Bench) -> None:
     """Each measurement has a lake of its own; the first of each variant warms Spark up."""
     os.environ["DBT_TARGET_PATH"] = str(bench.work / "target")
     os.chdir(ROOT)
-    lakes: list[Project] = []
+    projects: list[Project] = []
 
     def fresh_lake() -> Project:
-        os.environ["HEADWATERS_LAKE"] = str(bench.work / f"lake{len(lakes)}")
-        lakes.append(Project(ROOT))  # which reads the variable once
-        land(lakes[-1])
-        return lakes[-1]
+        os.environ["HEADWATERS_LAKE"] = str(bench.work / f"lake{len(projects)}")
+        projects.append(Project(ROOT))  # which reads the variable once
+        land(projects[-1])
+        return projects[-1]
 
     first = fresh_lake()
     contracts = load_contracts(first, ["source:bronze.county_cases"])
@@ -51,7 +51,7 @@ def run(bench: Bench) -> None:
         whole = median(to_bronze)
     finally:
         spark.stop()
-    table = lakes[-1].warehouse / "bronze.db" / "county_cases"
+    table = projects[-1].warehouse / "bronze.db" / "county_cases"
     state = snapshot(table)
     rows = state.rows if state else None
     bench.record("county_cases", "noop", floor.wall, floor.cpu, rows=rows)
