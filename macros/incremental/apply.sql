@@ -24,8 +24,7 @@
         {%- do run_query(hw_insert_sql(target, stage, settings)) -%}
     {%- elif write.way == 'replace' -%}
         {%- do run_query(hw_replace_keys_sql(target, stage, keys, settings, look)) -%}
-        {#- the hash of a deleted key may be that of another -#}
-        {%- if look.deleted or (check_target and not look.inserted) -%}{%- set present = hw_rows_replaced(target, look) -%}{%- endif -%}
+        {%- if check_target and not look.inserted -%}{%- set present = hw_rows_replaced(target, look) -%}{%- endif -%}
     {%- else -%}
         {%- set present = (run_query(hw_merge_sql(target, stage, keys, look)).rows[0]['num_affected_rows'] | int) - look.inserted -%}
     {%- endif -%}
@@ -66,20 +65,24 @@ select * except ({{ hw_beside_names(settings) | join(', ') }}) from {{ stage }}
     its condition alone. `insert overwrite` would do the same, but overwrites all where the session's partitionOverwriteMode is dynamic. -#}
 {% macro hw_replace_keys_sql(target, stage, keys, settings, look) -%}
 insert into {{ target }} with ('userMetadata' = {{ hw_literal(adapter.signature(hw_run_id())) }}, 'targetAlias' = '_target',
-'replaceOn' = {{ hw_literal(hw_is_replaced(keys, look)) }})
+'replaceOn' = {{ hw_literal(hw_is_replaced(stage, keys, look)) }})
 replace where true
 select * except ({{ hw_beside_names(settings) | join(', ') }}) from {{ stage }} as _staged where _operation <> 'delete'
 {%- endmacro %}
 
 
-{#- Whether a row of the target goes. A deleted key is none of the rows that take a place, and is matched with any of them: so the
-    condition stays an equality, by which the rows can be joined. -#}
-{% macro hw_is_replaced(keys, look) %}
-    {%- if not look.deleted -%}{{ return(hw_same_key(keys, look.nulls) ~ ' and ' ~ look.within) }}{%- endif -%}
-    {%- set hash = hw_hash_of_keys(keys, '_target') -%}
-    {%- set is_deleted = adapter.is_one_of(hash, look.deleted_keys) -%}
-    {{ return('if(' ~ is_deleted ~ ", cast('" ~ look.kept_key ~ "' as bigint), " ~ hash ~ ') = ' ~ hw_hash_of_keys(keys, '_staged')
-        ~ ' and (' ~ is_deleted ~ ' or ' ~ hw_same_key(keys, look.nulls) ~ ') and ' ~ look.within) }}
+{#- Whether a row of the target goes. `replaceOn` compares it with the rows that take a place, and deleted keys are none of those: where
+    there are some, its key is looked up in the whole change set. IN finds no null, but a struct that has one. -#}
+{% macro hw_is_replaced(stage, keys, look) %}
+    {%- set here, there = hw_quoted(keys, '_target') | join(', '), hw_quoted(keys) | join(', ') -%}
+    {%- if not look.deleted -%}
+        {%- set is_changed = hw_same_key(keys, look.nulls) -%}
+    {%- elif true in look.nulls -%}
+        {%- set is_changed = '(struct(' ~ here ~ '), true) in (select struct(' ~ there ~ '), true from ' ~ stage ~ ')' -%}
+    {%- else -%}
+        {%- set is_changed = '(' ~ here ~ ') in (select ' ~ there ~ ' from ' ~ stage ~ ')' -%}
+    {%- endif -%}
+    {{ return(is_changed ~ ' and ' ~ look.within) }}
 {% endmacro %}
 
 

@@ -1,7 +1,7 @@
 {#- Everything that the rest of the run needs to know of a change set: counts, where its rows are in the target, and
     whether its columns are still the target's. `bounds` are those that the change set was compared within, keys first:
     `misplaced` counts the keys that look new there and lie in the target beyond, where `prune_by` promised that they
-    would not. `deleted_keys` are hashes, as `kept_key` is, that of any key which is not deleted. -#}
+    would not. -#}
 {% macro hw_inspect_staged(target, stage, keys, settings, bounds=[]) %}
     {%- set before = hw_before_names(settings) -%}
     {%- set row = run_query(hw_inspection_sql(target, stage, keys, before, hw_beside_names(settings), bounds)).rows[0] -%}
@@ -16,11 +16,10 @@
         'rows': staged, 'inserted': row['inserted'] | int, 'updated': row['updated'] | int,
         'deleted': row['deleted'] | int, 'bytes': row['bytes'] | int,
         'distinct': row['distinct_keys'] | int, 'misplaced': row['misplaced'] | int,
-        'nulls': key_bounds | map(attribute='nulls') | list, 'key_types': key_bounds | map(attribute='type') | list,
+        'nulls': key_bounds | map(attribute='nulls') | list,
         'within': adapter.within_bounds(key_bounds + before_bounds, '_target', names),
         'within_keys': adapter.within_bounds(key_bounds, '_target'),
         'stage_type': row['stage_type'], 'target_type': row['target_type'],
-        'deleted_keys': fromjson(row['deleted_keys']), 'kept_key': row['kept_key'],
     }) }}
 {% endmacro %}
 
@@ -43,10 +42,6 @@ where {{ adapter.within_bounds(bounds[:keys | length], 't') }} and ({{ adapter.w
     {%- endif %} as misplaced,
 
 (select {{ hw_values_as_json(key) }} from (select {{ key }} from {{ stage }} limit 1000)) as some_keys,
-(select to_json(collect_list(_hash)) from (
-select {{ hw_hash_of_keys(keys) }} as _hash from {{ stage }} where _operation = 'delete' limit {{ adapter.most_deleted() }}
-)) as deleted_keys,
-any_value({{ hw_hash_of_keys(keys) }}) filter (where _operation <> 'delete') as kept_key,
 {{ hw_bounds_expressions(keys + before) }}
 from {{ stage }}
 {%- endmacro %}

@@ -9,11 +9,3 @@
         {%- if not loop.last %} and {% endif -%}
     {%- endfor -%}
 {% endmacro %}
-
-
-{#- A bigint that is the same for equal keys. A hash does not see a null, so whether there is one is part of it. -#}
-{% macro hw_hash_of_keys(keys, alias='') %}
-    {%- set values = [] -%}
-    {%- for key in hw_quoted(keys, alias) -%}{%- do values.extend([key, key ~ ' is null'] if keys | length > 1 else [key]) -%}{%- endfor -%}
-    {{ return('xxhash64(' ~ values | join(', ') ~ ')') }}
-{% endmacro %}

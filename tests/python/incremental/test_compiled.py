@@ -76,7 +76,7 @@ def test_statements_are_few_and_as_reviewed(
     }
     # without the questions that pin the inputs, which serve whoever reads them; rows that are
     # deleted by their hash cost another, to count them
-    most = {"people_totals": 12, "named": 11, "computed_key": 11, "totals": 11}
+    most = {"people_totals": 12}
     own = {
         model: [sql for sql in statements if f"history {world.inputs}." not in sql]
         for model, statements in world.statements.items()

@@ -82,7 +82,7 @@ WAYS: dict[str, tuple[str, str, str]] = {
         "{{ config(unique_key=['num', 'part']) }}\n"
         f"select cast(id as double) / 2 as num, part, val from {FED}",
         "select cast(id as double) / 2, part, val from fed",
-        "a key of type double cannot be told by its hash",
+        "",
     ),
     "followed": (COPY, PLAIN, ""),
     **{
@@ -189,7 +189,7 @@ def test_without_metrics_the_rows_are_counted(
     files = {"models/composite.sql": COPY}
     folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": SOURCES, **files})
     setting = "spark.databricks.delta.history.metricsEnabled"
-    for statement in STEPS[:2]:
+    for statement in [FIRST, "update {inputs}.fed set part = 'moved' where id < 3"]:
         spark.sql(statement.replace("{inputs}", inputs))
         spark.conf.set(setting, "false")
         try:
@@ -199,5 +199,5 @@ def test_without_metrics_the_rows_are_counted(
     said = {answer.node.name: str(answer.message) for answer in ran.result.results}
     message = said["composite"]
     assert re.sub(r"[\d.]+ .?B", "…", message) == (
-        "merge: 5 inserted, 2 updated, 7 deleted, …, of 13 changed input rows"
+        "merge: 3 inserted, 0 updated, 3 deleted, …, of 3 changed input rows"
     )
