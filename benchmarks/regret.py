@@ -121,11 +121,7 @@ def _way(cell: Cell) -> Way:
 
 def _share(cell: Cell) -> dict[str, float | str]:
     """As the hook `share_changed` of change_feed says."""
-    above = 0.05
-    if cell.place == "new":
-        above = 0.4
-    elif cell.place == "spread" and 0.01 * cell.rows < cell.changed <= 0.05 * cell.rows:
-        above = 0.01
+    above = plan.most_of_rows(cell.place == "new")
     return {"part": cell.changed, "whole": cell.rows, "what": "rows changed", "above": above}
 
 

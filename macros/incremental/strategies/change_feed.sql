@@ -39,31 +39,8 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
 
 {% macro hw_change_feed__share_changed(relation, sql, plan, settings) %}
     {%- set share = hw_default__share_changed(relation, sql, plan, settings) -%}
-    {%- if not plan.ranges.values() | rejectattr('inserts_only') | list -%}
-        {{ return(share) }}
-    {%- elif 0.01 * share.whole < share.part <= 0.05 * share.whole and settings.get('replace_above') is none
-        and hw_has_key(settings) -%}
-        {%- set spread = hw_rows_between_changes(relation, sql, plan, settings) -%}
-        {%- if spread.gap -%}
-            {{ return({'gap': spread.gap}) }}
-        {%- elif 2 * spread.rows > share.whole -%}
-            {{ return(dict(share, above=0.01, what='rows changed, all over the table')) }}
-        {%- endif -%}
-    {%- endif -%}
-    {{ return(dict(share, above=0.05)) }}
-{% endmacro %}
-
-
-{#- How many rows a merge would read: those of the table between the least and the greatest key that changed. Runs two statements. -#}
-{% macro hw_rows_between_changes(relation, sql, plan, settings) %}
-    {%- set columns = hw_as_list(settings.get('unique_key')) + hw_prune_columns(settings) -%}
-    {%- set changed = hw_changed_rows_sql(sql, plan, columns) -%}
-    {%- set reading = hw_read_changes(hw_affected_bounds_sql(relation, changed, columns, false), plan) -%}
-    {%- if reading.gap -%}
-        {{ return({'gap': reading.gap}) }}
-    {%- endif -%}
-    {%- set within = adapter.within_bounds(hw_affected_bounds(reading.rows[0], columns, false)) -%}
-    {{ return({'rows': run_query('select count(*) from ' ~ relation ~ ' where ' ~ within).rows[0][0] | int}) }}
+    {%- set inserts_only = not plan.ranges.values() | rejectattr('inserts_only') | list -%}
+    {{ return(dict(share, above=adapter.most_of_rows(inserts_only))) }}
 {% endmacro %}
 
 

@@ -9,11 +9,10 @@
 {% endmacro %}
 
 
-{#- The rows that changed among those of the table. To stage and append more than 0.4 of it costs what a replacement does, at 10 million
-    rows. -#}
+{#- The rows that changed among those of the table. -#}
 {% macro hw_default__share_changed(relation, sql, plan, settings) %}
     {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
-    {{ return({'part': plan.rows, 'whole': rows, 'what': 'rows changed', 'above': 0.4}) }}
+    {{ return({'part': plan.rows, 'whole': rows, 'what': 'rows changed', 'above': adapter.most_of_rows(true)}) }}
 {% endmacro %}
 
 

@@ -240,6 +240,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "plan_of_costs": plan.of_costs,
     "plan_of_share": plan.of_share,
     "is_small_change": plan.is_small_change,
+    "most_of_rows": plan.most_of_rows,
     "is_worth_storing": plan.is_worth_storing,
     "is_broadcast": plan.is_broadcast,
     "columns_read": plan.columns_read,
