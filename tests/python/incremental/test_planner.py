@@ -135,7 +135,8 @@ def test_where_changed_rows_lie_makes_no_share_large(
         "merge: 0 inserted, 12000 updated, 0 deleted, N bytes, of 12000 changed input rows"
     )
     assert said(f"update {orders} set grp = -2 where id % 33 = 0") == (
-        "merge: 0 inserted, 12122 updated, 0 deleted, N bytes, of 12122 changed input rows"
+        "merge: 0 inserted, 12122 updated, 0 deleted, N bytes, of 12122 changed input rows,"
+        " in N s (predicted N s, a replacement N s)"
     )
     assert said(f"update {orders} set grp = -3 where id % 10 = 0") == (
         "replace: 400000 rows, N bytes, 10 % of the rows changed,"
