@@ -40,11 +40,11 @@ NOTES = """
 Wanted: a full refresh of at least twice the CPU where 0.3 % is spread over all files. It is 1.28
 times, 1.49 where the newest keys changed, measured while more than 5,000 deletions were still
 merged. It was 1.16 in an earlier run, and 0.89 before what a change set reads more than once was
-stored (docs/decisions/0034-parts-are-stored.md). A profile of
-such a run with one thread, beside other work (136 CPU seconds): change sets and the parts that are
-stored for them are 59 seconds, of which the widest join has 18; the writes are 22, inspections and
-the search for rows that are to be replaced 15, the one replacement 11, `describe history` 9, the
-questions for the share that changed 5, the bounds of affected keys 8.
+stored (docs/decisions/0034-parts-are-stored.md). A profile of such a run with one thread, beside
+other work (136 CPU seconds): change sets and the parts that are stored for them are 59 seconds, of
+which the widest join has 18; the writes are 22, inspections and the search for rows that are to be
+replaced 15, the one replacement 11, `describe history` 9, the questions for the share that changed
+5, the bounds of affected keys 8.
 
 At scale 5, of 30 million line items, it is 2.54 times; wanted are 3. It was 1.65 while change sets
 with more than 5,000 deletions were merged, which reads all columns: six of eleven were

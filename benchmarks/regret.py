@@ -121,7 +121,7 @@ def _way(cell: Cell) -> Way:
 
 def _share(cell: Cell) -> dict[str, float | str]:
     """As the hook `share_changed` of change_feed says."""
-    above = plan.most_of_rows(cell.place == "new")
+    above = plan.most_of_rows(_way(cell))
     return {"part": cell.changed, "whole": cell.rows, "what": "rows changed", "above": above}
 
 

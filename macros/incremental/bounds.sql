@@ -58,7 +58,7 @@ typeof(any_value({{ name }})) as type_{{ loop.index }}
 {#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more`
     expressions. '9' and '10' lie otherwise than 9 and 10, so it asks as well whether the columns have the same types in
     the target and in `others`. -#}
-{% macro hw_affected_bounds_sql(target, touched, columns, list_rows, others=[], more=[]) -%}
+{% macro hw_affected_bounds_sql(target, touched, columns, list_rows, others, more) -%}
     {%- set names = hw_quoted(columns) | join(', ') -%}
 select {{ hw_bounds_expressions(columns, list_rows) }},
 size(array_distinct(array(

@@ -143,7 +143,7 @@
         {{ return({'stage': stage, 'key_columns': [], 'look': hw_inspect_without_key(target, stage), 'columns': columns,
             'bounds': bounds}) }}
     {%- endif -%}
-    {%- set is_pruned = strategy.prunes_inserts and not plan.ranges.values() | rejectattr('inserts_only') | list -%}
+    {%- set is_pruned = strategy.prunes_inserts and hw_way_of_plan(plan) == 'inserts' -%}
     {%- set look = hw_inspect_staged(target, stage, keys, settings, bounds if is_pruned else []) -%}
     {%- if look.misplaced -%}
         {%- set bounds = bounds[:keys | length] -%}

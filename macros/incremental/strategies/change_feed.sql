@@ -39,8 +39,7 @@ _disappeared as (select struct(*) as _row, {{ key_columns }} from (
 
 {% macro hw_change_feed__share_changed(relation, sql, plan, settings) %}
     {%- set share = hw_default__share_changed(relation, sql, plan, settings) -%}
-    {%- set inserts_only = not plan.ranges.values() | rejectattr('inserts_only') | list -%}
-    {{ return(dict(share, above=adapter.most_of_rows(inserts_only))) }}
+    {{ return(dict(share, above=adapter.most_of_rows(hw_way_of_plan(plan)))) }}
 {% endmacro %}
 
 

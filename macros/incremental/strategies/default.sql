@@ -12,7 +12,7 @@
 {#- The rows that changed among those of the table. -#}
 {% macro hw_default__share_changed(relation, sql, plan, settings) %}
     {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
-    {{ return({'part': plan.rows, 'whole': rows, 'what': 'rows changed', 'above': adapter.most_of_rows(true)}) }}
+    {{ return({'part': plan.rows, 'whole': rows, 'what': 'rows changed', 'above': adapter.most_of_rows('inserts')}) }}
 {% endmacro %}
 
 

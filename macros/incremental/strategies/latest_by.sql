@@ -71,7 +71,7 @@ select distinct * from ({{ hw_changed_rows_sql(sql, plan, hw_latest_by__affected
 
 {% macro hw_latest_by__share_changed(relation, sql, plan, settings) %}
     {%- set share = hw_default__share_changed(relation, sql, plan, settings) -%}
-    {{ return(dict(share, above=0.05) if plan.ranges.values() | rejectattr('inserts_only') | list else share) }}
+    {{ return(share if hw_way_of_plan(plan) == 'inserts' else dict(share, above=0.05)) }}
 {% endmacro %}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from headwaters.incremental.costs import Predicted, shown
+from headwaters.incremental.costs import Predicted, Way, shown
 from headwaters.incremental.sql_text import without_format
 from headwaters.incremental.surroundings import changed_settings
 
@@ -111,12 +111,12 @@ def of_costs(rows: int, predicted: Predicted) -> Decision | None:
     return None
 
 
-def most_of_rows(inserts_only: bool) -> float:
+def most_of_rows(way: Way) -> float:
     """The share of a table's rows above which it costs less to replace them all.
 
     At 10 million rows, whether the changed ones lie in one place or all over the table.
     """
-    return 0.4 if inserts_only else 0.08
+    return 0.4 if way == "inserts" else 0.08
 
 
 def of_share(

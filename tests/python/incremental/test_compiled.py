@@ -74,16 +74,12 @@ def test_statements_are_few_and_as_reviewed(
         "rows_deleted": 0,
         "input_rows": 3,
     }
-    # without the questions that pin the inputs, which serve whoever reads them; rows that are
-    # deleted by their hash cost another, to count them
-    most = {"people_totals": 12}
+    # without the questions that pin the inputs, which serve whoever reads them
     own = {
         model: [sql for sql in statements if f"history {world.inputs}." not in sql]
         for model, statements in world.statements.items()
     }
-    assert {
-        model: len(sent) for model, sent in own.items() if len(sent) > most.get(model, 10)
-    } == {}
+    assert {model: len(sent) for model, sent in own.items() if len(sent) > 10} == {}
     pins = [sql for statements in world.statements.values() for sql in statements]
     pins = [sql for sql in pins if f"history {world.inputs}." in sql]
     assert sorted(pins) == [f"describe history {table} limit 20" for table in inputs_read(world)]

@@ -26,6 +26,8 @@ LOOK: dict[str, Any] = {
         ({}, None, ENGINE, 4, Write("merge", "4 models follow the table")),
         ({"rows": 6, "inserted": 6}, "merge", "", 9, Write("insert")),
         ({"rows": 2}, None, ENGINE, 0, Write("merge", "rows are only deleted")),
+        ({"rows": 4, "deleted": 0}, None, ENGINE, 0, Write("replace")),
+        ({"rows": 10**6, "deleted": 10**6 - 4}, None, ENGINE, 0, Write("replace")),
     ],
 )
 def test_the_way_of_writing(
