@@ -63,10 +63,11 @@ left semi join {{ rows }} as _rows on {{ hw_equals_via(spec, '_rows') }})
 
 
 {% macro hw_input_of_keys_sql(spec, affected, keys, bounds) -%}
+    {%- if spec.rows_at_hand -%}{{ return(spec.rows_at_hand | string) }}{%- endif -%}
 (select _input.* from {{ hw_input_sql(spec) }} as _input
     {%- if spec.via %}
         {%- set via = hw_via_of(spec, affected) %}
-left semi join {{ via.leading or hw_input_of_keys_sql(via, affected, keys, bounds) }} as _via
+left semi join {{ hw_input_of_keys_sql(via, affected, keys, bounds) }} as _via
 on {{ hw_equals_via(spec, '_input') }})
     {%- else %}{{ hw_join_of_keys_sql(spec, '_input', keys, bounds) }})
     {%- endif -%}
@@ -141,25 +142,31 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
 {% endmacro %}
 
 
-{#- Stores, for each input through which others are led to the key, the columns that lead there, of its rows of the affected keys: its
-    `leading` from then on. Each of the others would have it read once more. Runs a statement for each. -#}
-{% macro hw_store_leading_columns(target, affected, plan, known) %}
-    {%- for spec in affected if not spec.via -%}
-        {%- set columns = {} -%}
-        {%- for other in affected if other.via == spec.source -%}
-            {%- for name in other.on.values() -%}{%- do columns.update({name | lower: name}) -%}{%- endfor -%}
-        {%- endfor -%}
-        {%- if columns -%}
-            {%- set rows = hw_leading_columns_sql(spec, columns.values(), affected, known) -%}
-            {%- do spec.update({'leading': hw_store_part(target, 'rows' ~ loop.index, rows, plan).relation}) -%}
-        {%- endif -%}
+{#- Stores, of each input through which others are led to the key, the rows of the affected keys, with the columns that are used: its
+    `rows_at_hand` from then on. They are read for the model's rows and for each input that it leads to. Runs a statement for each. -#}
+{% macro hw_store_leading_rows(target, sql, affected, plan, known) %}
+    {%- for spec in affected if not spec.via and spec.source in affected | map(attribute='via') -%}
+        {%- set rows = hw_leading_rows_sql(spec, hw_leading_columns(spec, sql, affected, plan), affected, known) -%}
+        {%- do spec.update({'rows_at_hand': hw_store_part(target, 'rows' ~ loop.index, rows, plan).relation}) -%}
     {%- endfor -%}
 {% endmacro %}
 
 
-{% macro hw_leading_columns_sql(spec, columns, affected, known) -%}
+{#- What the model's SQL uses of the input, and what leads to its own key and to those of others. -#}
+{% macro hw_leading_columns(spec, sql, affected, plan) %}
+    {%- set used = spec.key.values() | list -%}
+    {%- for other in affected if other.via == spec.source -%}{%- do used.extend(other.on.values()) -%}{%- endfor -%}
+    {%- set every = hw_columns_at(spec.source, spec.version) | map(attribute='name') | list -%}
+    {%- do used.extend(adapter.used_columns(sql, plan.inputs, spec.text, every)) -%}
+    {%- set names = [] -%}
+    {%- for name in every if name | lower in used | map('lower') -%}{%- do names.append(name) -%}{%- endfor -%}
+    {{ return(names) }}
+{% endmacro %}
+
+
+{% macro hw_leading_rows_sql(spec, columns, affected, known) -%}
 with _touched as (
 {{ known.known_keys }}
 )
-select distinct {{ hw_quoted(columns) | join(', ') }} from {{ hw_input_of_keys_sql(spec, affected, '_touched', known.bounds) }}
+select {{ hw_quoted(columns) | join(', ') }} from {{ hw_input_of_keys_sql(spec, affected, '_touched', known.bounds) }}
 {%- endmacro %}

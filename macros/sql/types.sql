@@ -5,7 +5,7 @@
 
 {#- The type of a query's rows, as an expression that reads none of them. -#}
 {% macro hw_type_of(query) %}
-    {{ return('typeof((select struct(*) from (\n' ~ query ~ '\n) limit 1))') }}
+    {{ return('typeof((select struct(*) from (\n' ~ query ~ '\n) limit 0))') }}
 {% endmacro %}
 
 

@@ -126,7 +126,7 @@ from {{ relation }}
     {%- endfor -%}
     {%- set known = hw_facts_of_affected_keys(target, sql, plan, settings, others) -%}
     {%- if known.are_stored and known.same_columns and not known.gap -%}
-        {%- do hw_store_leading_columns(target, affected, plan, known) -%}
+        {%- do hw_store_leading_rows(target, sql, affected, plan, known) -%}
     {%- endif -%}
     {{ return(known) }}
 {% endmacro %}

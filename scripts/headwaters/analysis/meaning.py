@@ -144,11 +144,37 @@ def keeps_meaning(tree: exp.Query, added: Iterable[str]) -> bool:
             return False
         if isinstance(node, exp.Join) and node.args.get("method"):
             return False
-        if isinstance(node, exp.Pivot):
+        if isinstance(node, exp.Pivot) or _counts_columns(node):
             return False
         if isinstance(node, exp.Star) and not _hands_on(node):
             return False
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "identifier":
+            return False  # a text names a column
     return True
+
+
+def used_columns(tree: exp.Query, table: str, columns: Sequence[str]) -> list[str]:
+    """Those of the columns of a table without which the query would give something else.
+
+    They are named, or `*` hands them on to the query's own columns; all of them where that cannot
+    be told.
+    """
+    found = {node.name.lower() for node in dialect.walked(tree) if type(node) is exp.Identifier}
+    others = [name for name in columns if name.lower() not in found]
+    if not keeps_meaning(tree, others):
+        return list(columns)
+    tables = {table: frozenset(name.lower() for name in columns)}
+    handed_on = {name for name in others if _has(tree, name.lower(), tables)}
+    return [name for name in columns if name not in others or name in handed_on]
+
+
+def _counts_columns(node: exp.Expr) -> bool:
+    """Whether it gives names to all columns of a table, or of a query that selects `*`."""
+    if not isinstance(node, exp.TableAlias) or not node.columns:
+        return False
+    named = node.parent
+    is_query = isinstance(named, (exp.CTE, exp.Subquery))
+    return isinstance(named, exp.Table) or (is_query and named.find(exp.Star) is not None)
 
 
 def _hands_on(star: exp.Star) -> bool:
@@ -181,7 +207,8 @@ def _has(source: exp.Expr, name: str, tables: Tables) -> bool:
     """Whether a relation is known to have a column of this name."""
     if source.args.get("pivots"):
         return False
-    if any(_has(join.this, name, tables) for join in source.args.get("joins") or []):
+    joins = [] if isinstance(source, exp.Select) else source.args.get("joins") or []
+    if any(_has(join.this, name, tables) for join in joins):
         return True
     alias = source.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.columns:

@@ -287,6 +287,17 @@ def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence
         return False
 
 
+def used_columns(
+    sql: str, inputs: Sequence[Mapping[str, Any]], text: str, columns: Sequence[str]
+) -> list[str]:
+    """Those of the columns of an input, by its text, without which a model would give another."""
+    name = next(name for name, spec in _names_of(inputs).items() if spec["text"] == text)
+    try:
+        return meaning.used_columns(dialect.parsed(_with_names(sql, inputs)), name, columns)
+    except Refused:
+        return list(columns)
+
+
 def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
     """The refusal of a model whose SQL has so many lines; what comes after them is added to it."""
     clause, line = refused.place

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from headwaters.analysis.derive import Derivation, Question, _Tracing, derive
 from headwaters.analysis.dialect import parsed
-from headwaters.analysis.meaning import keeps_meaning
+from headwaters.analysis.meaning import keeps_meaning, used_columns
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
@@ -309,12 +309,43 @@ MEANINGS = {
     "select x, hash(*) as h from a": False,
     "select x, count(distinct *) as n from a group by x": False,
     "select * from a pivot (sum(y) for x in (1, 2))": False,
+    "with s (p) as (select * from a) select p as x from s": False,
+    "select p as x from (select * from a) as s (p)": False,
+    "select p as x from a as s (p)": False,
+    "select p as x from a lateral view explode(x) s as p": True,
+    "select identifier('new') as x from a": False,
 }
 
 
 @pytest.mark.parametrize("sql", MEANINGS)
 def test_a_column_that_is_added_to_an_input(sql: str) -> None:
     assert keeps_meaning(parsed(sql), ["New"]) == MEANINGS[sql]
+
+
+# SQL over a table `a` of the columns x, y and Z: which of them it uses
+USED = {
+    "select a.x from a": "x",
+    "select x, count(*) as n from a where z > 1 group by x": "x Z",
+    "select * from a": "x y Z",
+    "with s as (select * from a), t as (select x from s) select * from t": "x",
+    "with s as (select * from a) select * except (y) from s": "x y Z",
+    "select b.*, a.x from b join a on b.id = a.x": "x",
+    "select q.* from b join (select * from a where y = 1) q on b.id = q.x": "x y Z",
+    "select x from a where exists (select * from b where b.id = a.z)": "x Z",
+    "select x, (select max(y) from a) as y from b": "x y",
+    "select x from a natural join b": "x y Z",
+    "select p from (select * from a) as s (p, q, r)": "x y Z",
+    "select x from (select distinct * from a)": "x y Z",
+    "select x from a union all select id from b": "x",
+    "select * from a pivot (sum(y) for x in (1, 2))": "x y Z",
+    "from a select x": "x",
+    "from a": "x y Z",
+}
+
+
+@pytest.mark.parametrize("sql", USED)
+def test_the_columns_of_a_table_that_a_query_uses(sql: str) -> None:
+    assert used_columns(parsed(sql), "a", ["x", "y", "Z"]) == USED[sql].split()
 
 
 def test_a_seed_is_a_lookup_and_a_named_key_is_used() -> None:

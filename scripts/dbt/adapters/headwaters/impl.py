@@ -175,6 +175,12 @@ def _keeps_meaning(*arguments: Any) -> bool:
     return keeps_meaning(*arguments)
 
 
+def _used_columns(*arguments: Any) -> list[str]:
+    from headwaters.analysis.model import used_columns
+
+    return used_columns(*arguments)
+
+
 def _same_inputs(*arguments: Any) -> bool:
     from headwaters.analysis.model import same_inputs
 
@@ -260,6 +266,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "columns_digest": noted.columns_digest,
     "added_columns": noted.added_columns,
     "keeps_meaning": _keeps_meaning,
+    "used_columns": _used_columns,
     "same_inputs": _same_inputs,
     "is_same_query": _is_same_query,
     "patch_of": _patch_of,

@@ -10,12 +10,12 @@ typeof(any_value(`grp`)) as type_1,
 to_json(collect_set(array(case when `grp` is null then null when regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)) then regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) else char(1) end))) as listed,
 size(array_distinct(array(typeof((select struct(*) from (
 select `grp` from world.totals
-) limit 1)), typeof((select struct(*) from (
+) limit 0)), typeof((select struct(*) from (
 select _keyed.`grp` as `grp` from world_inputs.items version as of 4 as _keyed
-) limit 1)), typeof(any_value(struct(`grp`)))))) as types,
+) limit 0)), typeof(any_value(struct(`grp`)))))) as types,
 typeof((select struct(*) from (
 select * from world.totals
-) limit 1)) as held,
+) limit 0)) as held,
 typeof((select struct(*) from (
 with items as (
     select * from /* affected {"at": 0, "key": {"grp": "grp"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4 as `items`
@@ -31,7 +31,7 @@ final as (
     group by grp, val > 20
 )
 select * from final
-) limit 1)) as given
+) limit 0)) as given
 from (
 select distinct * from (
 select _rows.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows
@@ -77,7 +77,7 @@ count_if(_operation = 'delete') as deleted,
 coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
 (total, file) -> total + file.file_size), 0L) as bytes,
 typeof(any_value(struct(* except (_operation)))) as stage_type,
-typeof((select struct(*) from world.totals limit 1)) as target_type,
+typeof((select struct(*) from world.totals limit 0)) as target_type,
 0 as misplaced,
 (select if(coalesce(bool_and(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`grp`) like 'timestamp%', get_json_object(to_json(named_struct('v', `grp`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`grp` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `grp` from world.totals__stage limit 1000)) as some_keys,
 regexp_extract(left(if(typeof(min(`grp`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`grp`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`grp`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
