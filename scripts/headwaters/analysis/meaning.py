@@ -173,8 +173,9 @@ def _counts_columns(node: exp.Expr) -> bool:
     if not isinstance(node, exp.TableAlias) or not node.columns:
         return False
     named = node.parent
-    is_query = isinstance(named, (exp.CTE, exp.Subquery))
-    return isinstance(named, exp.Table) or (is_query and named.find(exp.Star) is not None)
+    if isinstance(named, (exp.CTE, exp.Subquery)):
+        return named.find(exp.Star) is not None
+    return isinstance(named, exp.Table)
 
 
 def _hands_on(star: exp.Star) -> bool:
