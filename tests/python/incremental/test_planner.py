@@ -194,20 +194,20 @@ def test_the_cheaper_way_by_the_tables_own_history_is_taken(
     assert costs().keys() == {"rows", "begun"}
     assert costs()["rows"] is None
 
-    # 6 % of the rows: by their share the table is replaced
-    by_share = run_over("id < 24000", "of no use")
+    # 10 % of the rows: by their share the table is replaced
+    by_share = run_over("id < 40000", "of no use")
     assert without_numbers(by_share.message) == (
-        "replace: 400000 rows, N bytes, 6 % of the rows changed"
+        "replace: 400000 rows, N bytes, 10 % of the rows changed"
     )
-    taken = run_over("id < 24000", forged(24_000, 3.0, 90.0))
+    taken = run_over("id < 40000", forged(40_000, 3.0, 90.0))
     assert without_numbers(taken.message) == (
-        "merge: 0 inserted, 24000 updated, 0 deleted, N bytes, of 24000 changed input rows,"
+        "merge: 0 inserted, 40000 updated, 0 deleted, N bytes, of 40000 changed input rows,"
         " in N s (predicted N s, a replacement N s)"
     )
     assert taken.message.endswith(" s (predicted 3.0 s, a replacement 90.0 s)")
     assert taken.adapter_response["predicted_seconds"] == 3.0
     [[runs, rows, seconds, at]] = costs()["changes"]
-    assert (runs, rows) == (3, 24_000)
+    assert (runs, rows) == (3, 40_000)
     assert seconds == pytest.approx(2 + taken.adapter_response["seconds"] / 3, abs=0.2)
     assert at >= now
     assert costs()["rows"] == 400_000
