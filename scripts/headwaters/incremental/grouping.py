@@ -1,7 +1,8 @@
 """Grouping rows by all of their columns where Spark's own `group by all` is not enough.
 
 It cannot compare variants. Of maps it gives the entries sorted, though `map_keys` and others tell
-in which order they were, and it takes maps of other orders for the same.
+in which order they were, and it takes maps of other orders for the same. Of -0.0 it makes 0.0,
+though its text and its angle are others.
 """
 
 from __future__ import annotations
@@ -31,24 +32,27 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
     """How to group rows of these columns, pairs of name and type; None where `group by all` does.
 
     Two variants are the same where their JSON and their schema are: 1 is not 1.0, and a date is
-    not its text. Two maps are the same where their JSON is, which has the order. Two that are told
-    apart by mistake do no harm.
+    not its text. Two maps are the same where their JSON is, which has the order, and two floating
+    point numbers where their text is, which has the sign. Two that are told apart by mistake do no
+    harm.
     """
     known = list(columns)
-    if not any(_has(dtype, "variant") or _has(dtype, "map") for _, dtype in known):
+    if not any(_is_normalised(dtype) or _has(dtype, "variant") for _, dtype in known):
         return None
     selected: list[str] = []
     keys: list[str] = []
     for name, dtype in known:
         quoted = identifier(name)
         is_variant = _has(dtype, "variant")
-        if not is_variant and not _has(dtype, "map"):
+        if not is_variant and not _is_normalised(dtype):
             selected.append(quoted)
             keys.append(quoted)
             continue
+        # grouped by the value itself, what is selected would be normalised as well
         selected.append(f"any_value({quoted}) as {quoted}")
-        if not is_variant:
-            # Spark would sort what is selected as well, if it were grouped by the map itself
+        if dtype in ("double", "float"):
+            keys.append(f"cast({quoted} as string)")
+        elif not is_variant:
             keys.append(f"to_json({quoted}, {_EXACT})")
         elif dtype == "variant":
             keys += [f"to_json({quoted})", f"schema_of_variant({quoted})"]
@@ -63,6 +67,11 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
 def texts_of(columns: Iterable[tuple[str, str]]) -> list[str]:
     """The columns that are text, or have text in them."""
     return [name for name, dtype in columns if re.search(r"\b(?:string|varchar|char)\b", dtype)]
+
+
+def _is_normalised(dtype: str) -> bool:
+    """Whether Spark makes one of values that it takes for the same."""
+    return any(_has(dtype, kind) for kind in ("double", "float", "map"))
 
 
 def _has(dtype: str, kind: str) -> bool:

@@ -73,8 +73,8 @@ MADE: dict[str, list[str]] = {
         f"insert into {{it}} values (1, 10{VARIANTS}), (2, 20{VARIANTS})",
     ],
     "maps": [
-        f"create table {{it}} (id int, val int, more map<string, int>) {FEED_ON}",
-        "insert into {it} values (1, 10, map('b', 2, 'a', 1)), (2, 20, map('b', 2, 'a', 1))",
+        f"create table {{it}} (id int, val int, more map<string, int>, x double) {FEED_ON}",
+        "insert into {it} values (1, 10, map('b', 2, 'a', 1), 1), (2, 20, map('b', 2, 'a', 1), 1)",
     ],
 }
 
@@ -258,10 +258,10 @@ HAPPENS: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
         ],
         "merge: 0 inserted, 1 updated, 0 deleted",
     ),
-    "maps": (  # the order of their entries is all that changes
+    "maps": (  # the order of their entries is all that changes; a number has a sign
         [
             "update {it} set more = map('a', 1, 'b', 2) where id = 1",
-            "insert into {it} values (5, 5, map('d', 4, 'c', 3))",
+            "insert into {it} values (5, 5, map('d', 4, 'c', 3), -0.0d)",
         ],
         "merge: 1 inserted, 1 updated, 0 deleted",
     ),
@@ -308,7 +308,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         "periods_silently": "{{ config(on_gap='rebuild') }}" + PERIODS % "vacuumed_silently",
         "periods_restored": "{{ config(on_gap='rebuild') }}" + PERIODS % "restored_off",
         "periods_varied": PERIODS % "variants",
-        "maps": "select id, val, array_join(map_keys(more), ' ') as names"
+        "maps": "select id, val, array_join(map_keys(more), ' ') || ' ' || x as names"
         " from {{ changes(source('inputs', 'maps')) }}",
         "twice": "{{ config(incremental_strategy='auto', unique_key=['id', 'part']) }}"
         "select id, 1 as part from {{ source('inputs', 'maps') }} union all"
@@ -391,7 +391,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         assert [tuple(row) for row in current.collect()] == rows
     assert spark.sql(f"select * from {schema}.periods_varied").count() == 5
     names = spark.sql(f"select id, names from {schema}.maps order by id").collect()
-    assert [tuple(row) for row in names] == [(1, "a b"), (2, "b a"), (5, "d c")]
+    assert [tuple(row) for row in names] == [(1, "a b 1.0"), (2, "b a 1.0"), (5, "d c -0.0")]
     assert ": 1 inserted, 0 updated, 0 deleted" in said["twice"]
     twice = spark.sql(f"select id, part from {schema}.twice order by id, part").collect()
     assert [tuple(row) for row in twice] == [(1, 1), (1, 2), (2, 1), (2, 2), (5, 1)]

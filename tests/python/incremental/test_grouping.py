@@ -24,6 +24,13 @@ def test_maps_are_grouped_by_the_order_of_their_entries_as_well() -> None:
     )
 
 
+def test_floating_point_numbers_are_grouped_by_their_sign_as_well() -> None:
+    assert grouping_of([("x", "double"), ("all", "array<float>"), ("n", "int")]) == Grouping(
+        columns=("any_value(`x`) as `x`", "any_value(`all`) as `all`", "`n`"),
+        keys=("cast(`x` as string)", f"to_json(`all`, {EXACT})", "`n`"),
+    )
+
+
 def test_variants_are_grouped_by_their_json_and_schema() -> None:
     columns = [
         ("id", "int"),
