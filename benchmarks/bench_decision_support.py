@@ -73,17 +73,17 @@ however few they are (0.30 and 0.13): Delta asks for the files of the query, and
 files, to learn which have deletion vectors, each time by a job over the table's state. A round has
 some fifty such looks.
 
-By statement, on a warm engine and a table of 20,000 rows with deletion vectors: a look at a version
-that nothing has read yet is 8 jobs and 1.0 CPU seconds, the next look at it 5 and 0.45, a write 7
-and 0.9, its change feed 2 and 0.25, `describe history` 1 and 0.14, `alter table` 0.06 to 0.2. Files
-in Delta's checksums, no checksums, no validation of them or one partition change the sum by less
-than its noise, a tenth.
-
 Settings do not change that: without adaptive execution, generated code or the use of statistics,
 with one partition, or with code for wide rows, it stays between 65 and 74. With room for the code
 of 20,000 plans it is the same: each round compiles 434 classes (3.5 seconds), which are new because
 literals are part of the code. Fewer versions would help: the two commits of properties around each
 write protect it (docs/decisions/0026-one-question-a-table.md).
+
+By statement, on a warm engine and a table of 20,000 rows with deletion vectors: a look at a version
+that nothing has read yet is 8 jobs and 1.0 CPU seconds, the next look at it 5 and 0.45, a write 7
+and 0.9, its change feed 2 and 0.25, `describe history` 1 and 0.14, `alter table` 0.06 to 0.2. Files
+in Delta's checksums, no checksums, no validation of them or one partition change the sum by less
+than its noise, a tenth.
 """
 
 SCALE = float(os.environ.get("TPCH_SCALE", "1"))

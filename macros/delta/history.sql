@@ -42,7 +42,7 @@
 {% macro hw_column_types_sql(source, versions) -%}
     select
     {%- for version in versions %}
-        typeof((select struct(*) from {{ source }} version as of {{ version }} limit 0)) as columns_{{ loop.index }}
+        {{ hw_type_of('select * from ' ~ source ~ ' version as of ' ~ version) }} as columns_{{ loop.index }}
         {{- ',' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}

@@ -52,7 +52,7 @@ from {{ stage }}
 coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
 (total, file) -> total + file.file_size), 0L) as bytes,
 typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
-typeof((select struct(*) from {{ target }} limit 0)) as target_type
+{{ hw_type_of('select * from ' ~ target) }} as target_type
 {%- endmacro %}
 
 

@@ -156,7 +156,8 @@ left semi join {{ keys }} on {% for name in spec.key %}{{ hw_key_value(spec, nam
 {% macro hw_leading_columns(spec, sql, affected, plan) %}
     {%- set used = spec.key.values() | list -%}
     {%- for other in affected if other.via == spec.source -%}{%- do used.extend(other.on.values()) -%}{%- endfor -%}
-    {%- set every = hw_columns_at(spec.source, spec.version) | map(attribute='name') | list -%}
+    {%- set columns = spec.columns or hw_columns_at(spec.source, spec.version) -%}
+    {%- set every = columns | map(attribute='name') | list -%}
     {%- do used.extend(adapter.used_columns(sql, plan.inputs, spec.text, every)) -%}
     {%- set names = [] -%}
     {%- for name in every if name | lower in used | map('lower') -%}{%- do names.append(name) -%}{%- endfor -%}

@@ -3,7 +3,8 @@
 {% endmacro %}
 
 
-{#- The type of a query's rows, as an expression that reads none of them. -#}
+{#- The type of a query's rows, as an expression that reads none of them: with `limit 0` Spark leaves the query out before Delta looks for
+    its files. -#}
 {% macro hw_type_of(query) %}
     {{ return('typeof((select struct(*) from (\n' ~ query ~ '\n) limit 0))') }}
 {% endmacro %}

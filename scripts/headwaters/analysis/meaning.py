@@ -164,8 +164,8 @@ def used_columns(tree: exp.Query, table: str, columns: Sequence[str]) -> list[st
     if not keeps_meaning(tree, others):
         return list(columns)
     tables = {table: frozenset(name.lower() for name in columns)}
-    handed_on = {name for name in others if _has(tree, name.lower(), tables)}
-    return [name for name in columns if name not in others or name in handed_on]
+    unused = {name for name in others if not _has(tree, name.lower(), tables)}
+    return [name for name in columns if name not in unused]
 
 
 def _counts_columns(node: exp.Expr) -> bool:
