@@ -697,3 +697,30 @@ def test_a_producer_is_begun_again_while_its_coordinator_moves() -> None:
     answers.extend([KafkaError(KafkaError.NOT_COORDINATOR)] * 100)
     with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
         kafka.begin_transactions(producer, 0.3)
+
+
+def test_a_topic_is_created_when_the_brokers_know_it(
+    broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic  # type: ignore[attr-defined]  # not in __all__
+
+    asked: list[bool] = []
+
+    class Behind(AdminClient):
+        """A broker to which news of the first topic comes a moment after it was created."""
+
+        def list_topics(self, *args: Any, **kwargs: Any) -> ClusterMetadata:
+            found = super().list_topics(*args, **kwargs)
+            asked.append(f"{topic}_new" in found.topics)
+            if len(asked) < 4:
+                found.topics.pop(f"{topic}_new", None)
+            return found
+
+    admin = Behind({"bootstrap.servers": broker})
+    both = [NewTopic(topic), NewTopic(f"{topic}_new", 2, 1)]
+    there = kafka.create_missing(admin, both)
+    assert asked[0] is False and len(asked) >= 4
+    assert len(there[f"{topic}_new"].partitions) == 2
+    asked.clear()
+    # created by somebody else, between the question and the answer
+    assert set(kafka.create_missing(admin, both)) >= {topic, f"{topic}_new"}

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
 from headwaters.errors import WorkError
-from headwaters.sources.kafka_client import connect, ranges
+from headwaters.sources.kafka_client import connect, create_missing, ranges
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
@@ -16,9 +16,7 @@ def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
 
     admin = connect(AdminClient, servers, {})
     try:
-        if topic not in admin.list_topics(timeout=10).topics:
-            for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-                made.result()
+        create_missing(admin, [NewTopic(topic, partitions, 1)])
     except KafkaException as error:
         reason = error.args[0].str()
         raise WorkError(

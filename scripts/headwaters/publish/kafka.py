@@ -27,6 +27,7 @@ from headwaters.sources.kafka_client import (
     begin_transactions,
     compacted,
     connect,
+    create_missing,
     identities,
     ranges,
     transactional,
@@ -279,10 +280,8 @@ class KafkaTarget(Target):
         wanted = [
             NewTopic(topic, config=compact, num_partitions=partitions)
             for topic, partitions in ((self.topic, -1), (self.state, 1))
-            if not self._there(topic)
         ]
-        for made in self._admin.create_topics(wanted).values() if wanted else ():
-            made.result(10)
+        create_missing(self._admin, wanted)
         if self.topic not in compacted(self.servers, [self.topic], self._settings()):
             self._say(
                 f"topic {self.topic} is not compacted (cleanup.policy): rows that its retention "

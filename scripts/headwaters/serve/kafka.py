@@ -23,6 +23,7 @@ from headwaters.sources.kafka_client import (
     begin_transactions,
     compacted,
     connect,
+    create_missing,
     transactional,
 )
 
@@ -63,10 +64,7 @@ class KafkaWriter(Writer):
             missing = [topic for topic in topics if topic not in found]
             if missing and create:
                 admin = connect(AdminClient, self.servers, self._settings())
-                made = admin.create_topics([NewTopic(topic) for topic in missing])
-                for one in made.values():
-                    one.result(10)
-                found = self._connected().list_topics(timeout=10).topics
+                found = create_missing(admin, [NewTopic(topic) for topic in missing])
                 missing = [topic for topic in topics if topic not in found]
         except (KafkaException, Unwritten) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else error.args[1]

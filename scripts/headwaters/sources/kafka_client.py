@@ -23,7 +23,12 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # not in __all__
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not in its __all__
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    TopicMetadata,
+)
 
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import Server
@@ -224,6 +229,28 @@ def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
         settings["config.providers"] = f"{others},{_PROVIDER}" if others else _PROVIDER
         settings[f"config.providers.{_PROVIDER}.class"] = _PROVIDER_CLASS
     return settings
+
+
+def create_missing(admin: AdminClient, wanted: Sequence[NewTopic]) -> dict[str, TopicMetadata]:
+    """Create those topics that are not there; returns what the broker tells of all its topics.
+
+    Brokers learn of a new topic a moment after it was created: this waits until they know it.
+    Raises KafkaException.
+    """
+    there = dict(admin.list_topics(timeout=10).topics)
+    missing = [topic for topic in wanted if topic.topic not in there]
+    if missing:
+        for one in admin.create_topics(missing).values():
+            try:
+                one.result(10)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+    until = time.monotonic() + 10
+    while not all(topic.topic in there for topic in missing) and time.monotonic() < until:
+        time.sleep(_PAUSE)
+        there = dict(admin.list_topics(timeout=10).topics)
+    return there
 
 
 # A record that the broker does not take, however often it is sent.
