@@ -111,10 +111,7 @@ class Commit:
         """What the commit does to the rows of its table."""
         if self.operation in _WITHOUT_ROWS:
             return Effect(0, inserts_only=True)
-        mode = self.parameters.get("mode") or self.parameters.get("outputMode")
-        if self.operation in ("WRITE", "STREAMING UPDATE") and mode == "Append":
-            return self._effect("numOutputRows", inserts_only=True)
-        if self.operation == "WRITE" and mode is None and self.is_blind_append:
+        if self.is_append:
             return self._effect("numOutputRows", inserts_only=True)
         if self.operation == "MERGE":
             updated = self._metric("numTargetRowsUpdated", 1)
@@ -130,6 +127,14 @@ class Commit:
         written = self._metric("numOutputRows", 0) - self._metric("numCopiedRows", 0)
         rows = written + self._metric("numDeletedRows", 0)
         return Effect(max(rows, 1), inserts_only=False, uncounted=rows == 0)
+
+    @property
+    def is_append(self) -> bool:
+        """Whether it added files and did nothing else, so that its rows in the feed are theirs."""
+        mode = self.parameters.get("mode") or self.parameters.get("outputMode")
+        if self.operation == "WRITE" and mode is None:
+            return bool(self.is_blind_append)
+        return self.operation in ("WRITE", "STREAMING UPDATE") and mode == "Append"
 
     @property
     def replaces_all(self) -> bool:
@@ -167,6 +172,8 @@ class Commit:
     @property
     def removes_files(self) -> bool:
         """Whether files may have left the table, which a later VACUUM then deletes."""
+        if self.operation == "MERGE":  # writes rows of a file again that it leaves as they are
+            return self._metric("numTargetFilesRemoved", 1) > 0
         return self.operation in _REWRITES or not self.effect.inserts_only
 
     @property
@@ -399,6 +406,7 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
     since = [commit for commit in commits if commit.version > after]
     dropped = _deletion_vectors_dropped(since)
     horizon = 0
+    lost = False
     found = False
     for commit in commits:
         if commit.version > after and commit.operation == "VACUUM START":
@@ -416,11 +424,14 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
                     f"the change feed of {source} is wrong before version {dropped}, "
                     "which dropped its deletion vectors"
                 )
-            result = _with_commit(result, commit, span, horizon)
+            is_vacuumed = commit.at < horizon and (lost or not commit.is_append)
+            result = _with_commit(result, commit, span, is_vacuumed)
+        # its files left the table, and were deleted: among them may be those of older appends
+        lost = lost or (commit.removes_files and commit.at < horizon)
     return result if found else result.with_gap(f"the history of {span} is no longer retained")
 
 
-def _with_commit(result: Range, commit: Commit, span: str, horizon: int) -> Range:
+def _with_commit(result: Range, commit: Commit, span: str, is_vacuumed: bool) -> Range:
     effect = commit.effect
     if effect.rows > 0:
         result = replace(
@@ -433,7 +444,7 @@ def _with_commit(result: Range, commit: Commit, span: str, horizon: int) -> Rang
         )
         if commit.replaces_all:
             result = replace(result, replaced=(*result.replaced, commit.version))
-        if commit.at < horizon:
+        if is_vacuumed:
             result = result.with_gap(
                 f"the change files of {result.source} at version {commit.version} were vacuumed"
             )

@@ -35,6 +35,19 @@ def delete(version: int, rows: int = 1, **fields: Any) -> Commit:
     return commit(version, "DELETE", metrics={"numDeletedRows": str(rows)}, **fields)
 
 
+def merge(version: int, files: str, inserted: str = "0") -> Commit:
+    """A merge that changed no row of the table, and wrote so many of its files again."""
+    counts = dict.fromkeys(["numTargetRowsUpdated", "numTargetRowsDeleted"], "0")
+    metrics = {**counts, "numTargetRowsInserted": inserted, "numTargetFilesRemoved": files}
+    return commit(version, "MERGE", metrics=metrics)
+
+
+def vacuum(version: int, specified: object, **fields: Any) -> Commit:
+    """A VACUUM on the eighth day, where a week is retained."""
+    parameters = {"specifiedRetentionMillis": specified, "defaultRetentionMillis": str(7 * DAY)}
+    return commit(version, "VACUUM START", at=8 * DAY, parameters=parameters, **fields)
+
+
 def properties(version: int, **values: str) -> Commit:
     names = {name.replace("__", "."): value for name, value in values.items()}
     return commit(version, "SET TBLPROPERTIES", parameters={"properties": json.dumps(names)})
@@ -161,11 +174,6 @@ DROPPED = commit(2, "DROP FEATURE", parameters={"featureName": "deletionVectors"
 DELTA_RS = "delta-rs:py-1.6.6"
 
 
-def vacuum(version: int, specified: object, **fields: Any) -> Commit:
-    parameters = {"specifiedRetentionMillis": specified, "defaultRetentionMillis": str(7 * DAY)}
-    return commit(version, "VACUUM START", at=8 * DAY, parameters=parameters, **fields)
-
-
 @pytest.mark.parametrize(
     ("given_commit", "before"),
     [
@@ -246,6 +254,10 @@ GAPS = [
     ),
     ([delete(1), commit(2, "VACUUM START", at=8 * DAY)], "version 1 were vacuumed"),
     ([delete(1), vacuum(2, str(6 * DAY), engine=DELTA_RS)], "version 1 were vacuumed"),
+    ([append(1), commit(2), vacuum(3, "0")], "version 1 were vacuumed"),
+    ([append(1), vacuum(2, None), commit(3), vacuum(4, "0")], "version 1 were vacuumed"),
+    ([append(1), merge(2, "1"), vacuum(3, "0")], "version 1 were vacuumed"),
+    ([merge(1, "0", inserted="1"), vacuum(2, "0")], "version 1 were vacuumed"),
 ]
 
 
@@ -260,6 +272,9 @@ def test_what_a_feed_can_tell_is_no_gap() -> None:
         [properties(1, comment="x")],
         [delete(1), commit(2, "VACUUM START")],
         [commit(1, "VACUUM START", at=8 * DAY), delete(2, at=9 * DAY)],
+        [append(1), vacuum(2, "0")],  # no file has left the table
+        [append(1), commit(2, at=9 * DAY), vacuum(3, "0")],  # but afterwards
+        [commit(1), append(2), vacuum(3, "0")],
     ):
         assert over(*newer).gap is None
 
@@ -406,6 +421,8 @@ def test_a_mapping_is_one_or_json_of_one() -> None:
         ([delete(1), vacuum(2, "0")], False),
         ([commit(1, "OPTIMIZE"), vacuum(2, "0")], False),
         ([append(1), vacuum(2, "0")], True),
+        ([merge(1, "1"), vacuum(2, "0")], False),
+        ([merge(1, "0"), vacuum(2, "0")], True),
         ([properties(1), vacuum(2, "0")], True),
         ([delete(1, at=9 * DAY), vacuum(2, "0")], True),  # afterwards
     ],

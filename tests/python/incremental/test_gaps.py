@@ -222,6 +222,14 @@ HAPPENS: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
         ],
         "the change feed of {it} cannot be read, files of it are missing or damaged",
     ),
+    "vacuumed_after_appends": (
+        ["insert into {it} values (5, 5)", "vacuum {it} retain 0 hours"],
+        "append: 1 inserted",
+    ),
+    "vacuumed_after_compaction": (
+        ["insert into {it} values (5, 5)", "optimize {it}", "vacuum {it} retain 0 hours"],
+        "the change files of {it} at version 2 were vacuumed",
+    ),
     "without_vectors": (
         ["delete from {it} where id = 2", "alter table {it} drop feature deletionVectors"],
         "the change feed of {it} is wrong before version",
