@@ -37,27 +37,37 @@ from benchmarks.runner import (
 )
 
 NOTES = """
-Wanted: a full refresh of at least twice the CPU where 0.3 % is spread over all files. It is 1.21
-times, in the first incremental run of its engine, whose code Java compiles meanwhile, while that of
-a full refresh is compiled by then; and 1.48 in the second, where the newest keys changed. dbt's own
-merges of the last 30 days took 1.44 and 1.40 of a full refresh in an earlier run, and left ten of
-the eleven tables wrong. A profile of runs with one thread, before what
-docs/decisions/0038-leading-rows.md says (CPU seconds): the first 148, of which Java's compiler has
-52; the second 110, of which it has 24: change sets 43, the parts that are stored for them 11, the
-writes 21, the one replacement 8, the bounds of affected keys and the shares that changed 7,
-`describe history` 6, inspections 5, the search for rows that are to be replaced 4, `alter table` 3.
+Wanted: a full refresh of at least twice the CPU where 0.3 % is spread over all files. It is 1.30
+times, and 1.46 where the newest keys changed, after one round that is not counted. dbt's own merges
+of the last 30 days take 1.57 and 1.54 of a full refresh, and leave ten of the eleven tables wrong.
 
-At scale 5, of 30 million line items, it is 2.54 times, before 0038; wanted are 3. It was 1.65 while
-change sets with more than 5,000 deletions were merged, which reads all columns: six of eleven were
+A third run on one engine, with one thread, 0.3 % spread and Spark's event log, took 103 CPU seconds
+for 138 statements. 36 of them are tasks of Spark that work on rows, so that the rows alone would
+take a quarter of a full refresh. 5 are tasks that read Delta's log, 20 are Java's compiler, 6 the
+garbage collector; the other 36 analyse, optimise, generate and submit.
+
+| statements | number | CPU seconds | of which the largest tasks on rows |
+|---|--:|--:|---|
+| change sets | 10 | 36.5 | wide_lines beside its recomputed rows 2.2, part_months 1.2 |
+| writes | 10 | 20.2 | the keys of each table of five or six million rows 1.2 to 1.3 |
+| parts that are stored | 11 | 14.5 | the feed of the lines 3.0, the rows that lead to others 1.5 |
+| a replacement: suppliers | 1 | 7.7 | six million lines added up 4.5, their sums 1.3 |
+| `describe history` | 32 | 5.8 | |
+| bounds of affected keys, shares that changed | 12 | 5.1 | the feed's keys 0.3 |
+| inspections of change sets | 10 | 4.9 | |
+| search for rows that are to be replaced | 2 | 4.5 | the keys of the lines 1.2 |
+| properties written, read; tables dropped | 53 | 4.0 | |
+
+At scale 5, of 30 million line items, it is 2.64 times; wanted are 3. It was 1.65 while change sets
+with more than 5,000 deletions were merged, which reads all columns: six of eleven were
 (docs/decisions/0037-deleted-keys-from-the-change-set.md). One table is replaced: 90 % of the keys
 of the suppliers are affected.
 
 At scale 1 more than half of it does not depend on how many rows there are. At a fiftieth of the
-size, with 300 changed lines, a fourth run on the same engine still takes 67 to 78 CPU seconds for
-its 127 statements (one thread, beside other work): the 11 stages 30, the writes 13, the looks at
-stages 12, 39 times `describe history` 7, 22 times `alter table` 3; 10 of them are Java's compiler,
-15 to 18 the tasks of Spark. The first run takes 110 to 130, of which Java's compiler has 50. By the
-ninth it is 65, of which Java's compiler has 7.
+size, with 300 changed lines, the fifth run on an engine still takes 59 CPU seconds for its 120
+statements, of which Java's compiler has 8: the 11 change sets 27, the writes 11, 32 times `describe
+history` 5, the looks at change sets 4, bounds 4, the search for rows 2.5, 22 times `alter table` 2.
+The first run takes 103, of which Java's compiler has 42, the second 69.
 
 Such a round has 519 jobs of Spark with 834 tasks. Of the samples of its Java threads (JFR, without
 compiler and garbage collection), 5 % are in generated code and 1 % in Parquet and JSON: what works

@@ -8,8 +8,9 @@ hand` is the smallest merge that one could write: exactly the changed rows with 
 new rows in one INSERT; `headwaters` is `dbt run`, and `the other way` is what its planner did not
 choose. dbt has parsed the project before, and Java has run two cells that are not kept: while it
 compiles, everything costs up to twice as much. Before each variant the table is restored to what it
-was. At the end, small batches in a row: the last tenth of them against the first.
-`SHARES=0.001 PLACES=recent BATCHES=0 make bench-incremental` chooses cells.
+was. Small batches in a row follow: the last tenth of them against the first. Then some of the cells
+again with other keys: `text`, 38 characters in no order, and `pair`, of two columns.
+`KEYS=number SHARES=0.001 PLACES=recent BATCHES=0 make bench-incremental` chooses cells.
 """
 
 from __future__ import annotations
@@ -74,15 +75,20 @@ ROWS = int(os.environ.get("ROWS", "10000000")) * SCALE
 SHARES = [float(share) for share in os.environ.get("SHARES", "0.0001 0.001 0.01 0.1 0.5").split()]
 PLACES = os.environ.get("PLACES", "recent spread new").split()
 BATCHES = int(os.environ.get("BATCHES", "200"))
+KEYS = os.environ.get("KEYS", "number text pair").split()
 DAYS = 1000
 
 SOURCE = "bench.orders"
-TARGET = "silver.orders_dim"
+COLUMNS_OF_KEY = {
+    "number": ["order_id"],
+    "text": ["comment"],
+    "pair": ["customer_id", "order_id"],
+}
 COLUMNS = (
     "order_id, customer_id, order_date, upper(status) as status, amount * 1.2 as amount, comment"
 )
 MODEL = f"""{{{{ config(
-    incremental_strategy='change_feed', unique_key='order_id', cluster_by=['order_date'],
+    incremental_strategy='change_feed', unique_key=KEY, cluster_by=['order_date'],
     replace_above=var('replace_above', none),
 ) }}}}
 select {COLUMNS} from {{{{ changes(source('bench', 'orders')) }}}}
@@ -90,28 +96,34 @@ select {COLUMNS} from {{{{ changes(source('bench', 'orders')) }}}}
 
 
 def run(bench: Bench) -> None:
-    """One engine for all cells; the table moves on from cell to cell."""
-    options = dbt_project(
-        bench.work / "project",
-        {
-            "models/silver/orders_dim.sql": MODEL,
-            "models/sources.yml": "sources: [{name: bench, tables: [{name: orders}]}]\n",
-        },
-    )
+    """One engine for all cells; the tables of a key move on from cell to cell."""
     with shared_engine(bench, "8g") as (spark, pid):
-        cells = Cells(bench, spark, options, pid)
-        cells.prepare()
-        for place in PLACES:
-            for share in SHARES:
-                cells.measure(place, share)
-        cells.batches(BATCHES)
+        for key in KEYS:
+            cells = Cells(bench, spark, pid, key)
+            cells.prepare()
+            for place in PLACES:
+                for share in SHARES:
+                    if key == "number" or (place != "new" and share in (0.001, 0.01)):
+                        cells.measure(place, share)
+            if key == "number":
+                cells.batches(BATCHES)
 
 
 class Cells:
-    """The source, the model's table, and the variants."""
+    """The source, the table of a model with one of the keys, and the variants."""
 
-    def __init__(self, bench: Bench, spark: Any, options: list[str], pid: int) -> None:
-        self.bench, self.spark, self.options, self.pid = bench, spark, options, pid
+    def __init__(self, bench: Bench, spark: Any, pid: int, key: str) -> None:
+        self.bench, self.spark, self.pid, self.key = bench, spark, pid, key
+        self.columns = COLUMNS_OF_KEY[key]
+        self.target = f"silver.orders_by_{key}"
+        model = MODEL.replace("KEY", str(self.columns))
+        self.options = dbt_project(
+            bench.work / key,
+            {
+                f"models/silver/orders_by_{key}.sql": model,
+                "models/sources.yml": "sources: [{name: bench, tables: [{name: orders}]}]\n",
+            },
+        )
         self.round = 0
         self.runs = DbtRuns()
         self.answer = ""
@@ -154,7 +166,7 @@ class Cells:
             where = recent if place == "recent" else spread
             self.sql(f"update {SOURCE} set amount = amount + {self.round} where {where}")
         after = self.version(SOURCE)
-        state = self.version(TARGET)
+        state = self.version(self.target)
         exact = (
             f"(select {COLUMNS} from table_changes('{SOURCE}', {before + 1}, {after})"
             " where _change_type in ('insert', 'update_postimage'))"
@@ -163,15 +175,16 @@ class Cells:
             f"select min(order_id), max(order_id), min(order_date), max(order_date) from {exact}"
         )[0]
         merge = "when matched then update set * when not matched then insert *"
+        keys = " and ".join(f"t.{column} = s.{column}" for column in self.columns)
         hand = (
-            f"merge into {TARGET} as t using {exact} as s on t.order_id = s.order_id"
+            f"merge into {self.target} as t using {exact} as s on {keys}"
             f" and t.order_id between {least} and {greatest}"
             f" and t.order_date between date'{first}' and date'{last}' {merge}"
         )
         days = DAYS // 20 if place == "recent" else DAYS
         look_back = (
-            f"merge into {TARGET} as t using (select {COLUMNS} from {SOURCE} where order_date >="
-            f" date_add(date'2024-01-01', {DAYS - days})) as s on t.order_id = s.order_id {merge}"
+            f"merge into {self.target} as t using (select {COLUMNS} from {SOURCE} where"
+            f" order_date >= date_add(date'2024-01-01', {DAYS - days})) as s on {keys} {merge}"
         )
         replace = (
             "create or replace table bench.replaced using delta tblproperties ("
@@ -179,19 +192,20 @@ class Cells:
             f" as select {COLUMNS} from {SOURCE}"
         )
         if place == "new":
-            hand = f"insert into {TARGET} select * from {exact}"
+            hand = f"insert into {self.target} select * from {exact}"
         variants: list[tuple[str, str, Callable[[], Any]]] = [
             ("replace", "bench.replaced", lambda: self.sql(replace)),
-            ("by hand", TARGET, lambda: self.sql(hand)),
-            ("headwaters", TARGET, self.dbt),
-            ("the other way", TARGET, self.dbt_otherwise),
+            ("by hand", self.target, lambda: self.sql(hand)),
+            ("headwaters", self.target, self.dbt),
+            ("the other way", self.target, self.dbt_otherwise),
         ]
         if share == 0.0001:  # it merges the same rows whatever share of them changed
-            variants.insert(1, ("look-back merge", TARGET, lambda: self.sql(look_back)))
+            variants.insert(1, ("look-back merge", self.target, lambda: self.sql(look_back)))
         case = f"{place}, {share:.2%}" + ("" if SCALE == 1 else f", {ROWS:,} rows")
+        case += "" if self.key == "number" else f", {self.key}"
         for name, table, work in variants:
-            if table == TARGET and self.version(TARGET) != state:
-                self.sql(f"restore table {TARGET} to version as of {state}")
+            if table == self.target and self.version(self.target) != state:
+                self.sql(f"restore table {self.target} to version as of {state}")
             before_it = files_of(self.spark, table)
             with statements_of_dbt() as statements:
                 took: Clock = clock(work, [self.pid])
@@ -212,7 +226,7 @@ class Cells:
             )
         found, wanted = (
             self.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from {rows}")
-            for rows in (TARGET, f"(select {COLUMNS} from {SOURCE})")
+            for rows in (self.target, f"(select {COLUMNS} from {SOURCE})")
         )
         assert found == wanted, f"{case}: rows differ from a full refresh"
 
