@@ -699,9 +699,7 @@ def test_a_producer_is_begun_again_while_its_coordinator_moves() -> None:
         kafka.begin_transactions(producer, 0.3)
 
 
-def test_a_topic_is_created_when_the_brokers_know_it(
-    broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_is_created_when_the_brokers_know_it(broker: str, topic: str) -> None:
     from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic  # type: ignore[attr-defined]  # not in __all__
 
     asked: list[bool] = []

@@ -366,9 +366,7 @@ def retains(commits: Iterable[Commit], version: int) -> bool:
 
     A VACUUM that was interrupted may have deleted some of what it would.
     """
-    later = [commit for commit in commits if commit.version > version]
-    horizon = max((c.vacuumed_before for c in later if c.operation == "VACUUM START"), default=0)
-    return not any(commit.removes_files and commit.at < horizon for commit in later)
+    return not _files_lost([commit for commit in commits if commit.version > version])
 
 
 def commit_of_log(version: int, at: int, info: Mapping[str, Any]) -> Commit:
@@ -405,12 +403,9 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
     # what was done since the version was pinned removes files and changes the feed as well
     since = [commit for commit in commits if commit.version > after]
     dropped = _deletion_vectors_dropped(since)
-    horizon = 0
-    lost = False
+    horizon, lost = _vacuum_horizon(since), _files_lost(since)
     found = False
     for commit in commits:
-        if commit.version > after and commit.operation == "VACUUM START":
-            horizon = max(horizon, commit.vacuumed_before)
         if commit.version == after:
             found = True
             if not commit.is_same(applied):
@@ -424,10 +419,9 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
                     f"the change feed of {source} is wrong before version {dropped}, "
                     "which dropped its deletion vectors"
                 )
-            is_vacuumed = commit.at < horizon and (lost or not commit.is_append)
+            is_there = commit.is_append and commit.version > lost
+            is_vacuumed = commit.at < horizon and not is_there
             result = _with_commit(result, commit, span, is_vacuumed)
-        # its files left the table, and were deleted: among them may be those of older appends
-        lost = lost or (commit.removes_files and commit.at < horizon)
     return result if found else result.with_gap(f"the history of {span} is no longer retained")
 
 
@@ -488,7 +482,7 @@ def first_known(
     `commits` is the whole history, newest first; `columns` are the types of structs of version
     `to`, and of each of `replacements` and the version before it.
     """
-    horizon = max((c.vacuumed_before for c in commits if c.operation == "VACUUM START"), default=0)
+    horizon = _vacuum_horizon(commits)
     dropped = _deletion_vectors_dropped(commits)
     replaced = set(replacements(commits, to))
     known = [commit for commit in commits if commit.version <= to]
@@ -531,6 +525,20 @@ def first_readable(versions: Sequence[int], is_readable: Callable[[int], bool]) 
 def has_timestamps(columns: Mapping[int, str]) -> bool:
     """Whether types of structs have a timestamp; a column of that name counts as well."""
     return any("timestamp" in types for types in columns.values())
+
+
+def _vacuum_horizon(commits: Sequence[Commit]) -> int:
+    """The moment up to which a VACUUM among the commits may have deleted files."""
+    return max((c.vacuumed_before for c in commits if c.operation == "VACUUM START"), default=0)
+
+
+def _files_lost(commits: Sequence[Commit]) -> int:
+    """The newest version whose removed files a VACUUM may have deleted; 0 where there is none.
+
+    Files that older versions added may be among them.
+    """
+    horizon = _vacuum_horizon(commits)
+    return max((c.version for c in commits if c.removes_files and c.at < horizon), default=0)
 
 
 def _deletion_vectors_dropped(commits: Sequence[Commit]) -> int:
