@@ -39,6 +39,11 @@ class Cell:
         """CPU seconds of the cheaper way."""
         return min(self.cpu("incremental"), self.cpu("replace"))
 
+    @property
+    def table(self) -> str:
+        """What the case says of the table beyond the change: its size and key, or nothing."""
+        return ", ".join(self.case.split(", ")[2:])
+
 
 def cells_of(results: Iterable[Result]) -> list[Cell]:
     """The cells of which `headwaters` and `the other way` were measured, in their order.
@@ -141,9 +146,9 @@ def summary(results: Iterable[Result]) -> str:
         f"over {len(cells)} cells."
     )
     text += f" The other way was cheaper at {named}." if named else ""
-    of_one_size = [cell for cell in cells if cell.rows == cells[0].rows]
-    once, often = (regret(*replayed(of_one_size, times)) for times in (1, 5))
+    of_one_table = [cell for cell in cells if cell.table == cells[0].table]
+    once, often = (regret(*replayed(of_one_table, times)) for times in (1, 5))
     return (
-        f"{text} Replayed over the {len(of_one_size)} cells of one size, with what it measured on "
-        f"the way, regret is {once:.1%} in the first pass, and {often:.1%} over five."
+        f"{text} Replayed over the {len(of_one_table)} cells of one table, with what it measured "
+        f"on the way, regret is {once:.1%} in the first pass, and {often:.1%} over five."
     )
