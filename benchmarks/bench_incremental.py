@@ -38,20 +38,19 @@ from benchmarks.runner import (
 SUMMARY = regret.summary
 NOTES = """
 The cells of 10 million rows are two runs of 2026-11-27, those of 2, 5 and 8 % the second; the two
-of 50 million rows and the 200 small batches are older, each measured by itself, and those of `text`
-and `pair` keys are a run of their own, of the same day. Compare within a case only, and not to the
-last digit: the machine is shared, and the replacement of 10 million rows, much the same work in
-every cell without new rows, took between 17 and 25 CPU seconds.
+of 50 million rows and those of `text` and `pair` keys are runs of their own, of the same day, and
+the 200 small batches are older. Compare within a case only, and not to the last digit: the machine
+is shared, and the replacement of 10 million rows, much the same work in every cell without new
+rows, took between 17 and 25 CPU seconds.
 
 Wanted of a replacement's CPU: 0.20 where 0.1 % of the rows changed and are recent, 0.30 where they
 are spread over all keys, 0.62 where 1 % is spread; and of new rows at most twice one INSERT. It is
 0.35, 0.40 and 0.60, and new rows take 3 to 13 times one INSERT. What is missed does not depend on
 the rows: a run that changes up to 1 % takes 6 to 10 CPU seconds, as does a model of the warehouse
 above over a few rows, whose profile says for what. On a machine of half the speed 0.1 % recent took
-0.29. At 50 million rows it no longer counts: recent rows take an eighth. Spread ones were merged
-there, which reads every column of every file; since then they are replaced by their keys
-(docs/decisions/0019-replace-by-keys.md), which at 10 million rows takes a third of the smallest
-merge by hand.
+0.29. At 50 million rows it counts for less: recent rows take 0.11 of a replacement and spread ones
+0.19, which is a seventh of the smallest merge by hand. That reads every column of every file, and
+headwaters those of the key (docs/decisions/0019-replace-by-keys.md).
 
 The goal of at most 1.15 of the cheapest way by hand is met where changes are spread, and where 5 %
 or more are recent (0.25 to 1.10 of the smallest merge). Fewer recent changes take 1.4 to 3.0 of it,
