@@ -66,10 +66,11 @@ above 0.4 of the table they replace it now. Replayed means: the functions that d
 in each cell, in order, and a table's history is what its chosen ways took here
 (docs/decisions/0035-costs-of-a-tables-own-runs.md).
 
-With a key of 38 characters in no order 0.1 % takes 0.62 of a replacement where it is spread and
-0.40 where it is recent, with one of two columns 0.47 and 0.31. A merge by hand of the spread rows,
-which reads all columns, takes 3.0 and 2.1 of a replacement. A full refresh takes 1.4 to 2.1 of a
-bare replacement with such keys, since it looks for those that repeat.
+With a key of 38 characters in no order 0.1 % takes 0.65 of a replacement where it is spread and
+0.39 where it is recent, with one of two columns 0.47 and 0.31. A merge by hand of the spread rows,
+which reads all columns, takes 2.6 and 2.1 of a replacement. A full refresh takes 1.4 to 1.7 of a
+bare replacement with such keys, since it looks for those that repeat; with texts it took 2.0 before
+they were told apart by their hashes.
 
 A run that follows changes writes the changed rows and no others, whatever their share. Of 200 small
 batches in a row, the last tenth took less than the first.

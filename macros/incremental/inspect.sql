@@ -68,28 +68,39 @@ typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
 {% endmacro %}
 
 
-{#- Whether it is worth asking for keys that come twice. Where one of the key columns is an integer, 64 of its values are
-    one group with a bit for each, and a group that counts more rows than bits has a key twice: keys that lie close, as
-    most do, make few groups, which is asked in a fraction of the time. -#}
+{#- Whether it is worth asking for keys that come twice, which takes much longer than this. Texts are told apart by a hash of 64 bits. Where
+    one of the key columns is an integer, 64 of its values are one group with a bit for each, and a group that counts more rows than bits
+    has a key twice: keys that lie close, as most do, make few groups. -#}
 {% macro hw_may_repeat_keys(keys, columns, sql) %}
     {%- set names = keys | map('lower') | list -%}
-    {%- set integers = [] -%}
-    {%- for column in columns if column.name | lower in names and hw_is_integer(column.dtype) -%}
-        {%- do integers.append(column.name) -%}
+    {%- set integers, others, other_types = [], [], [] -%}
+    {%- for column in columns if column.name | lower in names -%}
+        {%- if hw_is_integer(column.dtype) -%}
+            {%- do integers.append(hw_quote(column.name)) -%}
+        {%- else -%}
+            {%- do others.append(hw_quote(column.name)) -%}
+            {%- do other_types.append(column.dtype) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {%- if not integers -%}{{ return(true) }}{%- endif -%}
-    {%- set others = [] -%}
-    {%- for key in keys if key | lower != integers[-1] | lower -%}{%- do others.append(key) -%}{%- endfor -%}
-    {{ return(run_query(hw_crowded_keys_sql(sql, others, hw_quote(integers[-1]))).rows | length > 0) }}
+    {%- set is_hashed = 'string' in other_types and other_types | reject('in', hw_hashed_types()) | list | length == 0 -%}
+    {%- if not integers and not is_hashed -%}{{ return(true) }}{%- endif -%}
+    {%- set grouped = (['xxhash64(' ~ others | join(', ') ~ ')'] if is_hashed else others) + integers[:-1] -%}
+    {{ return(run_query(hw_crowded_keys_sql(sql, grouped, integers[-1] if integers else none)).rows | length > 0) }}
 {% endmacro %}
 
 
-{% macro hw_crowded_keys_sql(sql, others, integer) -%}
+{#- Types of which equal values have equal hashes: not floating-point numbers, nor texts with a collation. -#}
+{% macro hw_hashed_types() %}
+    {{ return(['string', 'binary', 'date', 'timestamp', 'timestamp_ntz', 'boolean']) }}
+{% endmacro %}
+
+
+{% macro hw_crowded_keys_sql(sql, grouped, integer) -%}
     {%- set number = 'cast(' ~ integer ~ ' as bigint)' -%}
 select 1 from (
 {{ sql }}
-) group by {% for key in others %}{{ hw_quote(key) }}, {% endfor %}shiftright({{ number }}, 6)
-having count(*) > coalesce(bit_count(bit_or(shiftleft(1L, cast({{ number }} & 63 as int)))), 1) limit 1
+) group by {{ (grouped + (['shiftright(' ~ number ~ ', 6)'] if integer else [])) | join(', ') }}
+having count(*) > {{ 'coalesce(bit_count(bit_or(shiftleft(1L, cast(' ~ number ~ ' & 63 as int)))), 1)' if integer else '1' }} limit 1
 {%- endmacro %}
 
 

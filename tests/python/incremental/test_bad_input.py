@@ -270,6 +270,16 @@ REFUSED = {
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'repeated')) }}",
         ["not unique", "unique_key"],
     ),
+    "repeated_text": (
+        CHANGE_FEED.replace("'id'", "'name'")
+        + "select cast(id as string) as name from {{ changes(source('inputs', 'repeated')) }}",
+        ["unique_key name of", "more than one row for 1. The table was left as it is."],
+    ),
+    "repeated_pair": (
+        CHANGE_FEED.replace("'id'", "['name', 'id']")
+        + "select id, cast(id as string) as name from {{ changes(source('inputs', 'repeated')) }}",
+        ["unique_key name, id of", "more than one row for 1, 1. The table was left as it is."],
+    ),
     "repeated_group": (
         "{{ config(incremental_strategy='affected_keys', unique_key=['id', 'half']) }}\n"
         "select id, id / 2 as half from {{ affected(source('inputs', 'repeated'), key='id') }}",
