@@ -73,19 +73,21 @@ typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
     has a key twice: keys that lie close, as most do, make few groups. -#}
 {% macro hw_may_repeat_keys(keys, columns, sql) %}
     {%- set names = keys | map('lower') | list -%}
-    {%- set integers, others, other_types = [], [], [] -%}
+    {%- set integers, others = [], [] -%}
     {%- for column in columns if column.name | lower in names -%}
-        {%- if hw_is_integer(column.dtype) -%}
-            {%- do integers.append(hw_quote(column.name)) -%}
-        {%- else -%}
-            {%- do others.append(hw_quote(column.name)) -%}
-            {%- do other_types.append(column.dtype) -%}
-        {%- endif -%}
+        {%- do (integers if hw_is_integer(column.dtype) else others).append(column) -%}
     {%- endfor -%}
-    {%- set is_hashed = 'string' in other_types and other_types | reject('in', hw_hashed_types()) | list | length == 0 -%}
+    {%- set types = others | map(attribute='dtype') | list -%}
+    {%- set is_hashed = 'string' in types and types | reject('in', hw_hashed_types()) | list | length == 0 -%}
     {%- if not integers and not is_hashed -%}{{ return(true) }}{%- endif -%}
-    {%- set grouped = (['xxhash64(' ~ others | join(', ') ~ ')'] if is_hashed else others) + integers[:-1] -%}
-    {{ return(run_query(hw_crowded_keys_sql(sql, grouped, integers[-1] if integers else none)).rows | length > 0) }}
+    {%- set grouped, at_most = hw_quoted(others | map(attribute='name') | list), 1 -%}
+    {%- if is_hashed -%}{%- set grouped = ['xxhash64(' ~ grouped | join(', ') ~ ')'] -%}{%- endif -%}
+    {%- if integers -%}
+        {%- set number = 'cast(' ~ hw_quote(integers[-1].name) ~ ' as bigint)' -%}
+        {%- set grouped = grouped + hw_quoted(integers[:-1] | map(attribute='name') | list) + ['shiftright(' ~ number ~ ', 6)'] -%}
+        {%- set at_most = 'coalesce(bit_count(bit_or(shiftleft(1L, cast(' ~ number ~ ' & 63 as int)))), 1)' -%}
+    {%- endif -%}
+    {{ return(run_query(hw_crowded_keys_sql(sql, grouped, at_most)).rows | length > 0) }}
 {% endmacro %}
 
 
@@ -95,12 +97,12 @@ typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
 {% endmacro %}
 
 
-{% macro hw_crowded_keys_sql(sql, grouped, integer) -%}
-    {%- set number = 'cast(' ~ integer ~ ' as bigint)' -%}
+{#- Finds a group of more rows than its keys can have. -#}
+{% macro hw_crowded_keys_sql(sql, grouped, at_most) -%}
 select 1 from (
 {{ sql }}
-) group by {{ (grouped + (['shiftright(' ~ number ~ ', 6)'] if integer else [])) | join(', ') }}
-having count(*) > {{ 'coalesce(bit_count(bit_or(shiftleft(1L, cast(' ~ number ~ ' & 63 as int)))), 1)' if integer else '1' }} limit 1
+) group by {{ grouped | join(', ') }}
+having count(*) > {{ at_most }} limit 1
 {%- endmacro %}
 
 
