@@ -18,7 +18,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
-from headwaters.formats.problems import Problem, broken_constraints, no_problem, null
+from headwaters.formats.problems import (
+    Problem,
+    broken_constraints,
+    no_problem,
+    null,
+    year_problem,
+)
 from headwaters.formats.tombstones import accepts_tombstones, is_tombstone, key_columns, no_key
 
 CORRUPT = "_corrupt"
@@ -52,6 +58,10 @@ class Format(ABC):
     def of_row(self) -> tuple[declared.Column, ...]:
         """The columns that are read from a record of a row."""
         return self.contract.read_columns
+
+    def of_bronze(self) -> tuple[declared.Column, ...]:
+        """Return the columns that bronze has of a record."""
+        return self.contract.columns
 
     def rescued(self) -> Column:
         """The fields of a typed record that are not declared, as JSON, or null."""
@@ -135,18 +145,19 @@ def _or_key(value: Column, of_key: Column | None) -> Column:
 
 
 def _all_problems(format_: Format) -> list[Problem]:
-    """What may be wrong with a record: of its format, then of its columns.
+    """What may be wrong with a record: of its format, of its years, then of its constraints.
 
     A tombstone has no more than its key, nor may a deletion: constraints of other columns do not
-    hold for it.
+    hold for it. Years do, since bronze has the values of a deletion as well.
     """
     contract = format_.contract
+    years = [problem for one in format_.of_bronze() for problem in year_problem(one)]
     changes, deletes = contract.stream.changes, format_.is_delete()
     if changes is None:
         broken = [problem for one in contract.columns for problem in broken_constraints(one)]
-        return [*format_.problems(), *broken]
+        return [*format_.problems(), *years, *broken]
     of_row = {column.name for column in format_.of_row()} - set(changes.key)
-    problems, of_key = format_.problems(), list[Problem]()
+    problems, of_key = [*format_.problems(), *years], list[Problem]()
     for column in contract.columns:
         broken = broken_constraints(column)
         if column.name in changes.key:

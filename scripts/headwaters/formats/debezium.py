@@ -64,6 +64,10 @@ class Debezium(Json):
         """The columns of the row."""
         return self.declared.read_columns
 
+    def of_bronze(self) -> tuple[declared.Column, ...]:
+        """Return the columns of the row, and those computed: the envelope itself is not kept."""
+        return self.declared.columns
+
     def is_delete(self) -> Column:
         """By its operation."""
         return F.col("payload.op").eqNullSafe("d")

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
+from headwaters.formats.values import outside_years, type_of
 
 # When a record has a problem, and what `_bad` says of it then.
 Problem = tuple[Column, Column]
@@ -58,6 +59,17 @@ def type_problem(column: declared.Column, text: Column) -> Column:
     """A text that is no value of its column's type."""
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
     return problem_of("type", F.lit(column.name), shown)
+
+
+def year_problem(column: declared.Column) -> list[Problem]:
+    """Return the problem of a date or time that most programs cannot read; none for other types."""
+    value = F.col(f"`{column.name}`")
+    outside = outside_years(type_of(column), value)
+    if outside is None:
+        return []
+    shown = F.substring(value.cast("string"), 1, 100)
+    said = F.concat(F.lit("'"), shown, F.lit("' is outside of the years 1 to 9999"))
+    return [(outside, problem_of("type", F.lit(column.name), said))]
 
 
 def with_problem(parsed: DataFrame, problem: Column) -> DataFrame:

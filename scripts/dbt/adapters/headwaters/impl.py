@@ -318,7 +318,10 @@ class HeadwatersAdapter(SparkAdapter):
         """Called by dbt once for each invocation."""
         super().__init__(config, mp_context)
         # `dbt debug` has a profile alone, and works in the project's folder
-        config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
+        try:
+            config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
+        except UserError as error:
+            raise CompilationError(str(error)) from None
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
