@@ -3,50 +3,12 @@
     {%- set strategy = adapter.strategy_of(settings) -%}
     {%- set inputs = hw_inputs_of(sql) -%}
     {%- set where = model.name ~ ' (' ~ model.original_file_path ~ ', incremental_strategy: ' ~ strategy.configured_as ~ ')' -%}
-    {%- if settings.get('file_format') != 'delta' -%}
-        {{ hw_raise('FILE_FORMAT', where ~ ' has file_format: ' ~ settings.get('file_format')
-            ~ '. Change feeds are a feature of Delta tables: file_format must be delta.') }}
-    {%- elif strategy.needs_key and not hw_as_list(settings.get('unique_key')) -%}
-        {{ hw_raise('NO_UNIQUE_KEY', where ~ ' has no unique_key: name the column or columns that tell its rows apart.') }}
-    {%- endif -%}
-    {%- do hw_check_settings(where, strategy, settings) -%}
+    {%- set problems = adapter.strategy_problems(where, settings) -%}
+    {%- if problems -%}{%- do hw_raise_problems(problems) -%}{%- endif -%}
     {%- do hw_check_inputs(where, strategy, inputs) -%}
     {%- set code = hw_without_inputs(sql, inputs) -%}
     {%- do hw_check_bare_inputs(where, code, strategy.marker) -%}
     {%- do hw_hook(strategy, 'check')(where, sql, inputs, settings) -%}
-{% endmacro %}
-
-
-{% macro hw_check_settings(where, strategy, settings) %}
-    {%- set choices = {'on_gap': ['rebuild', 'fail'], 'on_lookup_change': ['rebuild', 'ignore'],
-        'on_foreign_write': ['rebuild', 'fail', 'warn'], 'incremental_proof': ['rules', 'sample'],
-        'apply_by': ['keys', 'merge']} -%}
-    {%- for setting, allowed in choices.items() if settings.get(setting, allowed[0]) not in allowed -%}
-        {{ hw_raise('SETTING', where ~ ' has ' ~ setting ~ ': ' ~ settings.get(setting) ~ '. Allowed are ' ~ allowed | join(', ') ~ '.') }}
-    {%- endfor -%}
-    {%- if not strategy.may_ignore_lookups and settings.get('on_lookup_change') == 'ignore' -%}
-        {%- set why = 'Its inputs are lookups, so no change would reach its table: leave it out, or name a strategy that follows an input.'
-            if strategy.marker == 'lookup' else
-            'A deleted row takes away what it added, which a lookup that changed no longer tells: use affected_keys, or rebuild.' -%}
-        {{ hw_raise('SETTING', where ~ ' has on_lookup_change: ignore. ' ~ why) }}
-    {%- endif -%}
-    {%- if strategy.may_lack_key and not hw_has_key(settings) and settings.get('on_lookup_change') == 'ignore' -%}
-        {{ hw_raise('SETTING', where ~ ' has on_lookup_change: ignore and no unique_key, so rows that a lookup has filled otherwise '
-            ~ 'meanwhile could not be found. Name a unique_key.') }}
-    {%- endif -%}
-    {%- set share = settings.get('replace_above') -%}
-    {%- if share is not none and (share is not number or share < 0) -%}
-        {{ hw_raise('SETTING', where ~ ' has replace_above: ' ~ share ~ '. It is a share of the rows, 0.3 for 30 %.') }}
-    {%- endif -%}
-    {%- set functions = settings.get('allow_nondeterministic') -%}
-    {%- if functions is not none and (functions is mapping or functions is not iterable) -%}
-        {{ hw_raise('SETTING', where ~ ' has allow_nondeterministic: ' ~ functions
-            ~ '. It is a list of functions, such as [current_date].') }}
-    {%- endif -%}
-    {%- for setting, owner in {'latest_by': 'change_feed', 'derived': 'signed_sum'}.items() if settings.get(setting)
-        and strategy.configured_as != owner -%}
-        {{ hw_raise('SETTING', where ~ ' has ' ~ setting ~ ', which belongs to ' ~ owner ~ ' and would do nothing here.') }}
-    {%- endfor -%}
 {% endmacro %}
 
 

@@ -3,12 +3,11 @@
 
 {#- Puts what is derived in place of the model's own settings and SQL. Returns what the table says of itself, if it was read. -#}
 {% macro hw_settle_strategy(target, exists) %}
-    {%- if model.config.get('incremental_strategy') == 'auto' -%}
-        {%- set state = hw_applied_state(target) if exists else none -%}
-        {%- set settled = hw_settled(model, compiled_code, state.properties if state and not should_full_refresh() else {}) -%}
-        {%- do model.update({'compiled_code': settled.sql, 'config': settled.settings}) -%}
-        {{ return(state) }}
-    {%- endif -%}
+    {%- set is_auto = model.config.get('incremental_strategy') == 'auto' -%}
+    {%- set state = hw_applied_state(target) if exists and (is_auto or not should_full_refresh()) else none -%}
+    {%- set settled = hw_settled(model, compiled_code, state.properties if state and not should_full_refresh() else {}) -%}
+    {%- do model.update({'compiled_code': settled.sql, 'config': settled.settings}) -%}
+    {{ return(state) }}
 {% endmacro %}
 
 
@@ -16,36 +15,33 @@
     counts if it is of the same SQL. -#}
 {% macro hw_settled(node, code, properties={}) %}
     {%- if node.config.get('incremental_strategy') != 'auto' -%}
-        {{ return({'sql': code, 'settings': node.config}) }}
+        {{ return({'sql': code, 'settings': adapter.run_config(node)}) }}
     {%- endif -%}
     {%- set where = node.name ~ ' (' ~ node.original_file_path ~ ', incremental_strategy: auto)' -%}
-    {%- do hw_check_auto(where, code, node.config) -%}
+    {%- do hw_check_auto(where, code) -%}
+    {%- set settings = adapter.run_config(node) -%}
     {%- set versions = {} -%}
     {%- set neutral = hw_neutral_sql(where, node, code, versions) -%}
     {%- if flags.EMPTY or flags.SAMPLE -%}
-        {{ return({'sql': neutral, 'settings': dict(node.config, incremental_strategy='replace')}) }}
+        {{ return({'sql': neutral, 'settings': dict(settings, incremental_strategy='replace')}) }}
     {%- endif -%}
-    {%- set derivation = hw_derivation(where, neutral, node.config, properties) -%}
+    {%- set derivation = hw_derivation(where, neutral, settings, properties) -%}
     {%- set marked = {} -%}
     {%- for spec in hw_inputs_of(neutral) -%}
         {%- do marked.update({spec.text: hw_marked(dict(derivation.inputs[spec.source], source=spec.source, **versions[spec.source]))}) -%}
     {%- endfor -%}
     {{ return({
         'sql': hw_with_inputs(neutral, marked),
-        'settings': dict(node.config, incremental_strategy=derivation.strategy, unique_key=derivation.unique_key, derivation=derivation,
+        'settings': dict(settings, incremental_strategy=derivation.strategy, unique_key=derivation.unique_key, derivation=derivation,
             leads=derivation.leads, stages=derivation.stages)
     }) }}
 {% endmacro %}
 
 
-{% macro hw_check_auto(where, code, settings) %}
+{% macro hw_check_auto(where, code) %}
     {%- for spec in hw_inputs_of(code) -%}
         {{ hw_raise('OTHER_INPUT_MACRO', where ~ ' reads ' ~ spec.source ~ ' with ' ~ spec.kind
             ~ '(). auto derives what its inputs are: write ref() and source() alone, or name the strategy.') }}
-    {%- endfor -%}
-    {%- for setting in ['latest_by', 'derived', 'incremental_proof'] if settings.get(setting) -%}
-        {{ hw_raise('SETTING', where ~ ' has ' ~ setting
-            ~ ', which belongs to a strategy that is named: remove it, or name the strategy.') }}
     {%- endfor -%}
 {% endmacro %}
 

@@ -34,7 +34,8 @@
         {%- do lines.append('  proof: ' ~ (hw_refusal(adapter.prepared_sql(settled.sql), settings)
             or 'its SQL proves that ' ~ strategy ~ ' maintains it')) -%}
     {%- endif -%}
-    {{ print((lines + hw_explained_choice(plan)) | join('\n')) }}
+    {%- set lost = hw_lost_table(relation, sql, settings, node, state) -%}
+    {{ print((lines + (['  next run: refused, ' ~ lost] if lost else hw_explained_choice(plan))) | join('\n')) }}
 {% endmacro %}
 
 

@@ -14,6 +14,7 @@
     {%- set state = hw_settle_strategy(target, exists) -%}
     {%- set sql = hw_followed_sql(model.compiled_code, model.config) -%}
     {%- do hw_check_model(sql, model.config) -%}
+    {%- if not should_full_refresh() -%}{%- do hw_refuse_lost_table(existing, sql, state) -%}{%- endif -%}
 
     {{ run_hooks(pre_hooks) }}
 

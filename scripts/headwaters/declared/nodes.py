@@ -17,8 +17,11 @@ def setting(config: Config, name: str, default: Any = None) -> Any:
 
 
 def merged_setting(config: Config, name: str) -> dict[str, Any]:
-    """A setting that is a mapping: that of the config, and over it that of its `meta`."""
-    return {**(config.get(name) or {}), **((config.get("meta") or {}).get(name) or {})}
+    """Return a setting that is a mapping: that of the config, and over it that of its `meta`."""
+    parts = (config.get(name), (config.get("meta") or {}).get(name))
+    return {
+        key: value for part in parts if isinstance(part, Mapping) for key, value in part.items()
+    }
 
 
 def table_name(node: Node) -> str:

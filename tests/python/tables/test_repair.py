@@ -295,7 +295,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 def test_bad_input_is_refused_and_changes_nothing(shared: Orders) -> None:
     before = shared.versions()
-    shared.write("models/silver/orders.sql", "select 1 as id")
+    shared.write("models/silver/orders.sql", "{{ config(materialized='table') }} select 1 as id")
     shared.sql("create table {schema}_bronze.plain using parquet as select 1 as id")
     shared.sql("create view {schema}_bronze.seen as select 1 as id")
     for operation, arguments, words in BAD:

@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.declared.fields import text_of
+from headwaters.declared.outer import output_problems
 from headwaters.errors import UserError
 from headwaters.incremental.histories import Histories, written_by
 from headwaters.lake import home
@@ -63,6 +65,17 @@ class HeadwatersCredentials(SparkCredentials):
     def __pre_deserialize__(cls, data: Any) -> Any:
         """Called by dbt with what a profile says."""
         return super().__pre_deserialize__({"method": "session", "host": "NA", **data})
+
+    @classmethod
+    def validate(cls, data: Any) -> None:
+        """Refuse a key that misspells one, and wrong types; called by dbt with a profile's text."""
+        texts = data.get("server_side_parameters") or {}
+        if isinstance(texts, dict):  # Spark's settings are texts, and YAML has numbers and booleans
+            data["server_side_parameters"] = {key: text_of(value) for key, value in texts.items()}
+        problems = list(output_problems(data, [field.name for field in fields(cls)]))
+        if problems:
+            raise DbtRuntimeError("\n".join(map(str, problems)))
+        super().validate(data)
 
     @property
     def type(self) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
 from pathlib import Path
@@ -40,11 +40,14 @@ from headwaters.declared import (
     maintenance,
     names,
     nodes,
+    outer,
     policy,
     properties,
+    settings,
     streams,
     units,
 )
+from headwaters.declared.nodes import place_of
 from headwaters.declared.problems import Problem
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError, first_line
@@ -54,6 +57,7 @@ from headwaters.incremental import (
     costs,
     handed_on,
     layout,
+    lost,
     plan,
     recovery,
     sql_text,
@@ -141,6 +145,33 @@ def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
 
 def _texts_of(columns: Sequence[Column]) -> list[str]:
     return texts_of((column.name, column.dtype) for column in columns)
+
+
+def _refuse(problems: Iterable[Problem]) -> None:
+    """Raise the problems, if there are any, one a line."""
+    if lines := "\n".join(map(str, problems)):
+        raise CompilationError(lines)
+
+
+def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the variables of `dbt_project.yml`, as far as they are ours or no package's, and
+    those of the command line."""
+    declared = config.vars.to_dict() if hasattr(config, "vars") else {}
+    for package in (getattr(config, "project_name", None), PACKAGE):
+        scoped = declared.get(package)
+        declared = {**declared, **(scoped if isinstance(scoped, dict) else {})}
+    return declared, getattr(config, "cli_vars", None) or {}
+
+
+def _run_config(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's config with its settings typed; raises what is wrong with them."""
+    problems = settings.node_setting_problems(node) or settings.strategy_problems(node["config"])
+    _refuse(problem.at(place_of(node)) for problem in problems)
+    return settings.run_config(node["config"])
+
+
+def _strategy_problems(where: str, config: Mapping[str, Any]) -> list[Problem]:
+    return [problem.at(where) for problem in settings.strategy_problems(config)]
 
 
 def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
@@ -240,6 +271,9 @@ PURE: dict[str, Callable[..., Any]] = {
     "served": handed_on.served,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
+    "is_of_model": lost.is_of_model,
+    "lost_table": lost.lost_table,
+    "other_format": lost.other_format,
     "plan_of_request": plan.of_request,
     "plan_of_state": plan.of_state,
     "plan_of_changes": plan.of_changes,
@@ -283,6 +317,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "with_relations": sql_text.with_relations,
     "stream_tables": _stream_tables,
     "table_location": streams.table_location,
+    "run_config": _run_config,
+    "strategy_problems": _strategy_problems,
     "setting": nodes.setting,
     "table_of_hidden": nodes.table_of_hidden,
     "milliseconds_of": units.milliseconds_of,
@@ -322,6 +358,7 @@ class HeadwatersAdapter(SparkAdapter):
             config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
         except UserError as error:
             raise CompilationError(str(error)) from None
+        _refuse(outer.variable_problems(*_variables(config)))
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
@@ -336,7 +373,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
-        return [*strategies.strategy_names(), "append", "merge", "insert_overwrite", "microbatch"]
+        return [*strategies.strategy_names(), *settings.STOCK_STRATEGIES]
 
     def execute_macro(
         self,
