@@ -17,9 +17,7 @@ _READ_IT = (
     "Read the table in the model's SQL, as an input, in place of the call, or make the model a "
     "table (materialized: table)"
 )
-_OF_FILES = (
-    "the file of a row changes when maintenance rewrites it, which is no change of the input"
-)
+_OF_FILES = "maintenance moves a row into another file, which is no change of the input"
 _KEEP_FILE = (
     "Ingestion keeps the file as the column _source_file: select that, or make the model a table "
     "(materialized: table)"

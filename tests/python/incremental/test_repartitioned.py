@@ -62,7 +62,7 @@ MODELS: dict[str, tuple[str, str]] = {
     ),
     "signed": (
         config(incremental_strategy="signed_sum", unique_key="grp")
-        + "select grp, sum(_weight) as n, sum(_weight * val) as val"
+        + "select grp, sum(_weight) as n, sum(cast(val as bigint) * _weight) as val"
         + f" from {source('same', 'signed')} group by grp",
         f"select grp, {SUMS} from {{inputs}}.same group by grp",
     ),

@@ -103,7 +103,8 @@ def test_runs_leave_what_the_sql_says(
     folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": SOURCE, **files})
     spark.sql(f"create schema {inputs}")
     spark.sql(f"create table {inputs}.rows (grp string, val int, at date) {feed}")
-    spark.sql(f"create table {inputs}.tags (val int, tag string) {feed}")
+    defaults = feed.replace("true'", "true', 'delta.feature.allowColumnDefaults' = 'supported'")
+    spark.sql(f"create table {inputs}.tags (val int, tag string default 'n') {defaults}")
     spark.sql(
         f"insert into {inputs}.rows select if(id % 3 = 0, 'a', if(id % 3 = 1, 'b', '')), id % 4,"
         " make_date(2020 + cast(id % 2 as int), 1, 1) from range(24)"
