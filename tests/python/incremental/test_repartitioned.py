@@ -25,6 +25,15 @@ MADE = [
     "insert into {it} values (1, 'a', 10), (2, 'b', 20)",
 ]
 AGAIN = f"create or replace table {{it}} using delta partitioned by (grp) {FEED} as select "
+# An input whose column has a default, which a table of a model does not get.
+DEFAULTS = [
+    MADE[0]
+    .replace("val int)", "val int default 7)")
+    .replace(
+        "tblproperties (", "tblproperties ('delta.feature.allowColumnDefaults' = 'supported', "
+    ),
+    MADE[1],
+]
 # What happens to each input.
 HAPPENS = {
     "same": AGAIN + "* from {it}",
@@ -145,7 +154,7 @@ def test_an_input_that_is_partitioned_anew_is_a_gap(
     folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": sources, **files})
     spark.sql(f"create schema {inputs}")
     for name in names:
-        for statement in MADE:
+        for statement in DEFAULTS if name == "plain" else MADE:
             spark.sql(statement.format(it=f"{inputs}.{name}"))
     if "restored" in names:
         spark.sql(HAPPENS["same"].format(it=f"{inputs}.restored"))
