@@ -81,6 +81,7 @@ _WITH_WHOLE_IMAGES = (_SPARK, "delta-rs:")
 _WITH_MILLISECONDS = "trino"
 
 _FEED = "delta.enableChangeDataFeed"
+_MAPPING = "delta.columnMapping.mode"
 _WEEK = 604_800_000
 
 
@@ -153,27 +154,41 @@ class Commit:
             or (overwrites and not any(map(self.parameters.get, conditions)))
         )
 
-    def partitioning(self, before: Hashable, known: Mapping[int, Hashable]) -> Hashable:
-        """Return what stands for the partition columns of the table from this commit on.
+    def layout(self, before: Hashable, known: Mapping[int, Hashable]) -> Hashable:
+        """Return what stands for partition columns and column mapping from this commit on.
 
         `before` is theirs before it, and `known` those of earlier versions. Two are equal only if
-        the columns are the same. What no commit says is the commit's own version, equal to none.
+        columns and mapping are. What no commit says is the commit's own version, equal to none.
         """
         if self.operation == "RESTORE":
             if 0 in known and set(known.values()) == {before}:
                 return before  # they never changed
             return known.get(_whole(self.parameters.get("version"), -1), self.version)
+        properties = as_mapping(self.parameters.get("properties"))
+        if self.operation == "SET TBLPROPERTIES" and _MAPPING in properties:
+            return self.version
         if self.is_known and not self.replaces_all and not self.operation.startswith("CREATE"):
             return before
-        if self.operation == "WRITE" and self.parameters.get("canOverwriteSchema") == "false":
-            return before
+        if self.operation == "WRITE":
+            return self._layout_of_write(before)
         names = self.parameters.get("partitionBy")
-        if not self.is_known or self.operation == "CLONE" or names is None:
+        if not self.is_known or names is None:
             return self.version
-        columns = tuple(name.lower() for name in as_names(names))
+        mapping = str(properties.get(_MAPPING, "none")).lower()
+        return tuple(name.lower() for name in as_names(names)), mapping
+
+    def _layout_of_write(self, before: Hashable) -> Hashable:
+        """Return the layout after an overwrite: it may change the partition columns alone."""
+        keeps = self.parameters.get("canOverwriteSchema")
+        if keeps == "false":
+            return before
+        names = as_names(self.parameters.get("partitionBy"))
+        columns = tuple(name.lower() for name in names)
+        if not isinstance(before, tuple):
+            return self.version
         # engines that do not say more leave them out of an overwrite that keeps the partitions
-        is_told = columns or self.operation != "WRITE" or "canOverwriteSchema" in self.parameters
-        return columns if is_told or before == columns else self.version
+        is_told = bool(columns) or keeps is not None or before[0] == columns
+        return (columns, before[1]) if is_told else self.version
 
     @property
     def is_operation(self) -> bool:
@@ -279,7 +294,7 @@ class Range:
     feed has to be asked, how many rows changed and whether it has them; `doubt`: why its timestamps
     need not be right; `gap`: why the feed cannot tell the range; both None where there is no
     reason; `repartitioned`: a gap unless the feed turns out to have no rows; `needs_history`: older
-    commits may tell more of the partition columns; `grouping`: how its rows are grouped, None where
+    commits may tell more of the layout; `grouping`: how its rows are grouped, None where
     Spark can compare all of their columns; `texts`: the columns in which the feed may have U+FFFD
     for bytes that are not UTF-8; `at_hand`: SQL of a relation with the rows of the feed that reads
     no feed, or None.
@@ -353,8 +368,8 @@ class Range:
         counted = replace(self, rows=rows, uncounted=False)
         return counted.with_gap(self.repartitioned) if rows and self.repartitioned else counted
 
-    def with_repartitioning(self, reason: str) -> Range:
-        """Return the range of a table whose partition columns changed: a gap if it has rows."""
+    def with_other_layout(self, reason: str) -> Range:
+        """Return the range of a table whose layout changed: a gap if it has rows."""
         return replace(self, repartitioned=reason) if self.uncounted else self.with_gap(reason)
 
     def with_gap(self, gap: str) -> Range:
@@ -431,25 +446,25 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
     its history still has it.
     """
     result = _told(source, applied, to, commits)
-    known = partitionings(commits)
+    known = layouts(commits)
     used = {known[v] for v in range(result.after, to + 1) if v in known}
     if result.rows == 0 or result.gap is not None or used <= {known[commits[0].version]}:
         return result
     return replace(
-        result.with_repartitioning(f"{source} was partitioned by other columns"),
+        result.with_other_layout(f"{source} was partitioned by other columns, or mapped otherwise"),
         needs_history=commits[-1].version > 0,
     )
 
 
-def partitionings(commits: Sequence[Commit]) -> dict[int, Hashable]:
-    """Return by version what stands for the partition columns, of commits newest first.
+def layouts(commits: Sequence[Commit]) -> dict[int, Hashable]:
+    """Return by version what stands for partition columns and mapping, of commits newest first.
 
-    Delta's feed reads all files with the newest partition columns, those of older versions too.
+    Delta's feed reads all files with the newest of both, those of older versions too.
     """
     known: dict[int, Hashable] = {}
-    columns: Hashable = None  # what they were before the oldest commit
+    layout: Hashable = None  # before the oldest commit
     for commit in reversed(commits):
-        columns = known[commit.version] = commit.partitioning(columns, known)
+        layout = known[commit.version] = commit.layout(layout, known)
     return known
 
 
@@ -547,7 +562,7 @@ def first_known(
     """
     horizon = _vacuum_horizon(commits)
     dropped = _deletion_vectors_dropped(commits)
-    partitions = partitionings(commits)
+    known_layouts = layouts(commits)
     replaced = set(replacements(commits, to))
     known = [commit for commit in commits if commit.version <= to]
     first = known[0]
@@ -557,7 +572,7 @@ def first_known(
         step = _told(source, noted, first.version, [first, older])
         if (
             starts
-            or partitions[older.version] != partitions[commits[0].version]
+            or known_layouts[older.version] != known_layouts[commits[0].version]
             or older.at < horizon
             or (first.version < dropped and not first.effect.inserts_only)
             or (first.version in replaced and _loses_columns(columns, first.version))

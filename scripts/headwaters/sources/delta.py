@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from headwaters.checkpoint import Pending
 from headwaters.delta_log import appended, snapshot
 from headwaters.errors import WorkError
-from headwaters.incremental.commits import commits_of, partitionings
+from headwaters.incremental.commits import commits_of, layouts
 from headwaters.sources.base import (
     Balance,
     Compare,
@@ -168,7 +168,7 @@ class DeltaChanges(Delta):
         since = self._first_to_read()
         if since is not None:
             history = commits_of(spark.sql(f"describe history delta.`{self.table}`").collect())
-            known = partitionings(history)
+            known = layouts(history)
             newest = history[0].version
             if any(known[v] != known[newest] for v in known if since - 1 <= v <= newest):
                 raise WorkError(

@@ -324,9 +324,15 @@ def restored(version: int, to: int | None) -> Commit:
     return commit(version, "RESTORE", parameters=told)
 
 
+def mapped(version: int) -> Commit:
+    told = {FEED: "true", "delta.columnMapping.mode": "name"}
+    parameters = {"properties": json.dumps(told), "partitionBy": '["a"]'}
+    return commit(version, "REPLACE TABLE AS SELECT", parameters=parameters)
+
+
 MADE = replaced(0, "a", operation="CREATE TABLE")
 KEEPS, MAY_CHANGE = {"canOverwriteSchema": "false"}, {"canOverwriteSchema": "true"}
-OTHER_COLUMNS = "t was partitioned by other columns"
+OTHER_COLUMNS = "t was partitioned by other columns, or mapped otherwise"
 
 
 @pytest.mark.parametrize(
@@ -352,6 +358,9 @@ OTHER_COLUMNS = "t was partitioned by other columns"
         ([append(1), commit(2, "CLONE")], True),
         ([append(1), commit(2, "a new one")], True),
         ([commit(1), replaced(2)], True),
+        ([append(1), properties(2, delta__columnMapping__mode="name")], True),
+        ([mapped(1)], True),
+        ([mapped(1), replaced(2, "a")], True),
         ([commit(1)], False),
     ],
 )
