@@ -18,6 +18,7 @@ models:
     +materialized: incremental
     +file_format: delta
     +incremental_strategy: auto
+    +tblproperties: {delta.enableChangeDataFeed: "true"}
 """
 FEED = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 MADE = [
@@ -84,9 +85,8 @@ MODELS: dict[str, tuple[str, str]] = {
         "select id, grp from {inputs}.plain",
     ),
     "table_below": (
-        "{{ config(materialized='table', partition_by=var('parts', none),"
-        " tblproperties={'delta.enableChangeDataFeed': 'true'}) }}"
-        f" select * from {source('plain')}",
+        "{{ config(materialized='table', partition_by=var('parts', none)) }}"
+        f" select id, grp, val + 0 as val from {source('plain')}",
         "select * from {inputs}.plain",
     ),
     "table_above": (
