@@ -30,8 +30,10 @@
 {% endmacro %}
 
 
+{#- No HAVING: see hw_counted_change_set_sql. -#}
 {% macro hw_keys_of_lookups_sql(sql, keys, followed, without_lookups) -%}
 select {{ keys }} from (
+select {{ keys }}, sum(_balance) as _balance from (
 select {{ keys }}, 1 as _balance from (
 {{ hw_with_inputs(sql, followed) }}
 )
@@ -39,7 +41,8 @@ union all
 select {{ keys }}, -1 as _balance from (
 {{ hw_with_inputs(sql, dict(followed, **without_lookups)) }}
 )
-) group by {{ keys }} having sum(_balance) <> 0 limit 1
+) group by {{ keys }}
+) lateral view explode(if(_balance = 0, array(), array(_balance))) _balances as _differs limit 1
 {%- endmacro %}
 
 

@@ -17,15 +17,17 @@
         {%- set rows = run_query('select count(*) from ' ~ relation).rows[0][0] | int -%}
         {%- set sample = ' where pmod(' ~ key ~ ', ' ~ ([rows // sample_keys, 1] | max) ~ ') = 0' -%}
     {%- endif -%}
-    {#- each side is computed once: `except all` both ways would do it twice -#}
-select if(sum(_balance) > 0, 'table', 'full refresh') as _side, {{ names }} from (
+    {#- each side is computed once: `except all` both ways would do it twice. No HAVING: see hw_counted_change_set_sql -#}
+select _side, {{ names }} from (
+select {{ names }}, sum(_balance) as _balance from (
 select 1 as _balance, {{ names }} from {{ relation }}{{ sample }}
 union all
 select -1 as _balance, {{ names }} from (
 {{ full_refresh }}
 ){{ sample }}
 )
-group by {{ names }} having sum(_balance) <> 0
+group by {{ names }}
+) lateral view explode(if(_balance = 0, array(), array(if(_balance > 0, 'table', 'full refresh')))) _sides as _side
 {%- endmacro %}
 
 

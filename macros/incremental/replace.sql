@@ -24,7 +24,7 @@
     {%- if (settings.get('contract') or {}).enforced -%}
         {%- do get_assert_columns_equivalent(rows) -%}
     {%- endif -%}
-    {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
+    {%- do hw_create_or_replace(target, rows, properties, columns, settings) -%}
     {%- set seconds = (adapter.moment() - began) / 1000 -%}
     {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
     {%- set counts = hw_counts_of_replacement(target) -%}
@@ -91,6 +91,30 @@
 {% macro hw_is_hidden(settings) %}
     {{ return('stage_of' in (settings.get('derivation') or {})) }}
 {% endmacro %}
+
+
+{#- Creates or replaces the table. A column that an input has with a DEFAULT keeps it in Spark's SELECT, and Delta refuses such a table
+    without the table feature; the statement is then repeated without defaults, which a model does not need. -#}
+{% macro hw_create_or_replace(target, rows, properties, columns, settings) %}
+    {%- set sql = hw_create_or_replace_sql(target, rows, properties, columns, settings) -%}
+    {%- set failure = adapter.answer_of(sql, ['WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED']).failure -%}
+    {%- if failure -%}
+        {%- set rows = hw_without_defaults_sql(rows, columns) -%}
+        {%- do run_query(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- The same rows; an expression has no default. -#}
+{% macro hw_without_defaults_sql(rows, columns) -%}
+select
+{%- for column in columns %}
+coalesce({{ column.quoted }}) as {{ column.quoted }}{{ ',' if not loop.last }}
+{%- endfor %}
+from (
+{{ rows }}
+)
+{%- endmacro %}
 
 
 {% macro hw_create_or_replace_sql(target, sql, properties, columns, settings) -%}

@@ -539,3 +539,12 @@ def test_a_project_of_ours_is_checked_and_no_other() -> None:
         "'maybe', it must be true or false."
     )
     assert (len(found), found[-1]) == (11, "… and 3 more")
+
+
+def test_a_column_default_needs_no_permission_to_upgrade_the_protocol() -> None:
+    def problems(feature: str) -> list[str]:
+        found = property_problems({"tblproperties": {f"delta.feature.{feature}": "supported"}})
+        return [problem.code for problem in found]
+
+    assert problems("allowColumnDefaults") == []
+    assert problems("columnMapping") == ["HW_PROTOCOL_UPGRADE"]

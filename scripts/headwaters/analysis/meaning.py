@@ -17,6 +17,11 @@ _READ_IT = (
     "Read the table in the model's SQL, as an input, in place of the call, or make the model a "
     "table (materialized: table)"
 )
+_OF_FILES = "maintenance moves a row into another file, which is no change of the input"
+_KEEP_FILE = (
+    "Ingestion keeps the file as the column _source_file: select that, or make the model a table "
+    "(materialized: table)"
+)
 # A query that selects `*` and has no other clause hands each column on, under its name.
 _HANDED_ON = {"with_", "expressions", "from_", "joins", "laterals", "where", "hint"}
 
@@ -128,7 +133,9 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
         is_bare = len(parts) == 1 and parts[0] in functions.BARE
         is_hidden = "_metadata" in parts[:2] and "_metadata" not in known
         is_unknown = parts[0] not in known and not is_bare
-        if is_hidden or (is_unknown and (parts[0] in functions.VARIABLES or not is_open)):
+        if is_hidden:
+            raise dialect.refused(column, "HW_NOT_UNDERSTOOD", _OF_FILES, _KEEP_FILE)
+        if is_unknown and (parts[0] in functions.VARIABLES or not is_open):
             reason = "there is no such column in its inputs"
             raise dialect.refused(column, "HW_NOT_UNDERSTOOD", reason)
 

@@ -293,6 +293,16 @@ def test_sql_that_cannot_be_read_is_an_error_with_what_a_derived_model_may_do() 
     )
 
 
+def test_the_file_of_a_row_is_refused_with_what_to_select_in_its_place() -> None:
+    with pytest.raises(Refused) as refused:
+        derive(Question("select grp, _metadata.file_name as file from a", [A]))
+    assert str(refused.value) == (
+        "`_metadata.file_name` (line 1 of the compiled SQL): maintenance moves a row into another "
+        "file, which is no change of the input. Ingestion keeps the file as the column "
+        "_source_file: select that, or make the model a table (materialized: table)."
+    )
+
+
 # SQL over columns that are named x: whether it gives the same if a column named new is added
 MEANINGS = {
     "select x from a": True,
