@@ -19,6 +19,11 @@ from headwaters.declared.names import not_allowed
 from headwaters.declared.properties import DECLARED, declared_properties, in_order
 from headwaters.errors import UserError
 from headwaters.formats.declared import FORMATS, DeclaredFormat, FormatKeys
+from headwaters.formats.placeholders import (
+    may_be_unavailable,
+    names_in,
+    placeholder_of,
+)
 from headwaters.sources.declared import SOURCES, Batch, DeclaredSource, SourceKeys
 
 BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))
@@ -30,6 +35,8 @@ QUARANTINE_COLUMNS = (
     ("contract", "string"),
 )
 RESCUED = ("_rescued", "string")
+# The columns of a change whose value the event does not have; NULL where it has all
+UNAVAILABLE = ("_unavailable", "array<string>")
 # What ingestion calls its own columns, and what Delta and Spark keep for theirs; in rows, since one
 # name a line would be a page
 _INTERNAL = (
@@ -226,6 +233,36 @@ class Contract(Part):
         return named and self.stream.schema_policy != "fail"
 
     @property
+    def placeholder(self) -> str | None:
+        """The text that stands for a value that a change event does not have, if any may."""
+        changes = self.stream.changes
+        return (
+            placeholder_of(changes.unavailable_value) if changes and self.form == "json" else None
+        )
+
+    @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """The columns of bronze that say which values a change event lacks."""
+        return () if self.placeholder is None else (UNAVAILABLE,)
+
+    def maybe_unavailable(self) -> dict[str, tuple[str, ...]]:
+        """Map each column that an event may lack to the columns that are read for it.
+
+        A computed column lacks its value where one that its expression mentions does.
+        """
+        changes = self.stream.changes
+        if changes is None or self.placeholder is None:
+            return {}
+        found: dict[str, tuple[str, ...]] = {}
+        for column in self.columns:
+            if column.expression is None:
+                if column.name not in changes.key and may_be_unavailable(column.data_type):
+                    found[column.name] = (column.name,)
+            elif named := names_in(column.expression, list(found)):
+                found[column.name] = tuple(dict.fromkeys(n for one in named for n in found[one]))
+        return found
+
+    @property
     def lineage(self) -> tuple[tuple[str, str], ...]:
         """The columns that say where a record came from."""
         return (*self.source.origin, *BATCH)
@@ -238,7 +275,8 @@ class Contract(Part):
     def bronze_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the bronze table, in order."""
         declared = [(column.name, column.data_type) for column in self.columns]
-        return [*declared, *([RESCUED] if self.rescues else []), *self.lineage]
+        rescued = [RESCUED] if self.rescues else []
+        return [*declared, *rescued, *self.marks, *self.lineage]
 
     def quarantine_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the quarantine table, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -46,3 +46,19 @@ def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:
             contract.quarantine_properties(),
         ),
     ]
+
+
+def unavailable_columns(
+    sources: Mapping[str, Mapping[str, Any]], schema: str, table: str, columns: Sequence[str]
+) -> list[str]:
+    """Return those of some columns whose value an event of a stream may lack.
+
+    Empty where the table is none of a stream. Raises UserError as `stream_tables` does.
+    """
+    for node in sources.values():
+        named = (str(node["schema"]).lower(), str(node["identifier"]).lower())
+        streamed = (node["config"].get("meta") or {}).get("stream") is not None
+        if streamed and named == (schema.lower(), table.lower()):
+            lacking = {name.lower() for name in parse_contract(node).maybe_unavailable()}
+            return [name for name in columns if name.lower() in lacking]
+    return []

@@ -150,6 +150,18 @@ def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
         raise CompilationError(str(error)) from None
 
 
+def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[str]) -> list[str]:
+    try:
+        return streams.unavailable_columns(
+            graph.get("sources", {}),
+            getattr(relation, "schema", None) or "",
+            getattr(relation, "identifier", None) or "",
+            columns,
+        )
+    except UserError as error:
+        raise CompilationError(str(error)) from None
+
+
 def _refusal(*arguments: Any) -> Problem | None:
     # the parser takes an eighth of a second to import, and most runs have nothing to prove
     from headwaters.analysis.model import refusal
@@ -282,6 +294,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "relations_in": sql_text.relations_in,
     "with_relations": sql_text.with_relations,
     "stream_tables": _stream_tables,
+    "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
     "setting": nodes.setting,
     "table_of_hidden": nodes.table_of_hidden,
