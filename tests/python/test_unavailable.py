@@ -14,6 +14,7 @@ from ingestion import Ingester, Node, audit, node
 from test_change_streams import _change_events, _in_duckdb
 
 from headwaters.contract import parse_contract
+from headwaters.declared.streams import stream_problem, stream_tables, unavailable_columns
 from headwaters.errors import UserError
 from headwaters.formats import placeholders
 
@@ -127,6 +128,18 @@ def test_a_placeholder_of_any_type_is_null_in_bronze_and_its_column_is_named(
     assert ingester.rows("orders", "_rescued", "sequence")[2] == [f'{{"undeclared":"{P}"}}']
     assert audit(ingester, declared) == ["orders: 6 read = 6 bronze + 0 quarantined: right"]
 
+    bronze = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'orders'}`"
+    sql = _change_events(bronze, "id", ["body", "tags"], ["body", "tags"])
+    ordered = f"select sequence, body, tags, _unavailable from ({sql}) order by sequence"
+    assert [list(row.values()) for row in ingester.ask(sql=ordered)] == [
+        [10, values["body"], values["tags"], []],
+        [12, values["body"], values["tags"], []],
+        [13, "new", None, []],
+        [14, None, None, []],
+        [15, values["body"], None, ["tags"]],
+        [16, values["body"], None, ["tags"]],
+    ]
+
     # another placeholder, of a table that was made before there was the column
     table = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'old'}`"
     columns = {"id": "bigint", "body": "string", "sequence": "bigint"}
@@ -155,6 +168,25 @@ def test_a_placeholder_that_json_would_escape_is_refused() -> None:
         with pytest.raises(UserError, match=r"changes\.unavailable_value"):
             parse_contract(articles(unavailable_value=text))
     assert parse_contract(articles(unavailable_value="hex:3c3f3e")).placeholder == "<?>"
+
+
+def test_a_model_knows_the_columns_that_its_stream_may_lack_by_the_contract() -> None:
+    sources = {"source.shop.bronze.orders": articles()}
+
+    def lacking(table: str, columns: list[str]) -> list[str]:
+        return unavailable_columns(sources, "bronze", table, columns)
+
+    assert lacking("ORDERS", ["id", "BODY", "length", "position", "tags"]) == [
+        *("BODY", "length", "tags"),
+    ]
+    assert lacking("others", ["body"]) == []
+    (bronze, quarantine) = stream_tables(articles())
+    assert (bronze.marks, quarantine.marks) == (
+        {"_unavailable": "`_unavailable` array<string>"},
+        {},
+    )
+    (plain, _) = stream_tables(node({"id": "int"}))
+    assert plain.marks == {} and "_unavailable" not in " ".join(plain.columns)
 
 
 def test_an_expression_lacks_what_it_mentions() -> None:
@@ -198,7 +230,7 @@ HISTORY: list[tuple[int, int, str | None, bool, bool]] = [
     (3, 30, "x", False, False),
     (3, 31, None, False, False),
     (3, 32, None, True, False),
-    # a deletion between, which has an image of its own
+    # a deletion between, which has an image
     (4, 40, "before", False, False),
     (4, 41, "image", False, True),
     (4, 42, None, True, False),
@@ -246,3 +278,25 @@ def test_a_value_that_an_event_lacks_is_the_last_one_since_the_last_deletion() -
         (51, "snapshot", []),
         (52, "snapshot", []),
     ]
+
+
+def test_a_contract_that_cannot_be_stored_or_read_is_refused_when_it_is_parsed() -> None:
+    for declared, said in (
+        (
+            node({"Order ID (new)": "int"}),
+            "column Order ID (new): Delta stores no name with a blank or one of ,;{}()=: rename "
+            "the field where it is written, to order_id_new, or leave it out: _rescued has the "
+            "undeclared fields of JSON",
+        ),
+        (
+            node({"id": "int"}, {"format": "csv", "options": {"encoding": "windows-1252"}}),
+            "config.meta.stream: options: encoding: 'windows-1252' is not an encoding here "
+            "(allowed: utf-8, utf-16, utf-16be, utf-16le, utf-32, iso-8859-1, us-ascii): convert "
+            "others to UTF-8 before they land",
+        ),
+    ):
+        assert stream_problem(declared) == (
+            f"[HW_CONTRACT] models/bronze/orders.yml: bronze.orders: {said}"
+        )
+    latin = node({"id": "int"}, {"format": "csv", "options": {"encoding": "ISO-8859-1"}})
+    assert stream_problem(latin) is None

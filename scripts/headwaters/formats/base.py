@@ -103,7 +103,7 @@ class FileFormat(Format):
         return False
 
     def other_form(self, file: Path) -> str | None:
-        """What a file is instead, where its first bytes tell, and what to do; else None."""
+        """Return the form and the remedy of a file that is not of this format, or None."""
         return None
 
     @abstractmethod

@@ -76,7 +76,7 @@ class Debezium(Json):
         return self.declared.read_columns
 
     def lacks(self, name: str) -> Column | None:
-        """Where the event has a placeholder for a column of the row."""
+        """Return whether the event has a placeholder for a column of the row."""
         return is_unavailable(name) if name in self.declared.maybe_unavailable() else None
 
     def is_delete(self) -> Column:

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, where it is not of the declared format.
+"""A look at the first bytes of files: those of another form than is declared.
 
 Without this, each line of an indented array would be a record: most of them malformed, and some, a
 lone object among them, rows of bronze. No Spark: files are looked at before a batch is read.
@@ -36,7 +36,7 @@ _UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # no name tells their
 def other_form(file: Path, of_text: Callable[[bytes, bool], str | None]) -> str | None:
     """Return what a file is instead of text of a format, and what to do; None if it is text.
 
-    `of_text` looks at the first bytes of text, and is told if these are all of it. A file that
+    `of_text` looks at the first bytes of text, and knows if these are all of it. A file that
     cannot be read is left to Spark, which says why.
     """
     if file.suffix.lower() in _UNKNOWN:
@@ -105,7 +105,7 @@ def _is_indented(text: str, line: str, broken: bool) -> bool:
 
 
 def _is_array(text: str, line: str, after: str, is_all: bool) -> bool:
-    """Return whether a text is one array: not a line that is one, beside others."""
+    """Return whether a text is one array, and not lines of which the first is an array."""
     if line.strip() == "[":
         return True
     try:

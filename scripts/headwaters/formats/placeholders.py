@@ -1,4 +1,4 @@
-"""The placeholders that Debezium writes where it does not know a value.
+"""The placeholders that Debezium writes for values that it does not know.
 
 PostgreSQL does not send large values (TOAST) that an update left alone, nor does Oracle send LOBs.
 Debezium then writes the text of `unavailable.value.placeholder`, in the form of the column's type.
@@ -71,12 +71,12 @@ def texts_of(text: str) -> tuple[str, ...]:
 
 
 def as_field(json_text: str) -> str:
-    """Return a value of JSON as Spark gives it where a text is declared."""
+    """Return a value of JSON as Spark reads it into a text."""
     return str(json.loads(json_text)) if json_text.startswith('"') else json_text
 
 
 def needles(text: str, types: Sequence[str]) -> tuple[str, ...]:
-    """Return texts of which a record with a placeholder has one; few records have any."""
+    """Return texts one of which every record with a placeholder contains; few others do."""
     if not any(may_be_unavailable(one) for one in types):
         return ()
     found = [text, *_base64s(text), text.encode().hex()]

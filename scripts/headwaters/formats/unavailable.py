@@ -48,7 +48,7 @@ def _needles(contract: Contract) -> tuple[str, ...]:
 
 
 def _names(contract: Contract, row: Column) -> Column:
-    """The names of the columns whose value is unavailable, or null where there is none."""
+    """Return the names of the columns whose value is unavailable, or null for none."""
     assert contract.placeholder is not None
     texts = [
         F.lit(placeholders.as_field(one)) for one in placeholders.texts_of(contract.placeholder)

@@ -293,6 +293,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
     "with_relations": sql_text.with_relations,
+    "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
     "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
