@@ -90,7 +90,7 @@ def json_lines(data: bytes, is_all: bool) -> str | None:
 
 
 def _is_indented(text: str, line: str, broken: bool) -> bool:
-    """Return whether the first object of a text goes on after the first line."""
+    """Return whether the first object of a text ends after the first line."""
     if not broken or line.endswith("}"):
         return False
     try:
