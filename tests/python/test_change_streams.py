@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -357,13 +357,20 @@ def test_a_tombstone_deletes_what_the_event_before_it_left() -> None:
     ]
 
 
-def _change_events(relation: str, key: str, columns: list[str]) -> str:
+def _change_events(
+    relation: str, key: str, columns: list[str], unavailable: Sequence[str] = ()
+) -> str:
     """The macro's query, as dbt renders it."""
     template = (ROOT / "macros/sql/change_events.sql").read_text()
     environment = jinja2.Environment(extensions=["jinja2.ext.do"])
-    environment.globals |= {"hw_as_list": lambda value: [value], "hw_quoted": _quoted}
+    environment.globals |= {
+        "hw_as_list": lambda value: [value],
+        "hw_quoted": _quoted,
+        "hw_quote": lambda name: f"`{name}`",
+        "hw_literal": lambda text: f"'{text}'",
+    }
     macro: Any = environment.from_string(template).module
-    return str(macro.change_events(relation, key, columns))
+    return str(macro.change_events(relation, key, columns, list(unavailable)))
 
 
 def _quoted(columns: list[str], alias: str | None = None) -> list[str]:

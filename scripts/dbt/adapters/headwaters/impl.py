@@ -181,6 +181,18 @@ def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
         raise CompilationError(str(error)) from None
 
 
+def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[str]) -> list[str]:
+    try:
+        return streams.unavailable_columns(
+            graph.get("sources", {}),
+            getattr(relation, "schema", None) or "",
+            getattr(relation, "identifier", None) or "",
+            columns,
+        )
+    except UserError as error:
+        raise CompilationError(str(error)) from None
+
+
 def _refusal(*arguments: Any) -> Problem | None:
     # the parser takes an eighth of a second to import, and most runs have nothing to prove
     from headwaters.analysis.model import refusal
@@ -315,7 +327,9 @@ PURE: dict[str, Callable[..., Any]] = {
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
     "with_relations": sql_text.with_relations,
+    "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
+    "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
     "run_config": _run_config,
     "strategy_problems": _strategy_problems,
