@@ -1,6 +1,6 @@
 """The commands of the demonstration: the sample data, simulated finance, the summary.
 
-What a command needs is imported where it runs: the others should not wait for it.
+Commands import on demand, so that other commands do not wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look re
 
 
 def land() -> None:
-    """Put the sample data and what is simulated of a month where the streams read."""
+    """Land the sample data and a simulated month in the folders of the streams."""
     from headwaters.demo.land import land as run
 
     project = find_project()
@@ -46,7 +46,7 @@ def land() -> None:
 
 
 def summary() -> None:
-    """Each table, its rows, and what is new since the last summary."""
+    """Print each table, its rows, and the new rows since the last summary."""
     from headwaters.demo.summary import summary as run
 
     run(find_project())
@@ -78,7 +78,7 @@ def simulate_finance(
     to_http: ToHttp = None,
     key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Financial transactions and insurance claims as JSON lines, the same for the same options."""
+    """Simulate financial transactions and insurance claims, the same for the same options."""
     from headwaters.demo.clock import moment
     from headwaters.demo.finance_files import land, summary
     from headwaters.demo.simulate import STREAMS, FinanceConfig
@@ -125,7 +125,7 @@ def simulate_retail(
     to_http: ToHttp = None,
     key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Change streams of a shop's customers, products and orders, the same for the same options."""
+    """Simulate a shop's change streams of customers, products and orders, the same each time."""
     from headwaters.demo import parts
     from headwaters.demo.clock import moment
     from headwaters.demo.retail import STREAMS, RetailConfig, events
@@ -149,7 +149,7 @@ def simulate_retail(
         if to_kafka:
             _send(stream, [(event.key, event.value) for event in events(config, stream)])
             continue
-        # a file has no tombstones: the deletion before each has the same to say
+        # a file has no tombstones; the deletion before each one is enough
         lines = [event.value for event in events(config, stream) if event.value is not None]
         prefix = f"seed-{config.seed}-{config.fingerprint}"
         _told(stream, lines, parts.paths((out or _landing()) / stream, prefix, files))
@@ -170,7 +170,7 @@ def simulate_clicks(
     to_http: ToHttp = None,
     key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Click events of a shop with purchases: CSV in files, elsewhere JSON."""
+    """Simulate click events of a shop with purchases: CSV in files, elsewhere JSON."""
     from headwaters.demo import parts
     from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
     from headwaters.demo.clock import moment
@@ -213,7 +213,7 @@ def _posted(numbers: dict[str, Sent]) -> None:
 
 
 def _told(stream: str, lines: list[str], paths: list[Path], header: str = "") -> None:
-    """Write the lines, and say so."""
+    """Write the lines, and report the files."""
     from headwaters.demo import parts
 
     new = len(parts.write(lines, paths, header))
