@@ -325,8 +325,8 @@ def landed(folder: Path) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise WorkError(
             "HW_INPUT_UNREADABLE",
-            f"{error.filename} cannot be read ({error.strerror}), so that nobody knows what is in "
-            "it: let this user read it, or move it elsewhere",
+            f"{error.filename} cannot be read ({error.strerror}): let this user read it, or move "
+            "it elsewhere",
         ) from error
 
     found = []

@@ -140,7 +140,7 @@ def ingest(
     select: Select = None,
     exclude: Exclude = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Read what is there and end, whatever the triggers say.")
+        bool, typer.Option("--once", help="Read all unread records and end, ignoring the triggers.")
     ] = False,
     every: Annotated[
         str | None, typer.Option(help="Run on, with a batch every 10s, 1m …, until stopped.")
@@ -152,7 +152,7 @@ def ingest(
         Literal["earliest", "table", "latest", "recreated"] | None,
         typer.Option(
             "--from",
-            help="Where a stream whose checkpoint is lost resumes; table: after what it has. "
+            help="Start of a stream without a checkpoint; table: after the rows of its tables. "
             "recreated: topics that were deleted and created again, from their beginning.",
         ),
     ] = None,

@@ -38,7 +38,7 @@ class Engine(Server):
         if listens(self.port, "::1"):
             raise WorkError(
                 "HW_PORT",
-                f"another process listens at [::1]:{self.port}, beside the engine: start the "
+                f"another process listens at [::1]:{self.port}, the engine's port: start the "
                 "engine again on another --port",
             )
         return f"{self.address}/;token={self.token}" if self.token else self.address

@@ -65,7 +65,7 @@ def find_java() -> Java:
             raise UserError(
                 "HW_NO_JAVA",
                 f"{found} does not run with JAVA_TOOL_OPTIONS={options}: "
-                f"{wrong[0] if wrong else 'it says nothing'}",
+                f"{wrong[0] if wrong else 'it prints nothing'}",
             )
         reason = f" ({said[0]})" if said else ""
         raise UserError("HW_NO_JAVA", f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")

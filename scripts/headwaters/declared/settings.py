@@ -404,8 +404,8 @@ def _misplaced(strategy: Strategy, settings: ModelSettings) -> Iterator[str]:
             )
         elif strategy.may_lack_key and settings.unique_key is None:
             yield (
-                "on_lookup_change is ignore, and there is no unique_key, so rows that a lookup has "
-                "filled otherwise meanwhile could not be found. Name a unique_key"
+                "on_lookup_change is ignore, and there is no unique_key, so rows with another "
+                "value from a lookup could not be found. Name a unique_key"
             )
     if strategy.name == "auto":
         for name in ("latest_by", "derived", "incremental_proof"):

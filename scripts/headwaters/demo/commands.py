@@ -70,7 +70,7 @@ def simulate_finance(
     late: Annotated[float, typer.Option(help="Share with a time long before it was sent.")] = 0.01,
     malformed: Annotated[float, typer.Option(help="Share that no schema fits.")] = 0.01,
     flagged_from: Annotated[
-        str, typer.Option(help="Moment from which the field is_flagged is sent, or off.")
+        str, typer.Option(help="Moment when the field is_flagged begins, or off.")
     ] = "off",
     files: Annotated[int, typer.Option(help="Files for each stream.")] = 4,
     out: Out = None,
@@ -116,7 +116,7 @@ def simulate_retail(
     orders: Annotated[int, typer.Option(help="Orders, with all that becomes of them.")] = 500,
     seed: Annotated[int, typer.Option(help="Another seed makes other events.")] = 7,
     start: Annotated[str, typer.Option(help="Time of the snapshot.")] = "2026-01-01T00:00:00Z",
-    days: Annotated[int, typer.Option(help="Days in which orders are placed.")] = 28,
+    days: Annotated[int, typer.Option(help="Days with orders.")] = 28,
     duplicates: Annotated[float, typer.Option(help="Share of the events sent twice.")] = 0.03,
     late: Annotated[float, typer.Option(help="Share sent after events that follow it.")] = 0.03,
     files: Annotated[int, typer.Option(help="Files for each stream.")] = 2,

@@ -91,7 +91,7 @@ class Client:
             try:
                 answer = json.loads(text)
             except ValueError:
-                answer = {"message": "it is no front door"}
+                answer = {"message": "it is not a front door"}
             again = response.status == 429 or answer.get("outcome") == "none"
             if not again or time.monotonic() > until:
                 return response.status, answer

@@ -12,8 +12,8 @@ import typer
 from headwaters.options import ProfilesDir, Target, find_project
 
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
-kafka_app = typer.Typer(no_args_is_help=True, help="A Kafka broker of one's own.")
-postgres_app = typer.Typer(no_args_is_help=True, help="A PostgreSQL of one's own.")
+kafka_app = typer.Typer(no_args_is_help=True, help="A local Kafka broker.")
+postgres_app = typer.Typer(no_args_is_help=True, help="A local PostgreSQL.")
 
 
 def setup(

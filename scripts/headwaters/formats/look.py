@@ -22,9 +22,9 @@ _OTHER = {
     b"Obj\x01": "is Avro: declare format: avro",
     b"ORC": "is ORC: land it as Parquet, or as text",
     b"PK\x03\x04": "is a zip archive: land what is in it",
-    b"\x1f\x8b": "is compressed by gzip: a name that ends with .gz says so",
-    b"BZh": "is compressed by bzip2: a name that ends with .bz2 says so",
-    b"\x28\xb5\x2f\xfd": "is compressed by zstd: a name that ends with .zst says so",
+    b"\x1f\x8b": "is compressed by gzip: give it a name that ends with .gz",
+    b"BZh": "is compressed by bzip2: give it a name that ends with .bz2",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd: give it a name that ends with .zst",
 }
 _ARRAY = f"looks like one JSON array, {_LINES}: land one object a line (jq -c '.[]'), {_RAW}"
 _INDENTED = f"looks like indented JSON, {_LINES}: land one object a line (jq -c .), {_RAW}"

@@ -194,7 +194,7 @@ class Writer:
                 raise WorkError(
                     "HW_DUPLICATES_UNKNOWN",
                     f"batch {number} was interrupted so long ago that the log of bronze."
-                    f"{self.contract.table} no longer says what came before it, and its duplicates "
+                    f"{self.contract.table} no longer has the version before it, so its duplicates "
                     f"cannot be found again: remove {self.stream.checkpoint.path} and run "
                     f"headwaters ingest --select {self.contract.name} --from table",
                 )

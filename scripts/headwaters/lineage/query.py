@@ -385,7 +385,7 @@ class _Reader:
             return {Column(relation.unknown, node.name): "value"}
         if relation.other is not None:
             return dict(relation.other)
-        raise NotAnalysed(f"`{node.sql(dialect=Spark)}` is no column of its inputs")
+        raise NotAnalysed(f"`{node.sql(dialect=Spark)}` is not a column of its inputs")
 
     def _all(self, star: exp.Star, scope: _Scope, table: str | None) -> dict[Column, Kind]:
         """Return the origins of `struct(*)` and similar: every column of the tables, or of one."""

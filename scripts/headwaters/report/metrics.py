@@ -106,7 +106,7 @@ def _streams(lake: Lake) -> Iterator[tuple[str, str, tuple[str, ...], Iterable[S
     )
     yield (
         "stream_failed",
-        "1 where the last run of a stream failed.",
+        "1 if the last run of a stream failed.",
         label,
         [((s.name,), float(s.error is not None)) for s in every],
     )
@@ -130,7 +130,7 @@ def _models(lake: Lake) -> Iterator[tuple[str, str, tuple[str, ...], Iterable[Sa
     ran = [(m, m.last) for m in every if m.last]
     yield (
         "model_last_run_timestamp_seconds",
-        "When a run last changed rows, by the way in which it wrote them.",
+        "When a run last changed rows, by its way of writing.",
         ("model", "way"),
         [((m.table, run.way), _at(run.at)) for m, run in ran],
     )

@@ -134,7 +134,7 @@ class Delta(Source):
         if self.stream.start != "earliest" or changed.count():
             raise WorkError(
                 "HW_RECONCILIATION",
-                f"{self.stream.contract.name}: what was read cannot be proven: {source} was "
+                f"{self.stream.contract.name}: the stream cannot be reconciled: {source} was "
                 "changed beyond appends, or was not read from its beginning",
             )
         read = beside_lineage(table_at(spark, source, end), self.contract)
@@ -174,10 +174,10 @@ class DeltaChanges(Delta):
                 raise WorkError(
                     "HW_SOURCE_REPARTITIONED",
                     f"{self.stream.contract.name}: {self.table} was partitioned by other columns "
-                    f"after version {since - 1}, so its change feed gives NULL for values of rows "
-                    f"that were there before. Remove {self.stream.checkpoint.path} and resume with "
+                    f"after version {since - 1}, so its change feed gives NULL for values of older "
+                    f"rows. Remove {self.stream.checkpoint.path} and resume with "
                     f"headwaters ingest --select {self.stream.contract.name} --from earliest (the "
-                    "whole table, beside the rows that bronze has) or --from latest",
+                    "whole table, added to the rows of bronze) or --from latest",
                 )
         return super().read(spark)
 
