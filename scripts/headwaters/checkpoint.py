@@ -1,9 +1,17 @@
 """A stream's checkpoint on disk, read without a running query.
 
-Structured Streaming keeps `metadata` (the checkpoint's identity), `offsets/<batch>` (planned),
-`commits/<batch>` (done) and, for files, `sources/0/<batch>` (the files of each batch). headwaters
-adds `contract.json`, the contract of the last planned batch, `topics.json`, the identities of the
-topics, and `begin.json`, a start that Spark does not store.
+Structured Streaming writes these files:
+
+- `metadata`: the checkpoint's identity
+- `offsets/<batch>`: planned batches
+- `commits/<batch>`: completed batches
+- `sources/0/<batch>`: the files of each batch, if the source is files
+
+headwaters adds these:
+
+- `contract.json`: the contract of the last planned batch
+- `topics.json`: the identities of the topics
+- `begin.json`: a start that Spark does not store
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Beside:
 
     @property
     def unread(self) -> list[str]:
-        """Return the kinds of files that were not read, or not fully, as text."""
+        """Return the files that were not read, or not fully, as one text by kind."""
         return [f"{number} {what}" if number else what for what, number in self._unread.items()]
 
 

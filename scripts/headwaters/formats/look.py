@@ -1,7 +1,7 @@
 """A check of files' first bytes, which finds files of another form than declared.
 
-Without it, each line of an indented array would be a record: most of them malformed, and some, such
-as a lone object, rows of bronze. It runs before a batch is read, without Spark.
+Without it, each line of an indented array would be a record. Most would be malformed, and some,
+such as a lone object, would become rows of bronze. It runs before a batch is read, without Spark.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def texts_of(text: str) -> tuple[str, ...]:
     """Return the placeholder of each type as a value of JSON without spaces.
 
     These are texts, bytes, `hstore` as a map or as a text, and arrays of texts, bytes, numbers and
-    UUIDs: an array of numbers or dates has a number for each byte of the placeholder.
+    UUIDs. An array of numbers or dates has a number for each byte of the placeholder.
     """
     scalars = [text, *_base64s(text), text.encode().hex()]
     hstore = json.dumps({text: text}, separators=(",", ":"))

@@ -2,10 +2,10 @@
 
 Kafka is compared with its broker by topic, partition and offset, `rate` by its numbers: each is in
 one of the two tables, once. Rows of files and Delta tables do not contain their position. Existing
-files and versions are parsed again and compared with the rows of both tables as a multiset: row by
-row in all columns of the contract, by file and by version of a change feed. Only records that the
-checkpoint has committed count: the tables are read at versions before a batch or replay in
-progress.
+files and versions are parsed again, and compared with the rows of both tables as multisets. They
+are compared row by row in all columns of the contract, by file and by version of a change feed.
+Only records that the checkpoint has committed count: the tables are read at versions before a batch
+or replay in progress.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ def start_spark(project: Project) -> SparkSession:
         "spark.scheduler.mode": "FAIR",
         # like dbt: a failing computed column is null for that record, and the batch continues
         "spark.sql.ansi.enabled": "false",
-        # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false: for each
-        # record, although only the few suspicious ones need it.
+        # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would
+        # do so for each record, although only the few suspicious ones need it.
         "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     }
     for key, value in settings.items():

@@ -1,7 +1,7 @@
 """The writer of a stream's batches into its two tables.
 
-Each write carries the checkpoint's identity and the batch's number (`txnAppId`, `txnVersion`), so
-that a batch repeated after a crash does not change its earlier writes.
+Each write carries the checkpoint's identity and the batch's number (`txnAppId`, `txnVersion`). A
+batch that is repeated after a crash therefore does not change its earlier writes.
 """
 
 from __future__ import annotations

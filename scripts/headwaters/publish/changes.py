@@ -2,9 +2,10 @@
 
 Two versions differ only in the rows of the files that one of them lacks, however many commits lie
 between. The log names these files, each with its deletion vector. A temporary Delta table links to
-these files alone, and a query compares them by key. delta-rs reads tables with deletion vectors,
-but not their change feed: for a removed file with a deletion vector it returns too few deletes
-(deltalake 1.6).
+these files alone, and a query compares them by key.
+
+delta-rs reads tables with deletion vectors, but not their change feed. For a removed file with a
+deletion vector it returns too few deletes (deltalake 1.6).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Action = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Position:
-    """The position of a publication: a version, and an identity that survives reused numbers."""
+    """The position of a publication: a version, with the identity of its commit."""
 
     table_id: str
     version: int

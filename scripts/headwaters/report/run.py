@@ -51,7 +51,7 @@ class Site:
     """The served content: the lake as last read, and its page."""
 
     def __init__(self, lake: Lake) -> None:
-        """Serve a lake first."""
+        """Start with a lake."""
         state = _state_of(lake)
         self._shown = lake, state, page.render(lake, state)
 

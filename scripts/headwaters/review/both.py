@@ -430,7 +430,7 @@ class Both:
         """Return a pair of the rows that the branch's clone changed, and their size in bytes.
 
         The pair is None if nothing changed the clone. The result is None if the feed does not
-        describe the whole difference: both sides must be clones of one version, and the base's must
+        describe the whole difference. Both sides must be clones of one version, and the base's must
         be unchanged.
         """
         name = self.base.side.table(key).lower()

@@ -1,10 +1,10 @@
 """The promises to readers of a table that a branch breaks: contracts and policies. Pure.
 
-A contract breaks by dbt's rules: a column is removed, changes its type or loses a constraint, or
+A contract breaks by dbt's rules. A column is removed, changes its type or loses a constraint, or
 the table loses its name or its enforced contract. A policy breaks if a table loses its owner or
-on-call contact. It also breaks if a table no longer meets the needs of an incremental model: a
-change feed, and retention as long as the pause between the model's runs. Other differences in
-declarations are shown and break nothing.
+on-call contact. It also breaks if an incremental model loses what its runs need of a table: the
+change feed, and retention for the time between them. Other differences in declarations are shown
+and break nothing.
 """
 
 from __future__ import annotations

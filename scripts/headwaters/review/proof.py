@@ -60,7 +60,7 @@ def prove(both: Both) -> None:
 
 
 def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
-    """Add the version of each input before its last change, or return why there is none."""
+    """Add each input's version before its last change to `earlier`, or return why there is none."""
     head, known = both.head, both.known
     if key not in known.after or not known.after[key].is_built:
         return "the model was not built"

@@ -206,7 +206,7 @@ class Kafka(Source):
         """Return the topics that were recreated since the tables read them.
 
         Their identities were lost with the checkpoint. A topic counts as recreated if it is shorter
-        than the tables' rows of it, or if its last common records differ from the tables' rows.
+        than its rows in the tables, or if its last common records differ from these rows.
         """
         others, places = set(), {}
         for topic, partitions in note["held"].items():
