@@ -17,6 +17,7 @@ from headwaters.declared.properties import build_problems, property_problems
 from headwaters.declared.publications import declared as published
 from headwaters.declared.publications import publication_problems
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
+from headwaters.declared.stock_settings import layout_problems, stock_problems
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -30,8 +31,8 @@ def node_problems(node: Node) -> Iterator[Problem]:
     config, kind = node["config"], node["resource_type"]
     if kind not in _TYPES:
         return
-    of_queries = [build_problems, expectation_problems] if kind != "source" else []
-    checks = [property_problems, *of_queries, policy_problems]
+    of_queries = [build_problems, expectation_problems, layout_problems, stock_problems]
+    checks = [property_problems, *(of_queries if kind != "source" else []), policy_problems]
     for check in checks:
         yield from (problem.at(place_of(node)) for problem in check(config))
 

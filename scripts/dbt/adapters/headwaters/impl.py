@@ -46,6 +46,7 @@ from headwaters.declared import (
     units,
 )
 from headwaters.declared.problems import Problem
+from headwaters.declared.stock_settings import is_empty
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
@@ -57,6 +58,7 @@ from headwaters.incremental import (
     plan,
     recovery,
     sql_text,
+    stock,
     strategies,
     surroundings,
     unchanged,
@@ -90,6 +92,8 @@ class HeadwatersConfig(SparkConfig):
 
         dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
         """
+        if is_empty(data.get("file_format")):
+            data.pop("file_format", None)
         merged = super()._merge_dicts(src, data)
         if "materialized" in src and "file_format" not in src:
             merged.setdefault("file_format", cls.file_format)
@@ -238,6 +242,11 @@ PURE: dict[str, Callable[..., Any]] = {
     "way_of_writing": writing.way_of_writing,
     "followers": handed_on.followers,
     "served": handed_on.served,
+    "columns_of": stock.columns_of,
+    "stock_table": stock.table_of,
+    "stock_write": stock.write_of,
+    "may_fill": stock.may_fill,
+    "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "plan_of_request": plan.of_request,
