@@ -103,7 +103,15 @@ select * from (
     {%- if write.overwrites -%}{%- do options.update({'partitionOverwriteMode': write.overwrites}) -%}{%- endif -%}
 insert {{ 'overwrite' if write.period or write.overwrites else 'into' }} {{ target }}
 {%- if options %} with ({{ hw_assignments(options) }}){% endif %} by name
-select {{ hw_quoted(write.columns) | join(', ') }} from {{ stage }}
+select
+{%- for name in write.columns %} {{ hw_cast_column(name, write.casts[name]) if name in write.casts else hw_quote(name) }}
+{%- if not loop.last %},{% endif -%}
+{%- endfor %} from {{ stage }}
+{%- endmacro %}
+
+
+{% macro hw_cast_column(name, type) -%}
+cast({{ hw_quote(name) }} as {{ type }}) as {{ hw_quote(name) }}
 {%- endmacro %}
 
 

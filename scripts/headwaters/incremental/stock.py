@@ -102,6 +102,7 @@ class Write:
     """How a batch is written, or the `problem` for which it is not.
 
     `columns`: those that the statement names; it adds those that the table lacks if it `evolves`.
+    `casts`: types of columns that it casts, since Delta does not both cast and add columns.
     `dropped` and `widened` are changes of the table's columns that come before it.
     `overwrites`: the mode of an overwrite.
     """
@@ -109,6 +110,7 @@ class Write:
     problem: Problem | None = None
     columns: Sequence[str] = ()
     evolves: bool = False
+    casts: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[str] = ()
     widened: Sequence[Column] = ()
     period: Period | None = None
@@ -213,7 +215,7 @@ def _columns(
         columns=[*names, *(column.name for column in new if adds)], evolves=bool(adds and new)
     )
     if mode != "sync_all_columns":
-        return write
+        return replace(write, casts=_casts(retyped, there)) if write.evolves else write
     _check_drops(missing, table)
     _check_retyped(retyped, there, table)
     return replace(
@@ -221,6 +223,22 @@ def _columns(
         dropped=[column.name for column in missing],
         widened=[Column(there[column.key].name, column.type) for column in retyped],
     )
+
+
+def _casts(retyped: Sequence[Column], there: Mapping[str, Column]) -> dict[str, str]:
+    """Return the casts to types of the table, which must lose nothing."""
+    casts = {}
+    for column in retyped:
+        held = there[column.key]
+        if not _is_wider(column.type, held.type):
+            raise _Refused(
+                "HW_COLUMNS_DIFFER",
+                f"gives {column.name} as {column.type}, and its table has {held.type}: Delta adds "
+                f"no columns in a statement that casts others. Cast the column to {held.type}, or "
+                "run it with --full-refresh.",
+            )
+        casts[held.name] = held.type
+    return casts
 
 
 def _check_drops(missing: Sequence[Column], table: Table) -> None:

@@ -228,6 +228,9 @@ def test_columns_are_changed_as_on_schema_change_says() -> None:
     assert write(WIDER).widened == () and not write(WIDER).evolves
     appended = write(MORE, on_schema_change="append_new_columns")
     assert (appended.columns, appended.evolves) == ([*names, "note"], True)
+    narrower = [COLUMNS[0], Column("amount", "smallint"), *MORE[2:]]
+    assert write(narrower, on_schema_change="append_new_columns").casts == {"amount": "int"}
+    assert not write(narrower[:3]).casts
     less = write(LESS, on_schema_change="append_new_columns")
     assert (less.columns, less.dropped, less.evolves) == (["id", "amount"], (), False)
     mapped = Table(COLUMNS, properties=MAPPED)
@@ -247,6 +250,12 @@ def test_columns_are_changed_as_on_schema_change_says() -> None:
         ("fail", LESS, {}, "on_schema_change is fail: missing are day."),
         ("fail", MORE, {}, "on_schema_change is fail: new are note."),
         ("fail", WIDER, {}, "on_schema_change is fail: Amount is bigint and was int."),
+        (
+            "append_new_columns",
+            [*WIDER, MORE[3]],
+            MAPPED,
+            "gives Amount as bigint, and its table has int: Delta adds no columns",
+        ),
         ("sync_all_columns", LESS, {}, "does not select day, and Delta drops columns only from"),
         ("sync_all_columns", WIDER, {}, "delta.enableTypeWidening"),
         (

@@ -118,7 +118,7 @@ HOURLY = batches(ALL, "hour", partition_by="country")
 
 @pytest.mark.slow
 def test_a_microbatch_replaces_its_period_and_nothing_else(
-    dbt: Dbt, new_project: NewProject, inputs: Inputs
+    dbt: Dbt, new_project: NewProject, inputs: Inputs, tmp_path: Path
 ) -> None:
     inputs.become("events", events(EVENTS))
     files = {f"models/days/{name}.sql": text for name, text in MICROBATCHES.items()}
@@ -157,7 +157,13 @@ def test_a_microbatch_replaces_its_period_and_nothing_else(
     run("hourly", "2026-03-02T00:00:00", "2026-03-02T01:00:00")
     assert inputs.ids("hourly") == "2"
 
+    inputs.become("events", events(EVENTS))
     run("refused", "2026-03-01", "2026-03-02", expect=False)
+    log = (tmp_path / "logs" / "dbt.log").read_text()
+    place = "(models/refused/{0}.sql, incremental_strategy: microbatch)"
+    assert f"[HW_NO_EVENT_TIME] unnamed {place.format('unnamed')} has event_time: at, and no" in log
+    outside = f"[HW_OUTSIDE_BATCH] unfiltered {place.format('unfiltered')} gives a row outside of"
+    assert f"[USER_RAISED_EXCEPTION] {outside}" in log
     tables = inputs.spark.sql(f"show tables in {inputs.schema}").collect()
     assert {row["tableName"] for row in tables} == {*MICROBATCHES, "hourly"}
 
@@ -289,7 +295,8 @@ def test_columns_change_as_dbt_documents_or_nothing_does(
     said = {answer.node.name: str(answer.message) for answer in answers.result.results}
     failed = {name for name, text in said.items() if "HW_COLUMNS_DIFFER" in text}
     refused = {name for name in SCHEMAS if name.endswith(("_ignore", "_fail"))}
-    assert failed == refused | {"plain_sync_all_columns"}
+    appending = [name for name in SCHEMAS if name.endswith("append_new_columns")]
+    assert failed == {*refused, *appending, "plain_sync_all_columns"}
     for name in failed:
         assert inputs.columns(name) == before[name], name
         assert inputs.ids(name) == "1", name
@@ -297,8 +304,7 @@ def test_columns_change_as_dbt_documents_or_nothing_does(
     assert inputs.columns("append_sync_all_columns") == synced
     assert inputs.rows("append_sync_all_columns") == [(1, 5, None), (2, 6000000000, "Bob B")]
 
-    inputs.become("people", "select 2 as id, 'Bob B' as full_name, 6 as amount")
-    appending = [name for name in SCHEMAS if name.endswith("append_new_columns")]
+    inputs.become("people", "select 2 as id, 'Bob B' as full_name, 6S as amount")
     dbt("run", "--select", *appending, project_dir=project, schema=inputs.schema)
     for name in appending:
         assert [column for column, _ in inputs.columns(name)] == [
