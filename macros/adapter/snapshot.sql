@@ -1,4 +1,4 @@
-{#- The macros of dbt's snapshots that dbt-spark has otherwise than dbt asks for. -#}
+{#- Macros of dbt's snapshots in place of dbt-spark's. -#}
 
 {#- A relation's columns. dbt-spark's macro gives rows of DESCRIBE, so that `hard_deletes: new_record` found no column of the table and
     wrote records of NULLs. -#}
@@ -25,7 +25,7 @@
 
 
 {#- dbt-spark inserts `*`, which fails when the source has lost a column, and takes a row that returns with its old `updated_at` for the
-    record that is there, which is closed: the row would be lost. Here the record of such a row gets an id of its own. -#}
+    record that is there, which is closed: the row would be lost. Here the record of such a row gets a new id. -#}
 {% macro headwaters__snapshot_merge_sql(target, source, insert_cols) %}
     {%- set columns = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
     {%- set scd_id, valid_to, until = columns.dbt_scd_id, columns.dbt_valid_to, config.get('dbt_valid_to_current') -%}

@@ -1,10 +1,10 @@
-{#- A condition that somebody wrote, beside others: `a or b` in brackets, and a comment at its end takes no more than its own line. -#}
+{#- Puts a user's condition in brackets, so that `a or b` binds; a comment at its end is closed by a newline. -#}
 {% macro hw_bracketed(condition) %}
     {{ return('(' ~ hw_ended(condition) ~ ')') }}
 {% endmacro %}
 
 
-{#- The same as an argument of a function, which needs no brackets. -#}
+{#- Ends a condition that is an argument of a function, which needs no brackets. -#}
 {% macro hw_ended(condition) %}
     {{ return(condition ~ ('\n' if '--' in condition | string else '')) }}
 {% endmacro %}

@@ -134,7 +134,7 @@ _OTHERS = {"cluster_by", "clustered_by", "predicates"}
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether a value of a setting says nothing, as if the setting were left out."""
+    """Return True for a value that leaves the setting at its default."""
     return value is None or (
         isinstance(value, str | list | tuple | Mapping)
         and not (value.strip() if isinstance(value, str) else value)

@@ -57,7 +57,7 @@ class Column:
 class Table:
     """The table that a batch is written to.
 
-    `filled`: the columns that Delta computes where a statement leaves them out; None if unknown.
+    `filled`: the columns that Delta computes if a statement leaves them out; None if unknown.
     """
 
     columns: Sequence[Column]
@@ -99,7 +99,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Write:
-    """How a batch is written, or the `problem` for which it is not.
+    """A decision how to write a batch, or the `problem` that forbids it.
 
     `columns`: those that the statement names; it adds those that the table lacks if it `evolves`.
     `casts`: types of columns that it casts, since Delta does not both cast and add columns.
