@@ -49,6 +49,7 @@ from headwaters.declared import (
 )
 from headwaters.declared.nodes import place_of
 from headwaters.declared.problems import Problem
+from headwaters.declared.stock_settings import is_empty
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
@@ -61,6 +62,7 @@ from headwaters.incremental import (
     plan,
     recovery,
     sql_text,
+    stock,
     strategies,
     surroundings,
     unchanged,
@@ -94,6 +96,8 @@ class HeadwatersConfig(SparkConfig):
 
         dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
         """
+        if is_empty(data.get("file_format")):
+            data.pop("file_format", None)
         merged = super()._merge_dicts(src, data)
         if "materialized" in src and "file_format" not in src:
             merged.setdefault("file_format", cls.file_format)
@@ -281,6 +285,11 @@ PURE: dict[str, Callable[..., Any]] = {
     "way_of_writing": writing.way_of_writing,
     "followers": handed_on.followers,
     "served": handed_on.served,
+    "columns_of": stock.columns_of,
+    "stock_table": stock.table_of,
+    "stock_write": stock.write_of,
+    "may_fill": stock.may_fill,
+    "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "is_of_model": lost.is_of_model,
