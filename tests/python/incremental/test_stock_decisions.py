@@ -168,8 +168,8 @@ def test_a_layout_that_is_a_mapping_is_refused_in_one_line() -> None:
         }
     )
     assert [str(problem) for problem in found] == [
-        "[HW_SETTING] models/daily.sql: daily: partition_by is '{'field': 'day', 'data_type': 'date'}'"
-        ": write a column, or a list of columns"
+        "[HW_SETTING] models/daily.sql: daily: partition_by is "
+        "'{'field': 'day', 'data_type': 'date'}': write a column, or a list of columns"
     ]
 
 
