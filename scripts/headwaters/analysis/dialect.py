@@ -42,6 +42,7 @@ _PREDICATES = (
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
+AT_ITS_VERSION = "each input is read at the version that its run begins with"
 _WITHOUT_VERSION = "Leave it out, or make the model a table (materialized: table)"
 _DOUBTED = {exp.Interval, exp.Parameter, exp.Version, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
@@ -121,8 +122,7 @@ def read(sql: str) -> Text:
             # also as the alias of a table, `t@v1`, which is another version of it to Delta
             raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
         if type(node) is exp.Version:
-            reason = "each input is read at the version that its run begins with"
-            raise refused(node, "HW_NOT_UNDERSTOOD", reason, _WITHOUT_VERSION)
+            raise refused(node, "HW_NOT_UNDERSTOOD", AT_ITS_VERSION, _WITHOUT_VERSION)
         if type(node) is exp.Interval and not node.args.get("unit"):
             reason = "an interval without a unit may be a column"
             raise refused(node, "HW_NOT_UNDERSTOOD", reason)
