@@ -104,7 +104,7 @@
     {%- if derivation is not mapping -%}
         {%- do hw_raise_problems([derivation.at(where)]) -%}
     {%- endif -%}
-    {%- set problem = adapter.problem_of_unread(neutral, inputs, derivation.unread) if derivation.unread else none -%}
+    {%- set problem = adapter.problem_of_unread(hw_kept_sql(neutral, settings), inputs, derivation.unread) if derivation.unread else none -%}
     {%- if problem -%}
         {%- do hw_raise_problems([problem.at(where)]) -%}
     {%- endif -%}

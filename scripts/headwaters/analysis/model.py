@@ -104,6 +104,8 @@ def derivation(
     except Exception as error:
         return place.problem(unforeseen(error))
     reason = place.placed(derived.refused) if derived.refused else None
+    if reason and derived.is_unread and str(reason.clause).startswith("expectation: "):
+        return place.problem(derived.refused or reason)
     return {
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
