@@ -121,7 +121,6 @@ with recursive r as (select 1 as n union all select n + 1 from r where n < 3) se
 select transform(a) using 'cat' as (x string) from t
 select a, b like any ('x%', 'y%') as x from t
 select a, b like all ('x%', 'y%') as x from t
-select a, a in (1) = true as x from t
 select a, lead(a) ignore nulls over (partition by b order by a) as x from t
 select a from t where (a, b) in (select a, c from u)
 select a, b collate utf8_lcase as x from t
@@ -206,9 +205,13 @@ def test_spark_reads_every_form_and_lists_its_tables(spark: Any) -> None:
     for name, columns in COLUMNS.items():
         listed = ", ".join(f"cast(null as {kind}) as {column}" for column, kind in columns.items())
         spark.sql(f"create or replace temporary view {name} as select {listed}")
-    wrong = {}
+    wrong: dict[str, object] = {}
     for sql in (*ANALYSED, *REPLACED):
-        plan = spark.sql(f"explain extended {sql}").collect()[0][0]
+        try:
+            plan = spark.sql(f"explain extended {sql}").collect()[0][0]
+        except Exception as error:
+            wrong[sql] = str(error).partition("JVM")[0]
+            continue
         used = [name for name in COLUMNS if re.search(rf"(?<!\.)\b{name}\b(?!')", sql)]
         found = unlisted(plan, sql, used)
         missed = [name for name in used if unlisted(plan, sql, [u for u in used if u != name])]
