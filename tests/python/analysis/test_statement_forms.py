@@ -125,7 +125,7 @@ select a, lead(a) ignore nulls over (partition by b order by a) as x from t
 select a from t where (a, b) in (select a, c from u)
 select a, b collate utf8_lcase as x from t
 select a from t where not exists (from u |> where c = 'x')
-select a, u.* from t left join u on t.a < u.a
+select t.a, u.c from t left join u on t.a < u.a
 """.strip().split("\n")
 # What is refused by its words, whatever stands around it.
 REFUSED = {
