@@ -31,7 +31,7 @@ from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-from headwaters.analysis import noted
+from headwaters import analysis
 from headwaters.arguments import check_arguments
 from headwaters.declared import (
     checks,
@@ -197,59 +197,13 @@ def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[
         raise CompilationError(str(error)) from None
 
 
-def _refusal(*arguments: Any) -> Problem | None:
-    # the parser takes an eighth of a second to import, and most runs have nothing to prove
-    from headwaters.analysis.model import refusal
+def _late(name: str) -> Callable[..., Any]:
+    """Return a function of the analysis that is imported when it is first called."""
 
-    return refusal(*arguments)
+    def call(*arguments: Any) -> Any:
+        return getattr(analysis, name)(*arguments)
 
-
-def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
-    from headwaters.analysis.model import derivation
-
-    return derivation(*arguments)
-
-
-def _are_exact(types: Sequence[str]) -> bool:
-    from headwaters.analysis.exact import is_exact
-
-    return all(map(is_exact, types))
-
-
-def _keeps_meaning(*arguments: Any) -> bool:
-    from headwaters.analysis.model import keeps_meaning
-
-    return keeps_meaning(*arguments)
-
-
-def _used_columns(*arguments: Any) -> list[str]:
-    from headwaters.analysis.model import used_columns
-
-    return used_columns(*arguments)
-
-
-def _same_inputs(*arguments: Any) -> bool:
-    from headwaters.analysis.model import same_inputs
-
-    return same_inputs(*arguments)
-
-
-def _is_same_query(*arguments: Any) -> bool:
-    from headwaters.analysis.model import is_same_query
-
-    return is_same_query(*arguments)
-
-
-def _patch_of(*arguments: Any) -> Any:
-    from headwaters.analysis.model import patch_of
-
-    return patch_of(*arguments)
-
-
-def _columns_alone(sql: str) -> str | None:
-    from headwaters.analysis.columns_alone import columns_alone
-
-    return columns_alone(sql)
+    return call
 
 
 def _vacuumed_before(vacuums: str) -> int | None:
@@ -317,21 +271,21 @@ PURE: dict[str, Callable[..., Any]] = {
     "names_in": sql_text.names,
     "with_names": sql_text.with_names,
     "weight_column": sql_text.weight_column,
-    "noted_proof": noted.noted_proof,
-    "columns_digest": noted.columns_digest,
-    "added_columns": noted.added_columns,
-    "keeps_meaning": _keeps_meaning,
-    "used_columns": _used_columns,
-    "same_inputs": _same_inputs,
-    "is_same_query": _is_same_query,
-    "patch_of": _patch_of,
-    "refusal": _refusal,
-    "derivation": _derivation,
-    "are_exact": _are_exact,
+    "noted_proof": analysis.noted_proof,
+    "columns_digest": analysis.columns_digest,
+    "added_columns": analysis.added_columns,
+    "keeps_meaning": _late("keeps_meaning"),
+    "used_columns": _late("used_columns"),
+    "same_inputs": _late("same_inputs"),
+    "is_same_query": _late("is_same_query"),
+    "patch_of": _late("patch_of"),
+    "refusal": _late("refusal"),
+    "derivation": _late("derivation"),
+    "are_exact": _late("are_exact"),
     "view": views.view,
     "other_columns": views.other_columns,
     "are_of_expressions": views.are_of_expressions,
-    "columns_alone": _columns_alone,
+    "columns_alone": _late("columns_alone"),
     "has_casts": views.has_casts,
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
@@ -454,6 +408,25 @@ class HeadwatersAdapter(SparkAdapter):
             return Answer([], failure)
 
     @available
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table.
+
+        Spark says what the SQL reads. What Spark refuses as well fails with Spark's own message,
+        unless it is a column that does not exist.
+        """
+        query = sql.rstrip().rstrip(";")
+        rows = self.execute(f"explain extended {query}", fetch=True)[1].rows
+        plan = "\n".join(str(row[0]) for row in rows)
+        if "Error occurred during query planning" in plan or "AnalysisException" in plan:
+            if unread["code"] == "HW_NO_SUCH_COLUMN":
+                plan = ""
+            else:
+                self.execute(f"select * from ({query}\n) limit 0")
+        return analysis.problem_of_unread(plan, sql, inputs, unread)
+
+    @available
     def history_of(
         self,
         table: str,
@@ -517,7 +490,7 @@ class HeadwatersAdapter(SparkAdapter):
         """
         self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in sql_text.relations_in(sql)]
-        promised = noted.noted_proof({}, inputs, graph)
+        promised = analysis.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 
     @available
