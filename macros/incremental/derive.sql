@@ -93,12 +93,16 @@
         {{ return(noted) }}
     {%- endif -%}
     {%- for spec in inputs -%}{%- do spec.update({'has_feed': hw_has_feed(spec.source)}) -%}{%- endfor -%}
-    {%- set derivation = adapter.derivation(sql, hw_with_columns(inputs), settings, graph, functions) -%}
+    {%- set derivation = adapter.derivation(sql, hw_with_columns(inputs), settings, graph, functions, neutral) -%}
     {%- if derivation is mapping and derivation.stages and not hw_may_be_kept(derivation.stages) -%}
-        {%- set derivation = adapter.derivation(sql, inputs, dict(settings, is_whole=true), graph, functions) -%}
+        {%- set derivation = adapter.derivation(sql, inputs, dict(settings, is_whole=true), graph, functions, neutral) -%}
     {%- endif -%}
     {%- if derivation is not mapping -%}
         {%- do hw_raise_problems([derivation.at(where)]) -%}
+    {%- endif -%}
+    {%- set problem = adapter.problem_of_unread(hw_kept_sql(neutral, settings), inputs, derivation.unread) if derivation.unread else none -%}
+    {%- if problem -%}
+        {%- do hw_raise_problems([problem.at(where)]) -%}
     {%- endif -%}
     {{ return(dict(derivation, of=of)) }}
 {% endmacro %}

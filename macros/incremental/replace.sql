@@ -30,8 +30,17 @@
     {%- set counts = hw_counts_of_replacement(target) -%}
     {{ return(hw_with_seconds({
         'choice': 'replace', 'counts': counts,
-        'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
+        'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason
+            ~ hw_why_unread(plan, settings) ~ audit,
     }, plan, seconds)) }}
+{% endmacro %}
+
+
+{#- The place in the SQL of a model with `auto` that the analysis does not understand. -#}
+{% macro hw_why_unread(plan, settings) %}
+    {%- set derivation = settings.get('derivation') or {} -%}
+    {{ return('; auto: replaced at every change: ' ~ derivation.reason
+        if derivation.unread and derivation.reason not in plan.reason else '') }}
 {% endmacro %}
 
 

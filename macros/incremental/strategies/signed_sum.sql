@@ -106,7 +106,7 @@ where {{ moved | join(' or ') }}
 {% macro hw_with_derived_sql(sql, settings) -%}
 select *
     {%- for name, expression in settings.get('derived', {}).items() -%}
-, {{ expression }} as {{ hw_quote(name) }}
+, {{ hw_ended(expression) }} as {{ hw_quote(name) }}
     {%- endfor %} from (
 {{ sql }}
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
+from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -67,6 +68,10 @@ class Format(ABC):
         """The fields of a typed record that are not declared, as JSON, or null."""
         return null()
 
+    def lacks(self, name: str) -> Column | None:
+        """Whether a record lacks the value of a column that its row has; None if none may."""
+        return None
+
     def is_delete(self) -> Column | None:
         """Whether a record deletes a row, and may have no more of it than its key; or None."""
         return None
@@ -106,6 +111,10 @@ class FileFormat(Format):
     def damaged(self, file: str) -> bool:
         """Whether a file cannot be read, where that is told in milliseconds; else False."""
         return False
+
+    def other_form(self, file: Path) -> str | None:
+        """Return the form and the remedy of a file that is not of this format, or None."""
+        return None
 
     @abstractmethod
     def files(
@@ -160,6 +169,8 @@ def _all_problems(format_: Format) -> list[Problem]:
     problems, of_key = [*format_.problems(), *years], list[Problem]()
     for column in contract.columns:
         broken = broken_constraints(column)
+        if (lacks := format_.lacks(column.name)) is not None:
+            broken = [(when & ~lacks, what) for when, what in broken]
         if column.name in changes.key:
             of_key += [no_key(column.name), *broken]
         elif deletes is not None and column.name in of_row:

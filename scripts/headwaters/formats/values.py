@@ -78,8 +78,14 @@ def _fitted(data_type: str, value: Column, kind: str) -> Column:
 
 
 def fitted_text(column: declared.Column, text: Column) -> Column:
-    """The value of a text, by the patterns of `texts`."""
-    return _fitted_text(column.data_type, text)
+    """The value of a text, by the patterns of `texts`; arrays, maps and structs are JSON."""
+    if not _has_parts(type_of(column)):
+        return _fitted_text(column.data_type, text)
+    schema = f"`value` {column.data_type}, `_corrupt` string"
+    record = F.concat(F.lit('{"value":'), text, F.lit("}"))
+    row = F.from_json(record, schema, {"columnNameOfCorruptRecord": "_corrupt"})
+    is_one = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
+    return F.when(is_one & row.getField("_corrupt").isNull(), row.getField("value"))
 
 
 def _fitted_text(data_type: str, text: Column) -> Column:

@@ -31,7 +31,7 @@ from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-from headwaters.analysis import noted
+from headwaters import analysis
 from headwaters.arguments import check_arguments
 from headwaters.declared import (
     checks,
@@ -49,6 +49,7 @@ from headwaters.declared import (
 )
 from headwaters.declared.nodes import place_of
 from headwaters.declared.problems import Problem
+from headwaters.declared.stock_settings import is_empty
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
@@ -61,6 +62,7 @@ from headwaters.incremental import (
     plan,
     recovery,
     sql_text,
+    stock,
     strategies,
     surroundings,
     unchanged,
@@ -94,6 +96,8 @@ class HeadwatersConfig(SparkConfig):
 
         dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
         """
+        if is_empty(data.get("file_format")):
+            data.pop("file_format", None)
         merged = super()._merge_dicts(src, data)
         if "materialized" in src and "file_format" not in src:
             merged.setdefault("file_format", cls.file_format)
@@ -181,59 +185,25 @@ def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
         raise CompilationError(str(error)) from None
 
 
-def _refusal(*arguments: Any) -> Problem | None:
-    # the parser takes an eighth of a second to import, and most runs have nothing to prove
-    from headwaters.analysis.model import refusal
-
-    return refusal(*arguments)
-
-
-def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
-    from headwaters.analysis.model import derivation
-
-    return derivation(*arguments)
-
-
-def _are_exact(types: Sequence[str]) -> bool:
-    from headwaters.analysis.exact import is_exact
-
-    return all(map(is_exact, types))
+def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[str]) -> list[str]:
+    try:
+        return streams.unavailable_columns(
+            graph.get("sources", {}),
+            getattr(relation, "schema", None) or "",
+            getattr(relation, "identifier", None) or "",
+            columns,
+        )
+    except UserError as error:
+        raise CompilationError(str(error)) from None
 
 
-def _keeps_meaning(*arguments: Any) -> bool:
-    from headwaters.analysis.model import keeps_meaning
+def _late(name: str) -> Callable[..., Any]:
+    """Return a function of the analysis that is imported when it is first called."""
 
-    return keeps_meaning(*arguments)
+    def call(*arguments: Any) -> Any:
+        return getattr(analysis, name)(*arguments)
 
-
-def _used_columns(*arguments: Any) -> list[str]:
-    from headwaters.analysis.model import used_columns
-
-    return used_columns(*arguments)
-
-
-def _same_inputs(*arguments: Any) -> bool:
-    from headwaters.analysis.model import same_inputs
-
-    return same_inputs(*arguments)
-
-
-def _is_same_query(*arguments: Any) -> bool:
-    from headwaters.analysis.model import is_same_query
-
-    return is_same_query(*arguments)
-
-
-def _patch_of(*arguments: Any) -> Any:
-    from headwaters.analysis.model import patch_of
-
-    return patch_of(*arguments)
-
-
-def _columns_alone(sql: str) -> str | None:
-    from headwaters.analysis.columns_alone import columns_alone
-
-    return columns_alone(sql)
+    return call
 
 
 def _vacuumed_before(vacuums: str) -> int | None:
@@ -269,6 +239,11 @@ PURE: dict[str, Callable[..., Any]] = {
     "way_of_writing": writing.way_of_writing,
     "followers": handed_on.followers,
     "served": handed_on.served,
+    "columns_of": stock.columns_of,
+    "stock_table": stock.table_of,
+    "stock_write": stock.write_of,
+    "may_fill": stock.may_fill,
+    "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "is_of_model": lost.is_of_model,
@@ -296,26 +271,28 @@ PURE: dict[str, Callable[..., Any]] = {
     "names_in": sql_text.names,
     "with_names": sql_text.with_names,
     "weight_column": sql_text.weight_column,
-    "noted_proof": noted.noted_proof,
-    "columns_digest": noted.columns_digest,
-    "added_columns": noted.added_columns,
-    "keeps_meaning": _keeps_meaning,
-    "used_columns": _used_columns,
-    "same_inputs": _same_inputs,
-    "is_same_query": _is_same_query,
-    "patch_of": _patch_of,
-    "refusal": _refusal,
-    "derivation": _derivation,
-    "are_exact": _are_exact,
+    "noted_proof": analysis.noted_proof,
+    "columns_digest": analysis.columns_digest,
+    "added_columns": analysis.added_columns,
+    "keeps_meaning": _late("keeps_meaning"),
+    "used_columns": _late("used_columns"),
+    "same_inputs": _late("same_inputs"),
+    "is_same_query": _late("is_same_query"),
+    "patch_of": _late("patch_of"),
+    "refusal": _late("refusal"),
+    "derivation": _late("derivation"),
+    "are_exact": _late("are_exact"),
     "view": views.view,
     "other_columns": views.other_columns,
     "are_of_expressions": views.are_of_expressions,
-    "columns_alone": _columns_alone,
+    "columns_alone": _late("columns_alone"),
     "has_casts": views.has_casts,
     "parts_of": sql_text.parts_of,
     "relations_in": sql_text.relations_in,
     "with_relations": sql_text.with_relations,
+    "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
+    "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
     "run_config": _run_config,
     "strategy_problems": _strategy_problems,
@@ -431,6 +408,25 @@ class HeadwatersAdapter(SparkAdapter):
             return Answer([], failure)
 
     @available
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table.
+
+        Spark says what the SQL reads. What Spark refuses as well fails with Spark's own message,
+        unless it is a column that does not exist.
+        """
+        query = sql.rstrip().rstrip(";")
+        rows = self.execute(f"explain extended {query}", fetch=True)[1].rows
+        plan = "\n".join(str(row[0]) for row in rows)
+        if "Error occurred during query planning" in plan or "AnalysisException" in plan:
+            if unread["code"] == "HW_NO_SUCH_COLUMN":
+                plan = ""
+            else:
+                self.execute(f"select * from ({query}\n) limit 0")
+        return analysis.problem_of_unread(plan, sql, inputs, unread)
+
+    @available
     def history_of(
         self,
         table: str,
@@ -494,7 +490,7 @@ class HeadwatersAdapter(SparkAdapter):
         """
         self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in sql_text.relations_in(sql)]
-        promised = noted.noted_proof({}, inputs, graph)
+        promised = analysis.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 
     @available
