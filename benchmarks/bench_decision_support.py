@@ -75,8 +75,8 @@ threads (JFR, without compiler and garbage collection), and Parquet and JSON 1 %
 on rows. Spark generates code in 28 % (19 in tasks, most for the columns of Delta's log), analyses
 plans in 15, optimises or makes them in 13, submits jobs in 14 and reads them in tasks in 8. By
 owner, Delta has 29: 15 look for the files of a query, 5 for the newest version, 3 for the history,
-3 commit. The metastore has 8, mostly because Hive's client reads its
-configuration again in the new thread of each Spark Connect statement.
+3 commit. The metastore has 8, mostly because Hive's client reads its configuration again in the new
+thread of each Spark Connect statement.
 
 Staging from two tables that were written spends 2.1 of its 3.8 seconds on finding the files of both
 tables, before it reads a row: each commit makes a version whose state Delta reconstructs by jobs of

@@ -60,9 +60,9 @@ Runs meet the goal of at most 1.1 of a replacement if they apply changes. If the
 they take 1.11 to 1.38: two queries come before, for the number of changed rows and for repeated
 keys, and the second reads the input again.
 
-Goal: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another. Runs then
-still staged and appended new rows of half the size of the table, for 1.13 to 1.25 of a replacement.
-Above 0.4 of the table they now replace it. In the replay, today's functions choose in each cell, in
+Goal: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another. Runs then still
+staged and appended new rows of half the size of the table, for 1.13 to 1.25 of a replacement. Above
+0.4 of the table they now replace it. In the replay, today's functions choose in each cell, in
 order, and a table's history consists of the measurements of its chosen ways
 (docs/decisions/0035-costs-of-a-tables-own-runs.md).
 

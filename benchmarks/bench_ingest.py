@@ -37,8 +37,8 @@ from headwaters.sources import kafka_client
 
 NOTES = """
 Two runs and half a minute of latency (HEADWATERS_BENCH_TIMES=2 HEADWATERS_BENCH_SECONDS=30); the
-200 small batches come from an earlier run. Of 40 small batches measured
-with this run, the first four took 1.1 s each, the last four 1.6 s.
+200 small batches come from an earlier run. Of 40 small batches measured with this run, the first
+four took 1.1 s each, the last four 1.6 s.
 
 Goals: 0.9 of the bare job's rows a second, 95 % of the records in bronze within 3 s at half of the
 rate, the last tenth of the batches at most 1.1 times the first, and constant memory. Ingestion
@@ -54,8 +54,7 @@ An earlier version shows the rest, by leaving out one part at a time (CPU of 500
 memory to Delta, 3.1 s for the bare job with the same lineage, 5.6 to 6.5 s for ingestion). Listing
 the fields of a record reads its text a second time, for `_rescued` (0.7 s). The check for numbers
 that would stall Spark takes 0.2 to 0.4 s, and the check that nothing follows the record 0.6 s, a
-sixth of it now. One regular expression that clears
-flat records cost as much as these checks.
+sixth of it now. One regular expression that clears flat records cost as much as these checks.
 
 A new process compiles first. Of runs over a million records, one in 1,000 malformed, one after the
 other on a machine of about half the speed, the first took 178 CPU seconds, 97 of them in Java's
