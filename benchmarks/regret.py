@@ -142,13 +142,13 @@ def summary(results: Iterable[Result]) -> str:
     )
     total = regret(cells, [cell.chosen for cell in cells])
     text = (
-        f"Regret of the planner: what it chose took {total:.1%} more CPU than the cheaper ways, "
+        f"Regret of the planner: its choices took {total:.1%} more CPU than the cheaper ways, "
         f"over {len(cells)} cells."
     )
     text += f" The other way was cheaper at {named}." if named else ""
     of_one_table = [cell for cell in cells if cell.table == cells[0].table]
     once, often = (regret(*replayed(of_one_table, times)) for times in (1, 5))
     return (
-        f"{text} Replayed over the {len(of_one_table)} cells of one table, with what it measured "
+        f"{text} Replayed over the {len(of_one_table)} cells of one table, with its measurements "
         f"on the way, regret is {once:.1%} in the first pass, and {often:.1%} over five."
     )
