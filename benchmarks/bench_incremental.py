@@ -62,9 +62,7 @@ repeats, which reads the input a second time.
 
 Wanted: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another, when half as
 many new rows as the table has were still staged and appended, for 1.13 to 1.25 of a replacement;
-above 0.4 of the table they replace it now. Replayed means: the functions that decide today choose
-in each cell, in order, and a table's history is what its chosen ways took here
-(docs/decisions/0035-costs-of-a-tables-own-runs.md).
+above 0.4 of the table they replace it now (docs/decisions/0041-shares-decide.md).
 
 With a key of 38 characters in no order 0.1 % takes 0.65 of a replacement where it is spread and
 0.39 where it is recent, with one of two columns 0.47 and 0.31. A merge by hand of the spread rows,

@@ -52,7 +52,7 @@
     {%- do run_query(hw_set_properties_sql(target, dict({
         'headwaters.inputs': tojson(hw_versions_json(plan.inputs)), 'headwaters.run': tojson({'id': hw_run_id(), 'seen': plan.seen}),
         'headwaters.columns': tojson(plan.columns), 'headwaters.pending': 'null',
-        'headwaters.layout': adapter.layout_note(plan.detail, plan.seen), 'headwaters.costs': adapter.costs_note(plan.costs),
+        'headwaters.layout': adapter.layout_note(plan.detail, plan.seen),
     }, **further))) -%}
 {% endmacro %}
 

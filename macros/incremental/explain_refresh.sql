@@ -34,20 +34,8 @@
         {%- do lines.append('  proof: ' ~ (hw_refusal(adapter.prepared_sql(settled.sql), settings)
             or 'its SQL proves that ' ~ strategy ~ ' maintains it')) -%}
     {%- endif -%}
-    {{ print((lines + hw_explained_choice(plan)) | join('\n')) }}
-{% endmacro %}
-
-
-{#- What runs of the table took, if it notes that, and what the next run does. -#}
-{% macro hw_explained_choice(plan) %}
-    {%- set lines = [] -%}
-    {%- for line in adapter.cost_lines(plan.costs, hw_way_of_plan(plan), plan.rows or 0, adapter.moment()) -%}
-        {%- do lines.append(('  costs:\n    ' if loop.first else '    ') ~ line) -%}
-    {%- endfor -%}
-    {%- set predicted = plan.decision.predicted_text if plan.decision else none -%}
-    {%- do lines.append('  next run: ' ~ (plan.reason if plan.patch else plan.choice ~ ', ' ~ plan.reason)
-        ~ (' (' ~ predicted ~ ')' if predicted else '')) -%}
-    {{ return(lines) }}
+    {%- do lines.append('  next run: ' ~ (plan.reason if plan.patch else plan.choice ~ ', ' ~ plan.reason)) -%}
+    {{ print(lines | join('\n')) }}
 {% endmacro %}
 
 

@@ -83,9 +83,7 @@
         {%- do hw_drop_staging_table(staged.stage) -%}
         {{ return(hw_replace_instead(target, existing, sql, plan, applied.refused)) }}
     {%- endif -%}
-    {%- set now = adapter.moment() -%}
-    {%- do plan.update({'costs': adapter.costs_with_run(plan.costs, hw_way_of_plan(plan), plan.rows, applied.inserted - applied.deleted,
-        began, now)}) -%}
+    {%- set seconds = (adapter.moment() - began) / 1000 -%}
     {%- do hw_set_applied_versions(target, plan, adapter.noted_proof(model.config, plan.inputs, graph)) -%}
     {%- set served = hw_served(model.config) if applied.rows > applied.inserted else [] -%}
     {%- if served -%}
@@ -93,13 +91,13 @@
     {%- else -%}
         {%- do hw_drop_staging_table(staged.stage) -%}
     {%- endif -%}
-    {{ return(hw_with_seconds(hw_result_of(applied, plan), plan, (now - began) / 1000)) }}
+    {{ return(hw_result_of(applied, plan, seconds)) }}
 {% endmacro %}
 
 
-{#- What an incremental run could not do, which nobody predicted. -#}
+{#- What an incremental run could not do, a replacement does. -#}
 {% macro hw_replace_instead(target, existing, sql, plan, reason) %}
-    {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=reason, decision=none))) }}
+    {{ return(hw_replace_table(target, existing, sql, dict(plan, reason=reason))) }}
 {% endmacro %}
 
 
@@ -181,7 +179,7 @@
 {% endmacro %}
 
 
-{% macro hw_result_of(applied, plan) %}
+{% macro hw_result_of(applied, plan, seconds) %}
     {%- set choice = 'skip' if applied.rows == 0 else 'append' if applied.rows == applied.inserted else 'merge' -%}
     {%- set done = choice ~ ': ' ~ applied.inserted ~ ' inserted, ' ~ applied.updated ~ ' updated, ' ~ applied.deleted ~ ' deleted, '
         ~ applied.bytes | filesizeformat ~ (', by MERGE (' ~ applied.why_merge ~ ')' if applied.why_merge) -%}
@@ -191,7 +189,7 @@
         'counts': {
             'rows_affected': applied.rows, 'rows_inserted': applied.inserted, 'rows_updated': applied.updated,
             'rows_deleted': applied.deleted,
-            'input_rows': plan.rows, 'bytes_written': applied.bytes,
+            'input_rows': plan.rows, 'bytes_written': applied.bytes, 'seconds': seconds | round(1),
         },
     }) }}
 {% endmacro %}

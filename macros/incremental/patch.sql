@@ -37,7 +37,7 @@
     {%- if plan.patch.dropped -%}
         {%- set rows = hw_with_inserted_sql(rows, hw_inserted_by_patch_sql(sql, plan, columns)) -%}
     {%- endif -%}
-    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings, plan.costs) -%}
+    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings) -%}
     {%- if (settings.get('contract') or {}).enforced -%}{%- do get_assert_columns_equivalent(rows) -%}{%- endif -%}
     {%- set failure = hw_failure_at_versions(hw_create_or_replace_sql(target, rows, properties, columns, settings)) -%}
     {%- if failure -%}{{ return({'refused': failure}) }}{%- endif -%}

@@ -3,9 +3,8 @@
     inputs of the SQL), ranges (for each changing input's source: what `hw_range` says), lookups (the same for lookups),
     holds (the applied versions), rows (that changed), same_sql (the model's SQL built the table, over the same columns),
     columns (digests of those of the inputs), interrupted (the name of a run that did not finish), and seen (the newest commit of the
-    target, which the plan is made from), patch (what makes the table that of the model's SQL before, or none), costs (what the table notes
-    of its runs), decision (choice and reason, and what was predicted of both ways), and, empty until a run fills them, facts (what
-    `facts_before_staging` found) and stored (the parts that it stored).
+    target, which the plan is made from), patch (what makes the table that of the model's SQL before, or none), and, empty until a run fills
+    them, facts (what `facts_before_staging` found) and stored (the parts that it stored).
     `state`: what the table says of itself, if it was read already. -#}
 {% macro hw_plan_run(relation, exists, sql, settings, full_refresh=false, state=none) %}
     {%- set inputs = hw_inputs_of(sql) -%}
@@ -14,7 +13,7 @@
     {%- endfor -%}
     {%- set plan = {'choice': 'replace', 'reason': '', 'inputs': inputs, 'ranges': {}, 'lookups': {}, 'holds': none,
         'interrupted': none, 'seen': none, 'proof': state.properties.get('headwaters.proof') if state else none,
-        'same_sql': false, 'costs': adapter.no_costs(), 'decision': none, 'facts': {}, 'stored': []} -%}
+        'same_sql': false, 'facts': {}, 'stored': []} -%}
     {%- set decision = adapter.plan_of_request(
         exists=exists, is_empty=flags.EMPTY, is_sample=inputs | selectattr('version', 'none') | list | length > 0, full_refresh=full_refresh
     ) -%}
@@ -52,7 +51,7 @@
         {{ return(dict(plan, reason='the table does not say which run wrote it')) }}
     {%- endif -%}
     {%- do plan.update({'interrupted': applied.interrupted, 'foreign': applied.foreign, 'seen': applied.seen,
-        'commits': applied.commits | length, 'costs': adapter.costs_of(state.properties, applied.commits)}) -%}
+        'commits': applied.commits | length}) -%}
     {%- if applied.foreign and hw_on_foreign_write(relation, applied.foreign, settings) == 'rebuild' -%}
         {{ return(dict(plan, reason='the table was changed by ' ~ applied.foreign ~ ', which is no run of its model')) }}
     {%- endif -%}
@@ -67,29 +66,22 @@
         {{ return(dict(plan, reason='an input has a new column, ' ~ added[0], same_sql=false)) }}
     {%- endif -%}
     {%- set decision = adapter.plan_of_changes(plan.rows) or hw_cheaper_way(relation, sql, settings, plan) -%}
-    {{ return(dict(plan, choice=decision.choice, reason=decision.reason, decision=decision)) }}
+    {{ return(dict(plan, choice=decision.choice, reason=decision.reason)) }}
 {% endmacro %}
 
 
-{#- Whether the changes are applied or the table is replaced: by what the table's own runs took, and by the share that changed, which is
-    measured where they do not decide. -#}
+{#- Decides by the share that changed whether the changes are applied or the table is replaced. -#}
 {% macro hw_cheaper_way(relation, sql, settings, plan) %}
     {%- set strategy, above = adapter.strategy_of(settings), settings.get('replace_above') -%}
     {%- if adapter.is_small_change(plan.rows) -%}
         {{ return(adapter.plan_of_share(plan.rows, none, above)) }}
-    {%- endif -%}
-    {%- set costs = plan.costs if strategy.weighs_costs and above is none else adapter.no_costs() -%}
-    {%- set predicted = adapter.predicted_costs(costs, hw_way_of_plan(plan), plan.rows, adapter.moment()) -%}
-    {%- set decision = adapter.plan_of_costs(plan.rows, predicted) -%}
-    {%- if decision -%}
-        {{ return(decision) }}
     {%- endif -%}
     {%- set share = hw_hook(strategy, 'share_changed')(relation, sql, plan, settings) -%}
     {%- if share and share.gap -%}
         {%- do hw_fail_on_gap(relation, share.gap, settings) -%}
         {{ return({'choice': 'replace', 'reason': share.gap}) }}
     {%- endif -%}
-    {{ return(adapter.plan_of_share(plan.rows, share, above, predicted)) }}
+    {{ return(adapter.plan_of_share(plan.rows, share, above)) }}
 {% endmacro %}
 
 
@@ -138,4 +130,10 @@
     {%- endfor -%}
     {%- do plan.update({'columns': noted}) -%}
     {{ return(added) }}
+{% endmacro %}
+
+
+{#- What an incremental run of the plan does. -#}
+{% macro hw_way_of_plan(plan) %}
+    {{ return(adapter.way_of_ranges(plan.ranges.values() | list)) }}
 {% endmacro %}

@@ -15,8 +15,7 @@
         {%- do hw_check_by_rows(target, sql, plan.inputs, settings, columns) -%}
     {%- endif -%}
     {%- do hw_refuse_keys_of_lookups(target, sql, plan.inputs, settings) -%}
-    {%- set costs = adapter.costs_with_replacement(plan.costs, hw_run_id(), began) -%}
-    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings, costs) -%}
+    {%- set properties = hw_properties_of_replacement(sql, plan.inputs, columns, settings) -%}
     {%- set rows = hw_rows_of_table_sql(target, sql, columns, settings) -%}
     {%- set stage = hw_staging_relation(target) if adapter.expectations_of(settings) else none -%}
     {%- set audit = hw_stage_table(target, stage, rows, columns, settings) if stage else '' -%}
@@ -28,10 +27,10 @@
     {%- set seconds = (adapter.moment() - began) / 1000 -%}
     {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
     {%- set counts = hw_counts_of_replacement(target) -%}
-    {{ return(hw_with_seconds({
-        'choice': 'replace', 'counts': counts,
+    {{ return({
+        'choice': 'replace', 'counts': dict(counts, seconds=seconds | round(1)),
         'message': 'replace: ' ~ counts.rows_affected ~ ' rows, ' ~ counts.bytes_written | filesizeformat ~ ', ' ~ plan.reason ~ audit,
-    }, plan, seconds)) }}
+    }) }}
 {% endmacro %}
 
 
@@ -43,12 +42,11 @@
 
 
 {#- The properties of the table that replaces it: what is declared, and what it says of itself. -#}
-{% macro hw_properties_of_replacement(sql, inputs, columns, settings, costs) %}
+{% macro hw_properties_of_replacement(sql, inputs, columns, settings) %}
     {%- set properties = dict(adapter.created_properties(settings)) -%}
     {%- if not hw_is_hidden(settings) -%}{%- do properties.update(adapter.created_checks(model)) -%}{%- endif -%}
     {%- do properties.update(hw_state_properties(sql, inputs, settings)) -%}
-    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings),
-        'headwaters.costs': adapter.costs_note(costs)}) -%}
+    {%- do properties.update({'headwaters.layout': hw_layout_of_replacement(columns, settings)}) -%}
     {{ return(properties) }}
 {% endmacro %}
 

@@ -60,9 +60,6 @@ class Strategy:
     computes_old_rows: bool = False
     # Rows that were only inserted are looked for in the table within the bounds of prune_by.
     prunes_inserts: bool = False
-    # A replacement is taken where it is predicted to be cheaper: nothing is lost with the table,
-    # and what later runs cost does not depend on it.
-    weighs_costs: bool = True
     patch: Patch = "never"
     # No configuration names it: it is derived.
     is_derived: bool = False
@@ -139,7 +136,6 @@ STRATEGIES = {
                 *("_superseded", "_cut", "_until", "_next"),
             ),
             keeps_past=True,
-            weighs_costs=False,
             may_drop_rows=False,
             adds_columns=True,
         ),
@@ -166,7 +162,6 @@ STRATEGIES = {
             may_lack_key=True,
             may_ignore_lookups=False,
             repeated_keys="counted",
-            weighs_costs=False,
             is_derived=True,
         ),
         # Stands for the one that is derived: headwaters.analysis.derive.

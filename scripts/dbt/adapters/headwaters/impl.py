@@ -51,7 +51,6 @@ from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
     bounds,
     commits,
-    costs,
     handed_on,
     layout,
     plan,
@@ -102,8 +101,7 @@ class RunResponse(AdapterResponse):
 
     `rows_*` are rows of the model's table, `input_rows` the changed rows of its inputs, whether
     they changed anything or not, `bytes_written` those of the rows that were written. `seconds`
-    are counted from when the plan was carried out; `predicted_seconds` by earlier runs, where they
-    had a part in the decision.
+    are counted from when the plan was carried out.
     """
 
     rows_inserted: int | None = None
@@ -112,7 +110,6 @@ class RunResponse(AdapterResponse):
     input_rows: int | None = None
     bytes_written: int | None = None
     seconds: float | None = None
-    predicted_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -243,21 +240,13 @@ PURE: dict[str, Callable[..., Any]] = {
     "plan_of_request": plan.of_request,
     "plan_of_state": plan.of_state,
     "plan_of_changes": plan.of_changes,
-    "plan_of_costs": plan.of_costs,
     "plan_of_share": plan.of_share,
     "is_small_change": plan.is_small_change,
     "most_of_rows": plan.most_of_rows,
     "is_worth_storing": plan.is_worth_storing,
     "is_broadcast": plan.is_broadcast,
     "columns_read": plan.columns_read,
-    "no_costs": costs.Costs,
-    "costs_of": costs.costs_of,
-    "costs_note": costs.noted,
-    "costs_with_run": costs.with_incremental,
-    "costs_with_replacement": costs.with_replacement,
-    "cost_lines": costs.cost_lines,
-    "predicted_costs": costs.predicted,
-    "way_of_ranges": costs.way_of_ranges,
+    "way_of_ranges": plan.way_of_ranges,
     "prepared_sql": sql_text.prepared,
     "names_in": sql_text.names,
     "with_names": sql_text.with_names,
