@@ -6,8 +6,8 @@
 
 
 {#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
-    in place of bytes that are not UTF-8: see scripts/headwaters/runs/work.py. What a run of this invocation has handed on, or this one has stored,
-    is read from there. -#}
+    in place of bytes that are not UTF-8: see scripts/headwaters/runs/work.py. What a run of this invocation has handed on, or this one
+    has stored, is read from there. -#}
 {% macro hw_feed_of_range(source, range) %}
     {%- if range.at_hand -%}{{ return(range.at_hand) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}

@@ -27,7 +27,8 @@ select count_if(_strays) as _elsewhere, count_if(_net <> 0) as _apart
 from (select * except (_balance, _stray), sum(_balance) as _net, bool_or(_stray) as _strays from (
     {%- for side in sides %}
 {{ 'union all' if not loop.first }}
-select {{ compared | join(', ') }}, {{ 1 if loop.first else -1 }} as _balance, {{ '_is_touched is null' if has_key else 'false' }} as _stray from (
+        {%- set is_stray = '_is_touched is null' if has_key else 'false' %}
+select {{ compared | join(', ') }}, {{ 1 if loop.first else -1 }} as _balance, {{ is_stray }} as _stray from (
 {{ side }}
 )
     {%- endfor %}

@@ -1,4 +1,4 @@
-{#- What a run asks of a staged change set, and of keys that come twice. -#}
+{#- Questions about a staged change set, and about keys that come twice. -#}
 
 {#- Counts and describes the rows of a change set; lists some of their keys. Distinct keys beside other aggregates would make Spark
     keep all of those for each key: they are counted apart. -#}

@@ -1,4 +1,4 @@
-"""What a run does about changes that it cannot read, and about rows of another writer."""
+"""Handle changes that a run cannot read, and rows of another writer."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:
 
 
 def _stage(model: Model, stage: Relation, rows: str, columns: Sequence[Column]) -> str:
-    """Stage the rows of a table with expectations. Return what the audit says of them."""
+    """Stage the rows of a table with expectations. Return what the audit step says of them."""
     session = model.session
     session.connection.execute(
         session.macros("hw_create_staging_table_sql", stage, _as_inserts(rows))

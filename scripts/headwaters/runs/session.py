@@ -1,4 +1,4 @@
-"""What a run needs of the warehouse and of dbt, as protocols: tests pass their own."""
+"""The protocols of the warehouse and of dbt, as a run needs them. Tests pass their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table says of itself: the applied versions, the run that wrote it, what built it."""
+"""Read and write the state of a table: applied versions, the run that wrote it, its SQL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The strategies of runs, one class each; what others ask of them is "
-"headwaters.incremental.strategies."""
+"""The strategies of runs, one class each.
+
+Other wings know them by headwaters.incremental.strategies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run asks and stores of affected keys before it stages the change set."""
+"""Recompute affected keys: the questions about them, and what a run stores of them."""
 
 from __future__ import annotations
 
