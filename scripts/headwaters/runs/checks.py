@@ -1,5 +1,7 @@
-"""Refuse models that no strategy can maintain: by their text, their columns, and rows of a "
-"sample."""
+"""Refuse models that no strategy can maintain.
+
+By their text, their columns, and rows of a sample.
+"""
 
 from __future__ import annotations
 

@@ -176,8 +176,10 @@ def _stage_patch(model: Model, plan: Plan, stage: Relation) -> Look | str:
 
 
 def _execute_at_versions(connection: Connection, statement: str) -> str | None:
-    """Execute a statement over inputs at their applied versions. Return that they are lost, if "
-    "so."""
+    """Execute a statement over inputs at their applied versions.
+
+    Return that they are lost, if so.
+    """
     try:
         connection.execute(statement)
     except DbtRuntimeError as error:

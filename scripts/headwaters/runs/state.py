@@ -216,8 +216,10 @@ def commits_since_plan(model: Model, plan: Plan) -> Since:
 
 
 def with_held_versions(plan: Plan, text: str) -> Plan:
-    """Return the plan over the inputs at their applied versions; `text`: what it makes the table "
-    "of."""
+    """Return the plan over the inputs at their applied versions.
+
+    `text`: what it makes the table of.
+    """
     holds = plan.holds or {}
     held = [
         spec | {"version": holds[spec["source"]]["version"], "at": holds[spec["source"]]["at"]}

@@ -119,8 +119,10 @@ class Work:
         return len(self.connection.fetch(sql)) > 0
 
     def stage(self, table: Relation, sql: str) -> str | None:
-        """Create a staging table. Return why the change feeds cannot be read; then there is "
-        "none."""
+        """Create a staging table.
+
+        Return why the change feeds cannot be read; then there is none.
+        """
         reading = self.read(self.macros("hw_create_staging_table_sql", table, sql))
         if reading.gap:
             drop_staging_table(self.connection, table)

@@ -138,8 +138,10 @@ class AffectedKeys(Keyed):
         )
 
     def facts(self, work: Work) -> Facts:
-        """Return what is known of the affected keys; store the rows through which others are "
-        "led."""
+        """Return what is known of the affected keys.
+
+        Store the rows through which others are led.
+        """
         affected = affected_inputs(work.plan.inputs)
         others = [
             f"select {key_columns(self.sql, spec, '_keyed')} from {input_sql(spec)} as _keyed"
@@ -166,8 +168,10 @@ class AffectedKeys(Keyed):
             spec["rows_at_hand"] = work.store(f"rows{number}", sql).relation
 
     def _leading_columns(self, work: Work, spec: Spec, affected: Sequence[Spec]) -> list[str]:
-        """Return what the SQL uses of the input, and what leads to its key and to those of "
-        "others."""
+        """Return what the SQL uses of the input.
+
+        And what leads to its key and to those of others.
+        """
         from headwaters.analysis.model import used_columns
 
         used = list(spec["key"].values())

@@ -144,8 +144,10 @@ class Strategy:
         columns: Sequence[Column],
         sample: Relation,
     ) -> str:
-        """Return SQL of one row, of which every value that is not 0 or false is a reason to "
-        "refuse."""
+        """Return SQL of one row.
+
+        Of which every value that is not 0 or false is a reason to refuse.
+        """
         sides = [self.side_sql(sql, inputs, spec, sample, rows) for rows in HALVES]
         compared = [identifier(column.name) for column in columns]
         return str(self.sql("hw_differences_of_halves_sql", sides, compared, False))
