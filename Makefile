@@ -42,7 +42,7 @@ run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic
 
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
-	@scripts/checks setup-dev dbt-test,pytest-incremental+lint,types,pytest-rest
+	@scripts/checks setup-dev dbt-test,pytest-incremental+lint,types,docs,pytest-rest
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
@@ -67,6 +67,10 @@ format: setup-dev  ## put the Python in form
 .PHONY: types
 types: setup-dev  ## mypy, strict
 	@$(BIN)/mypy $(CODE)
+
+.PHONY: docs
+docs: setup-dev  ## the site of docs/, in target/site; links, anchors and places of pages are checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file conf/mkdocs.yml
 
 .PHONY: dbt-test
 dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample data, in a lake of its own

@@ -1,6 +1,7 @@
 {#- Shows every streamed source and its quarantine to the metastore, so that source() just works. Runs on-run-start.
     A table that ingestion has made is adopted as it is. One that it has not made yet is made here, empty, with the
-    columns and properties that ingestion would give it (scripts/headwaters/contract.py). Where the tables of the schema `ops` are to be
+    columns and properties that ingestion would give it (scripts/headwaters/contract.py). A contract that is not right is a warning:
+    other models do not need it. Where the tables of the schema `ops` are to be
     tested, they are made as well. -#}
 {% macro register_sources() %}
     {%- if execute -%}
@@ -9,8 +10,11 @@
             {%- do run_query('create schema if not exists ' ~ schema) -%}
             {%- set registered = run_query('show tables in ' ~ schema).columns['tableName'].values() | list -%}
             {%- for source in sources -%}
-                {%- for table in adapter.stream_tables(source) if table.name not in registered -%}
-                    {%- do hw_register_table(schema, table) -%}
+                {%- set problem = adapter.stream_problem(source) -%}
+                {%- if problem -%}{%- do exceptions.warn(problem) -%}{%- endif -%}
+                {%- for table in ([] if problem else adapter.stream_tables(source)) -%}
+                    {%- if table.name not in registered -%}{%- do hw_register_table(schema, table) -%}
+                    {%- elif table.marks -%}{%- do hw_add_marks(schema ~ '.' ~ table.name, table.marks) -%}{%- endif -%}
                 {%- endfor -%}
             {%- endfor -%}
         {%- endfor -%}
@@ -32,6 +36,15 @@
         {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ table.columns | join(', ') ~ ')') -%}
         {%- do run_query(hw_set_properties_sql(name, table.properties)) -%}
     {%- endif -%}
+{% endmacro %}
+
+
+{#- A table that an earlier release made gets the columns that models read by now. -#}
+{% macro hw_add_marks(name, marks) %}
+    {%- set there = run_query('show columns in ' ~ name).columns[0].values() | list -%}
+    {%- for column, declared in marks.items() if column not in there -%}
+        {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ declared ~ ')') -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

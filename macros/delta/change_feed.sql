@@ -53,6 +53,9 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
     {%- set commits = adapter.history_of(spec.source, spec.version - applied.version + 20, applied.version, spec.version).rows
         if applied.version <= spec.version else [] -%}
     {%- set range = adapter.range_of(spec.source, applied, spec.version, commits) -%}
+    {%- if range.needs_history -%}
+        {%- set range = adapter.range_of(spec.source, applied, spec.version, hw_describe_history(spec.source, 100000)) -%}
+    {%- endif -%}
     {%- if range.needs_columns and (spec.kind != 'lookup' or range.doubt) -%}
         {%- set range = range.with_columns(hw_columns_around(spec.source, range.replaced, [range.after, range.to])) -%}
     {%- endif -%}

@@ -1,8 +1,9 @@
 {#- What a model's text does not tell is tried with rows: scripts/headwaters/runs/checks.py. -#}
 
-{#- The keys that a query gives otherwise where lookups have no rows. -#}
+{#- The keys that a query gives otherwise where lookups have no rows. No HAVING: see hw_counted_change_set_sql. -#}
 {% macro hw_keys_of_lookups_sql(keys, rows, rows_without_lookups) -%}
 select {{ keys }} from (
+select {{ keys }}, sum(_balance) as _balance from (
 select {{ keys }}, 1 as _balance from (
 {{ rows }}
 )
@@ -10,7 +11,8 @@ union all
 select {{ keys }}, -1 as _balance from (
 {{ rows_without_lookups }}
 )
-) group by {{ keys }} having sum(_balance) <> 0 limit 1
+) group by {{ keys }}
+) lateral view explode(if(_balance = 0, array(), array(_balance))) _balances as _differs limit 1
 {%- endmacro %}
 
 

@@ -1,14 +1,16 @@
 {#- The rows that only the table has (`_side` table) and those that only a full refresh has. Each side is computed once: `except all`
-    both ways would do it twice. -#}
+    both ways would do it twice. No HAVING: see hw_counted_change_set_sql. -#}
 {% macro hw_differences_from_full_refresh_sql(relation, full_refresh, names, sample) -%}
-select if(sum(_balance) > 0, 'table', 'full refresh') as _side, {{ names }} from (
+select _side, {{ names }} from (
+select {{ names }}, sum(_balance) as _balance from (
 select 1 as _balance, {{ names }} from {{ relation }}{{ sample }}
 union all
 select -1 as _balance, {{ names }} from (
 {{ full_refresh }}
 ){{ sample }}
 )
-group by {{ names }} having sum(_balance) <> 0
+group by {{ names }}
+) lateral view explode(if(_balance = 0, array(), array(if(_balance > 0, 'table', 'full refresh')))) _sides as _side
 {%- endmacro %}
 
 

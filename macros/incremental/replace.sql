@@ -16,3 +16,15 @@ as
 {% macro hw_comment_of_model() %}
     {{ return(model.description if config.persist_relation_docs() and model.description else none) }}
 {% endmacro %}
+
+
+{#- The same rows without the defaults of their columns: an expression has none. -#}
+{% macro hw_without_defaults_sql(rows, columns) -%}
+select
+{%- for column in columns %}
+coalesce({{ column.quoted }}) as {{ column.quoted }}{{ ',' if not loop.last }}
+{%- endfor %}
+from (
+{{ rows }}
+)
+{%- endmacro %}

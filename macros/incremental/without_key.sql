@@ -2,7 +2,8 @@
     whose number changes one `delete`, if the table has it, and an `insert` for each of its copies from now on. -#}
 
 {#- The change set that takes the rows of one query away and adds those of the other. `present`: the rows of the table that are among
-    them, a query; none where those that are taken away are all of their copies. -#}
+    them, a query; none where those that are taken away are all of their copies. An empty array leaves out the groups that net to nothing:
+    Spark cannot optimize a HAVING over a union of which a scalar subquery is a column. -#}
 {% macro hw_counted_change_set_sql(added, taken, columns, present=none) -%}
     {%- set names = columns | map(attribute='quoted') | join(', ') -%}
 select {{ names }}, _operation from (
@@ -20,12 +21,12 @@ select {{ names }}, 0L, 1L from (
 {{ present }}
 )
     {%- endif %}
-) group by {{ names }} having sum(_net) <> 0
-) lateral view explode(concat(
+) group by {{ names }}
+) lateral view explode(if(_net = 0, array(), concat(
 array_repeat('delete', if(_copies > 0, 1, 0)),
 array_repeat('insert', cast(greatest(_copies + _net, 0) as int)),
 array_repeat('missing', if(_copies + _net < 0, 1, 0))
-)) _operations as _operation
+))) _operations as _operation
 {%- endmacro %}
 
 

@@ -136,7 +136,7 @@
         count_if(matched = rows) as whole,
         count_if(matched between 1 and rows - 1) as parts
     from (
-        select _metadata.file_path, count(*) as rows, count_if({{ predicate }}) as matched
+        select _metadata.file_path, count(*) as rows, count_if({{ hw_ended(predicate) }}) as matched
         from {{ relation }}
         group by 1
     )

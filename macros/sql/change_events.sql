@@ -1,11 +1,21 @@
 {#- The events of a change stream, once each and each with its place in the source's order: the columns of `key`, `sequence`,
     `changed_at`, `is_deletion`, and `columns`. Bronze has them, with `position` for the place of a record in its partition. A
     tombstone has no sequence: it is ordered with the event of its key before it, and deletes what that one left. Of several events
-    of one key and sequence the greatest counts, a deletion before any other. -#}
-{% macro change_events(relation, key, columns) -%}
+    of one key and sequence the greatest counts, a deletion before any other. A value that an event lacks (bronze names its column in
+    `_unavailable`) is that of the event before it that has one, back to the last deletion. -#}
+{% macro change_events(relation, key, columns, unavailable=none) -%}
     {%- set key_columns = hw_quoted(hw_as_list(key)) | join(', ') -%}
-    {%- set row_columns = hw_quoted(columns) | join(', ') -%}
-select {{ key_columns }}, sequence, _event.changed_at, _event.is_deletion, {{ hw_quoted(columns, '_event') | join(', ') }} from (
+    {%- set marked = hw_unavailable(relation, columns) if unavailable is none else unavailable -%}
+    {%- set stored = columns + (['_unavailable'] if marked else []) -%}
+    {%- set row_columns = hw_quoted(stored) | join(', ') -%}
+{%- if marked -%}
+select {{ key_columns }}, sequence, changed_at, is_deletion
+{%- for column in columns %}, {{ hw_known_value(column, marked) }}{% endfor %},
+array_compact(array({{ hw_unknown_names(marked) }})) as _unavailable from (
+select *
+{%- for column in marked %}, {{ hw_last_known(key_columns, column) }} as _known_{{ loop.index }}{% endfor %} from (
+{% endif -%}
+select {{ key_columns }}, sequence, _event.changed_at, _event.is_deletion, {{ hw_quoted(stored, '_event') | join(', ') }} from (
 select {{ key_columns }}, sequence, max(struct(is_deletion, changed_at, {{ row_columns }})) as _event from (
 select {{ key_columns }}, coalesce(sequence, _preceding[1]) as sequence,
 coalesce(changed_at, timestamp_micros(_preceding[2])) as changed_at, coalesce(is_deletion, true) as is_deletion, {{ row_columns }} from (
@@ -16,4 +26,38 @@ from {{ relation }}
 )
 where sequence is not null group by {{ key_columns }}, sequence
 )
+{%- if marked %}
+)
+)
+{%- endif -%}
+{%- endmacro %}
+
+
+{#- The columns that events of a stream may lack, by its contract. While dbt parses, no contract is known. -#}
+{% macro hw_unavailable(relation, columns) %}
+    {{ return(adapter.unavailable_columns(graph, relation, columns) if execute else []) }}
+{% endmacro %}
+
+
+{#- The newest event up to this one that knows the value of a column: a deletion knows that there is none. -#}
+{% macro hw_last_known(key_columns, column) -%}
+    max(case when is_deletion or not coalesce(array_contains(_unavailable, {{ hw_literal(column) }}), false)
+then struct(sequence, is_deletion, case when not is_deletion then {{ hw_quote(column) }} end as value) end) over (
+partition by {{ key_columns }} order by sequence range between unbounded preceding and current row)
+{%- endmacro %}
+
+
+{#- The names of the columns that no event up to this one, back to the last deletion, knows the value of. -#}
+{% macro hw_unknown_names(marked) -%}
+    {%- for column in marked -%}
+        case when not is_deletion and coalesce(_known_{{ loop.index }}.is_deletion, true) then {{ hw_literal(column) }} end
+        {%- if not loop.last %}, {% endif -%}
+    {%- endfor -%}
+{%- endmacro %}
+
+
+{% macro hw_known_value(column, marked) -%}
+    {%- if column in marked -%}
+        case when is_deletion then {{ hw_quote(column) }} else _known_{{ marked.index(column) + 1 }}.value end as {{ hw_quote(column) }}
+    {%- else -%}{{ hw_quote(column) }}{%- endif -%}
 {%- endmacro %}

@@ -2,7 +2,7 @@
     changes a table: scripts/headwaters/declared/checks.py. Runs on-run-start; sends nothing to Spark. -#}
 {% macro check_tables() %}
     {%- if execute -%}
-        {%- set problems = adapter.graph_problems(graph.nodes, graph.sources) -%}
+        {%- set problems = adapter.graph_problems(graph.nodes, graph.sources, project_name) -%}
         {%- if problems -%}{{ hw_raise_problems(problems) }}{%- endif -%}
     {%- endif -%}
 {% endmacro %}

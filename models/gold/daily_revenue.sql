@@ -1,5 +1,4 @@
 {{ config(
-    incremental_strategy='auto',
     unique_key=['order_date', 'category'],
     cluster_by=['order_date'],
 ) }}

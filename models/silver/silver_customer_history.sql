@@ -1,5 +1,4 @@
 {{ config(
-    incremental_strategy='auto',
     unique_key=['customer_id', 'sequence'],
     cluster_by=['customer_id'],
 ) }}

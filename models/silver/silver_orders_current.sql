@@ -1,5 +1,4 @@
 {{ config(
-    incremental_strategy='auto',
     unique_key='order_id',
     cluster_by=['order_id'],
 ) }}

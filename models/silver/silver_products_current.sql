@@ -1,5 +1,4 @@
 {{ config(
-    incremental_strategy='auto',
     unique_key='product_id',
     cluster_by=['product_id'],
 ) }}

@@ -5,9 +5,13 @@ What a command needs is imported where it runs: dbt takes two seconds, of which 
 
 from __future__ import annotations
 
+import json
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import typer
 
@@ -55,12 +59,26 @@ def _coded(error: Exception) -> CodedError | None:
         return ended
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         extra = EXTRAS[error.name]
-        return UserError(
-            "HW_NO_EXTRA", f"{error.name} is missing: pip install 'headwaters[{extra}]'"
-        )
+        return UserError("HW_NO_EXTRA", f"{error.name} is missing: {install_command(extra)}")
     if isinstance(error, OSError) and error.filename is not None:
         return refused_file(error, f"{error.filename} cannot be used")
     return None
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that adds an extra to this installation.
+
+    An installation from a path or a URL is named by it, since an index may not have the package.
+    """
+    try:
+        record = distribution("dbt-headwaters").read_text("direct_url.json")
+    except PackageNotFoundError:
+        record = None
+    origin = json.loads(record) if record else {}
+    url = str(origin.get("url", ""))
+    if origin.get("dir_info", {}).get("editable"):
+        return f"pip install -e '{url2pathname(urlsplit(url).path)}[{extra}]'"
+    return f"pip install 'dbt-headwaters[{extra}]{f' @ {url}' if url else ''}'"
 
 
 def _spread(arguments: list[str]) -> list[str]:

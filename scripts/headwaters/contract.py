@@ -18,7 +18,12 @@ from headwaters.declared.fields import Duration, Part, explain, seconds
 from headwaters.declared.names import not_allowed
 from headwaters.declared.properties import DECLARED, declared_properties, in_order
 from headwaters.errors import UserError
-from headwaters.formats.declared import FORMATS, DeclaredFormat, FormatKeys
+from headwaters.formats.declared import ENCODINGS, FORMATS, DeclaredFormat, FormatKeys
+from headwaters.formats.placeholders import (
+    may_be_unavailable,
+    names_in,
+    placeholder_of,
+)
 from headwaters.sources.declared import SOURCES, Batch, DeclaredSource, SourceKeys
 
 BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))
@@ -30,6 +35,8 @@ QUARANTINE_COLUMNS = (
     ("contract", "string"),
 )
 RESCUED = ("_rescued", "string")
+# Names the columns whose value a change event lacks; NULL if it lacks none
+UNAVAILABLE = ("_unavailable", "array<string>")
 # What ingestion calls its own columns, and what Delta and Spark keep for theirs; in rows, since one
 # name a line would be a page
 _INTERNAL = (
@@ -45,6 +52,8 @@ RESERVED = frozenset(
 # What an expression of a stream with Debezium's envelope calls it: `payload.op`
 ENVELOPE = ("schema", "payload")
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
+
+_NOT_STORED = r"[\s,;{}()=]"
 
 _SCALARS = (
     "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal",
@@ -117,6 +126,12 @@ class Stream(FormatKeys, SourceKeys):
         for option in self.options:
             if option not in declared.options:
                 raise ValueError(f"options: {_refuse(option, declared.options)}")
+        encoding = self.options.get("encoding")
+        if encoding is not None and encoding.lower() not in ENCODINGS:
+            raise ValueError(
+                f"options: encoding: {_refuse(encoding, ENCODINGS, 'an encoding')}: convert others "
+                "to UTF-8 before they land"
+            )
         for option, what in declared.required.get(carrier, {}).items():
             if option not in self.options:
                 raise ValueError(f"options: {option} is missing: {what}")
@@ -226,6 +241,36 @@ class Contract(Part):
         return named and self.stream.schema_policy != "fail"
 
     @property
+    def placeholder(self) -> str | None:
+        """The text that stands for a value that a change event does not have, if any may."""
+        changes = self.stream.changes
+        return (
+            placeholder_of(changes.unavailable_value) if changes and self.form == "json" else None
+        )
+
+    @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """The columns of bronze that mark values which a change event lacks."""
+        return () if self.placeholder is None else (UNAVAILABLE,)
+
+    def maybe_unavailable(self) -> dict[str, tuple[str, ...]]:
+        """Map each column that an event may lack to the columns that are read for it.
+
+        A computed column lacks its value if its expression mentions a column that does.
+        """
+        changes = self.stream.changes
+        if changes is None or self.placeholder is None:
+            return {}
+        found: dict[str, tuple[str, ...]] = {}
+        for column in self.columns:
+            if column.expression is None:
+                if column.name not in changes.key and may_be_unavailable(column.data_type):
+                    found[column.name] = (column.name,)
+            elif named := names_in(column.expression, list(found)):
+                found[column.name] = tuple(dict.fromkeys(n for one in named for n in found[one]))
+        return found
+
+    @property
     def lineage(self) -> tuple[tuple[str, str], ...]:
         """The columns that say where a record came from."""
         return (*self.source.origin, *BATCH)
@@ -238,7 +283,8 @@ class Contract(Part):
     def bronze_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the bronze table, in order."""
         declared = [(column.name, column.data_type) for column in self.columns]
-        return [*declared, *([RESCUED] if self.rescues else []), *self.lineage]
+        rescued = [RESCUED] if self.rescues else []
+        return [*declared, *rescued, *self.marks, *self.lineage]
 
     def quarantine_columns(self) -> list[tuple[str, str]]:
         """Name and type of every column of the quarantine table, in order."""
@@ -282,6 +328,13 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
                 "HW_CONTRACT",
                 f"{where}: column {name}: this name is ingestion's own; choose another",
             )
+        if re.search(_NOT_STORED, name):
+            raise UserError(
+                "HW_CONTRACT",
+                f"{where}: column {name}: Delta stores no name with a blank or one of ,;{{}}()=: "
+                f"rename the field where it is written, to {_storable(name)}, or leave it out: "
+                "_rescued has the undeclared fields of JSON",
+            )
         if other := seen.get(name.lower()):
             raise UserError(
                 "HW_CONTRACT",
@@ -314,6 +367,11 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     if problem := _changes_by_itself(contract):
         raise UserError("HW_CONTRACT_EXPRESSION", f"{where}: {problem}")
     return contract
+
+
+def _storable(name: str) -> str:
+    """Return a name that Delta stores."""
+    return re.sub(r"\W+", "_", name).strip("_").lower() or "another name"
 
 
 def _unread_problem(stream: object) -> str | None:

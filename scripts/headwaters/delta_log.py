@@ -250,9 +250,14 @@ def _complete(parts: list[Path]) -> bool:
     return len(pieces) != 5 or len(parts) == int(pieces[3])  # <version>.checkpoint.<i>.<n>.parquet
 
 
+_OF_CHECKPOINT = ["add.path", "add.size", "add.stats", "add.deletionVector", "metaData"]
+
+
 def _checkpoint(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for part in parts:
-        yield from parquet.read_table(part, columns=["add", "metaData"]).to_pylist()
+        # `stats_parsed` and `partitionValues_parsed` may have years that Python does not know
+        with parquet.ParquetFile(part) as file:
+            yield from file.read(columns=_OF_CHECKPOINT).to_pylist()
 
 
 def _key(action: dict[str, Any]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from dbt.adapters.headwaters import HeadwatersAdapter
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
 from dbt_common.exceptions import CompilationError
 
+from headwaters.errors import UserError
 from headwaters.spark_driver import LOGGING, logging_to
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -197,7 +198,12 @@ def test_what_a_profile_says_stands(tmp_path: Path) -> None:
         ).server_side_parameters
     )
     remote = credentials({"spark.remote": "sc://a:1"}).server_side_parameters
-    assert remote == {"spark.remote": "sc://a:1", "spark.sql.ansi.enabled": "false"}
+    assert remote == {
+        "spark.remote": "sc://a:1",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    }
 
 
 @pytest.mark.parametrize(
@@ -224,3 +230,27 @@ def test_logs_are_written_beside_the_tables(tmp_path: Path) -> None:
     )
     own = "-Dlog4j2.configurationFile=mine.xml '-Dderby.stream.error.file=x'"
     assert logging_to(logs, {name: own})[name] == own
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"spark.remote": "sc://a:1"}, {"spark.master": "spark://a:1"}]
+)
+def test_every_session_writes_dates_and_times_that_other_readers_know(
+    given: dict[str, str],
+) -> None:
+    name, rebase = (
+        "spark.sql.parquet.outputTimestampType",
+        "spark.sql.parquet.datetimeRebaseModeInWrite",
+    )
+    for sets in ({}, {name: "timestamp_micros"}):
+        settings = credentials({**given, **sets})
+        assert settings.server_side_parameters[name] == "TIMESTAMP_MICROS"
+        assert settings.server_side_parameters[rebase] == "CORRECTED"
+    with pytest.raises(UserError) as error:
+        credentials({**given, name: "INT96"})
+    assert str(error.value) == (
+        f"[HW_PROFILE] the target sets {name} to INT96, with which readers outside Spark would "
+        "read other dates and times: remove it, since headwaters sets TIMESTAMP_MICROS"
+    )
+    with pytest.raises(UserError, match=rf"{rebase} to LEGACY.*headwaters sets CORRECTED"):
+        credentials({**given, rebase: "LEGACY"})

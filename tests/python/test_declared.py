@@ -445,6 +445,7 @@ def test_a_policy_adds_up_over_its_defaults() -> None:
             {
                 "materialized": "incremental",
                 "incremental_strategy": "history",
+                "unique_key": "id",
                 "expectations": [{"name": "a", "expression": "x", "on_failure": "drop"}],
             },
             "a drops rows, and a table of history is maintained from all of them",
@@ -476,7 +477,7 @@ def test_expectations_are_read_from_config_or_meta() -> None:
     [
         ("3 days", "interval 0 hours", "gold.some runs every 3 days and follows the changes of "),
         ("8 days", None, "gold.base, which keeps them for interval 1 week only"),
-        ("soon", None, "models/gold/some.sql: runs_every is 'soon': write a length of time"),
+        ("soon", None, "models/gold/some.sql: some: runs_every is 'soon': write a length of time"),
         ("6 hours", "interval 1 day", ""),
         ("30m", None, ""),
     ],
@@ -484,7 +485,11 @@ def test_expectations_are_read_from_config_or_meta() -> None:
 def test_changes_are_retained_until_they_are_read(every: str, retained: Any, words: str) -> None:
     name = "delta.deletedFileRetentionDuration"
     reader = node(
-        config={"incremental_strategy": "change_feed", "meta": {"runs_every": every}},
+        config={
+            "materialized": "incremental",
+            "incremental_strategy": "change_feed",
+            "meta": {"runs_every": every},
+        },
         depends_on={"nodes": ["source.base", "model.elsewhere"]},
     )
     base = node(
@@ -518,7 +523,7 @@ def manifest(adapter: str, *macros: str) -> Any:
     models = {str(n): SimpleNamespace(**node(name=f"m{n}") | {"config": config}) for n in range(12)}
     source = node(resource_type="source", identifier="events") | {"config": config}
     return SimpleNamespace(
-        metadata=SimpleNamespace(adapter_type=adapter),
+        metadata=SimpleNamespace(adapter_type=adapter, project_name="shop"),
         macros={name: SimpleNamespace(name=name) for name in macros},
         nodes=models,
         sources={"events": SimpleNamespace(**source)},
@@ -534,3 +539,12 @@ def test_a_project_of_ours_is_checked_and_no_other() -> None:
         "'maybe', it must be true or false."
     )
     assert (len(found), found[-1]) == (11, "… and 3 more")
+
+
+def test_a_column_default_needs_no_permission_to_upgrade_the_protocol() -> None:
+    def problems(feature: str) -> list[str]:
+        found = property_problems({"tblproperties": {f"delta.feature.{feature}": "supported"}})
+        return [problem.code for problem in found]
+
+    assert problems("allowColumnDefaults") == []
+    assert problems("columnMapping") == ["HW_PROTOCOL_UPGRADE"]

@@ -10,6 +10,9 @@ import pytest
 
 from headwaters.engine import Engine, find
 
+# A model without inputs cannot be `auto`, the default of this project.
+APPEND = "{{ config(incremental_strategy='append') }} "
+
 
 def test_engine_is_found_by_its_lake(engine: Engine, lake: Path) -> None:
     assert find(lake) == engine
@@ -26,7 +29,7 @@ def test_dbt_builds_a_delta_table_on_a_spark_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEADWATERS_CLUSTER", engine.remote)
-    folder = new_project({"models/silver/a.sql": "select 1 as id, 'x' as name"})
+    folder = new_project({"models/silver/a.sql": APPEND + "select 1 as id, 'x' as name"})
     dbt("run", "--target", target, project_dir=folder, schema=schema)
     tables = [
         f"{database[0]}.a"
@@ -44,7 +47,7 @@ def test_a_failed_model_says_one_line_and_names_the_log(
     schema: str,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    folder = new_project({"models/silver/a.sql": "select missing from (select 1 as id)"})
+    folder = new_project({"models/silver/a.sql": APPEND + "select missing from (select 1 as id)"})
     result = dbt("run", project_dir=folder, schema=schema, expect=False)
     [message] = [done.message for done in result.result.results if done.node.name == "a"]
     assert "missing" in message

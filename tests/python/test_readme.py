@@ -77,6 +77,24 @@ def test_every_make_target_of_a_page_exists(page: Path) -> None:
     assert {target for target in named if "=" not in target} <= targets
 
 
+def installed_packages(text: str) -> list[str]:
+    """Return the requirements of each `pip install` and `pip uninstall` of a text."""
+    calls = re.findall(r"\bpip (?:un)?install ([^`\n#&;]+)", text)
+    words = [word for call in calls for word in shlex.split(call.replace("(", " "))]
+    return [word for word in words if not word.startswith("-")]
+
+
+def test_pip_installs_locked_packages_and_headwaters_by_its_path() -> None:
+    workflows = sorted(ROOT.glob(".github/workflows/*.yml"))
+    files = [*PAGES, *workflows, ROOT / "Dockerfile", ROOT / "CONTRIBUTING.md"]
+    named = {word for file in files for word in installed_packages(file.read_text())}
+    headwaters = {"../headwaters", "/opt/headwaters/dbt_headwaters-0.1.0-py3-none-any.whl"}
+    assert headwaters <= {word.split("[")[0] for word in named}
+    lock = (ROOT / "conf" / "requirements-dev.txt").read_text()
+    locked = set(re.findall(r"^([\w.-]+)(?=\[|==)", lock, flags=re.M))
+    assert {word for word in named if word.split("[")[0] not in headwaters | locked} <= {"sqlglotc"}
+
+
 def helps(command: Any) -> Iterator[str]:
     """The help of a command's options and arguments, and of those of its sub-commands."""
     for sub_command in getattr(command, "commands", {}).values():

@@ -24,6 +24,8 @@ from headwaters.errors import WorkError
 from headwaters.servers import listens
 
 ROOT = Path(__file__).resolve().parents[2]
+# A model without inputs cannot be `auto`, the default of this project.
+APPEND = "{{ config(incremental_strategy='append') }} "
 
 
 def listeners(pids: set[int]) -> dict[tuple[str, int], int]:
@@ -80,7 +82,10 @@ def test_dbt_with_a_spark_of_its_own_is_for_its_owner_alone(
     umask: str, new_project: Callable[[dict[str, str]], Path], tmp_path: Path
 ) -> None:
     """Also in a lake that others may enter: what is in it is for the owner, or for a group."""
-    folder, lake = new_project({"models/silver/a.sql": "select 1 as id"}), tmp_path / "lake"
+    folder, lake = (
+        new_project({"models/silver/a.sql": APPEND + "select 1 as id"}),
+        tmp_path / "lake",
+    )
     lake.mkdir(0o755)  # as a mounted one
     command = [sys.executable, "-m", "dbt.cli.main", "run", "--profiles-dir", "profiles"]
     command += ["--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "dbt")]
@@ -140,7 +145,7 @@ def test_the_engine_refuses_a_client_without_its_token(
 def test_the_token_is_in_one_file_which_its_owner_alone_may_read(
     engine: Engine, lake: Path, dbt: Any, new_project: Any, schema: str, tmp_path: Path
 ) -> None:
-    folder = new_project({"models/silver/a.sql": "select 1 as id"})
+    folder = new_project({"models/silver/a.sql": APPEND + "select 1 as id"})
     dbt("--debug", "run", project_dir=folder, schema=schema)
     secret = engine.token.encode()
     assert len(secret) > 40

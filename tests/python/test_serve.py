@@ -12,6 +12,7 @@ import subprocess
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -23,7 +24,7 @@ from ingestion import ROOT, Ingester, audit, node, wait_for
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs in the lock
 from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
 
-from headwaters.cli import _coded
+from headwaters.cli import _coded, install_command
 from headwaters.demo.post import Sent, post_finance
 from headwaters.demo.send import make_topic
 from headwaters.demo.simulate import FinanceConfig
@@ -464,7 +465,34 @@ def test_change_events_are_described_and_keyed_by_their_rows(
 def test_a_missing_package_is_named_with_its_extra() -> None:
     for name in ("fastapi", "uvicorn", "deltalake", "msgspec", "httptools", "uvloop"):
         shown = str(_coded(ModuleNotFoundError(name=name)))
-        assert shown == f"[HW_NO_EXTRA] {name} is missing: pip install 'headwaters[serve]'"
+        assert shown == f"[HW_NO_EXTRA] {name} is missing: {install_command('serve')}"
+
+
+@pytest.mark.parametrize(
+    ("record", "command"),
+    [
+        (None, "pip install 'dbt-headwaters[serve]'"),
+        (
+            {"url": "file:///opt/dbt_headwaters-0.1.0-py3-none-any.whl", "archive_info": {}},
+            "pip install 'dbt-headwaters[serve] @ file:///opt/dbt_headwaters-0.1.0-py3-none-any.whl'",
+        ),
+        (
+            {"url": "file:///home/anna%20lee/headwaters", "dir_info": {}},
+            "pip install 'dbt-headwaters[serve] @ file:///home/anna%20lee/headwaters'",
+        ),
+        (
+            {"url": "file:///home/anna%20lee/headwaters", "dir_info": {"editable": True}},
+            "pip install -e '/home/anna lee/headwaters[serve]'",
+        ),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came_from(
+    monkeypatch: pytest.MonkeyPatch, record: dict[str, Any] | None, command: str
+) -> None:
+    text = record and json.dumps(record)
+    installed = SimpleNamespace(read_text=lambda name: {"direct_url.json": text}[name])
+    monkeypatch.setattr("headwaters.cli.distribution", lambda name: installed)
+    assert install_command("serve") == command
 
 
 def test_what_cannot_be_listened_on_is_one_line(lake: Path, tmp_path: Path) -> None:

@@ -93,6 +93,13 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
         "  version 2: 2 read, 1 bronze, 0 quarantined, 1 missing, 0 extra",
         "  version 4: 1 read, 2 bronze, 0 quarantined, 0 missing, 1 extra",
     ]
+    sql(
+        "create or replace table {shop} using delta partitioned by (name) "
+        "tblproperties (delta.enableChangeDataFeed = true) as select * from {shop}"
+    )
+    (line,) = ingester.run(changes, code=1)
+    assert "failed: [HW_SOURCE_REPARTITIONED] changes: " in line
+    assert ingester.rows("changes", "max(_source_version)") == [[4]]
 
 
 def test_the_rate_source_makes_numbers_without_a_gap(ingester: Ingester) -> None:

@@ -189,7 +189,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # a path added so is not searched for further .pth files: the editable install stays out
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     made = folder / "venv" / "bin" / "python"
-    [built] = folder.glob("headwaters-*.whl")
+    [built] = folder.glob("dbt_headwaters-*.whl")
     install = ["install", "--quiet", "--no-deps", "--no-index", str(built)]
     subprocess.run([*pip, "--python", str(made), *install], check=True)
     return made

@@ -7,8 +7,9 @@ run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from headwaters.declared.appending import MacroOf, appending_problems, macros_of
 from headwaters.declared.expectations import expectation_problems
 from headwaters.declared.nodes import Node, place_of
 from headwaters.declared.policy import policy_problems
@@ -17,6 +18,8 @@ from headwaters.declared.properties import build_problems, property_problems
 from headwaters.declared.publications import declared as published
 from headwaters.declared.publications import publication_problems
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
+from headwaters.declared.settings import node_setting_problems, strategy_problems
+from headwaters.declared.stock_settings import stock_problems
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -26,14 +29,19 @@ _SHOWN = 10
 
 
 def node_problems(node: Node) -> Iterator[Problem]:
-    """What is wrong with what one node declares, each with its file and name."""
+    """Yield what is wrong with the declarations of one node, each with its file and name."""
     config, kind = node["config"], node["resource_type"]
     if kind not in _TYPES:
         return
-    of_queries = [build_problems, expectation_problems] if kind != "source" else []
-    checks = [property_problems, *of_queries, policy_problems]
-    for check in checks:
-        yield from (problem.at(place_of(node)) for problem in check(config))
+    problems = node_setting_problems(node)
+    if not problems:  # the others read values of the right type
+        checks = [property_problems, policy_problems]
+        if kind != "source":
+            checks += [build_problems, expectation_problems]
+        if kind == "model":
+            checks += [strategy_problems, stock_problems]
+        problems += [problem for check in checks for problem in check(config)]
+    yield from (problem.at(place_of(node)) for problem in problems)
 
 
 def manifest_problems(manifest: Manifest) -> list[Problem]:
@@ -43,12 +51,11 @@ def manifest_problems(manifest: Manifest) -> list[Problem]:
     found: list[Problem] = []
     for node in (*manifest.nodes.values(), *manifest.sources.values()):
         if node.resource_type in _TYPES:
-            names = ("resource_type", "original_file_path", "name", "schema")
-            seen = {name: getattr(node, name) for name in names}
-            seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
-            # not the config itself: dbt warns of a `get` of what stands in its meta
-            seen["config"] = node.config.to_dict(omit_none=True)
+            seen = _seen(node)
             found += node_problems(seen)
+            found += _appending(
+                seen, manifest.metadata.project_name or "", macros_of(manifest.macros)
+            )
     exposures = {key: exposure.to_dict() for key, exposure in manifest.exposures.items()}
     if any(map(published, exposures.values())):
         used = {key for one in exposures.values() for key in one["depends_on"]["nodes"]}
@@ -57,10 +64,37 @@ def manifest_problems(manifest: Manifest) -> list[Problem]:
     return some(found)
 
 
-def graph_problems(nodes: Mapping[str, Node], sources: Mapping[str, Node]) -> list[Problem]:
-    """What is wrong with each node of a project, and between them, by their ids."""
+def _seen(node: Any) -> dict[str, Any]:
+    """Return a node of a manifest as the mapping that `graph` has, as far as it is checked."""
+    names = ("resource_type", "original_file_path", "name", "schema", "package_name", "language")
+    seen = {name: getattr(node, name, None) for name in (*names, "raw_code")}
+    seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
+    # not the config itself: dbt warns of a `get` of what stands in its meta
+    seen["config"] = node.config.to_dict(omit_none=True)
+    seen["depends_on"] = {"macros": getattr(getattr(node, "depends_on", None), "macros", [])}
+    seen["columns"] = {
+        name: {"name": name, "meta": {**column.meta, **column.config.meta}}
+        for name, column in (getattr(node, "columns", None) or {}).items()
+        if column.meta or column.config.meta
+    }
+    return seen
+
+
+def _appending(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
+    for problem in appending_problems(node, project, macro_of):
+        yield problem.at(place_of(node))
+
+
+def graph_problems(
+    nodes: Mapping[str, Node], sources: Mapping[str, Node], project: str = ""
+) -> list[Problem]:
+    """Return what is wrong with each node of a project, or else between them, by their ids."""
     everything = {**sources, **nodes}
     found = [problem for node in everything.values() for problem in node_problems(node)]
+    for node in nodes.values():
+        found += _appending(node, project or node.get("package_name") or "", lambda name: None)
+    if found:
+        return some(found)
     for source in sources.values():
         found += stream_retention_problems(source)
     for node in nodes.values():

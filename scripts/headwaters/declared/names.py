@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
+
+# How alike a text and the name that it misspells are: one or two letters differ, or their order.
+_ALIKE, _MIXED = 0.85, 0.7
 
 
 def nearest(given: object, names: Iterable[str], prefix: str = "") -> str | None:
@@ -41,3 +44,20 @@ def not_allowed(given: object, allowed: Iterable[str], what: str = "a key") -> s
     allowed = list(allowed)
     hint = did_you_mean(given, allowed)
     return f"'{given}' is not {what} here{hint} (allowed: {', '.join(allowed)})"
+
+
+def misspelt(given: object, names: Iterable[str]) -> str | None:
+    """Return the name that a text misspells; None for one of the names, and for any other word.
+
+    Stricter than `nearest`: a hint costs nothing where a name is wrong anyway, but here the text
+    may be a name of its own.
+    """
+    names = list(names)
+    if given in names:
+        return None
+    text = str(given).lower().replace("-", "_")
+    for name in names:
+        is_mixed = sorted(text) == sorted(name)
+        if SequenceMatcher(None, text, name).ratio() >= (_MIXED if is_mixed else _ALIKE):
+            return name
+    return None

@@ -17,8 +17,11 @@ def setting(config: Config, name: str, default: Any = None) -> Any:
 
 
 def merged_setting(config: Config, name: str) -> dict[str, Any]:
-    """A setting that is a mapping: that of the config, and over it that of its `meta`."""
-    return {**(config.get(name) or {}), **((config.get("meta") or {}).get(name) or {})}
+    """Return a setting that is a mapping: that of the config, and over it that of its `meta`."""
+    parts = (config.get(name), (config.get("meta") or {}).get(name))
+    return {
+        key: value for part in parts if isinstance(part, Mapping) for key, value in part.items()
+    }
 
 
 def table_name(node: Node) -> str:
@@ -52,5 +55,7 @@ def place_of(node: Node) -> str:
 
 
 def as_tuple(value: Any) -> tuple[str, ...]:
-    """One name or a list of them."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    """Return one name or a list of them; an empty text is none."""
+    if value is None or value == "":
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -96,6 +96,9 @@ _EXPECTED = {
 }
 
 
+_DEFAULTS = "delta.feature.allowColumnDefaults"  # every engine reads such a table
+
+
 def declared_properties(config: Config) -> dict[str, str]:
     """The declared properties as text.
 
@@ -170,7 +173,7 @@ def protocol_upgrade(name: str, value: object) -> str | None:
         return "Polars cannot read a table with v2 checkpoints"
     if name.startswith("delta.enableIcebergCompatV") and value == "true":
         return "it brings column mapping, with which pyarrow reads NULLs, without an error"
-    if name in VERSIONS or name.startswith(FEATURE):
+    if name in VERSIONS or (name.startswith(FEATURE) and name != _DEFAULTS):
         return "a table's protocol cannot be lowered again"
     return None
 

@@ -29,14 +29,7 @@ def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[P
     if not given:
         return
     every = milliseconds_of(given)
-    if every is None:
-        yield Problem(
-            "HW_DURATION",
-            f"{node['original_file_path']}: runs_every is '{given}': write a length of time, such "
-            "as 1 day or 6 hours.",
-        )
-        return
-    if strategy_of(node["config"]) is None:
+    if every is None or strategy_of(node["config"]) is None:
         return
     inputs = (nodes[name] for name in node["depends_on"]["nodes"] if name in nodes)
     for table in inputs:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from headwaters.contract import parse_contract
+from headwaters.errors import UserError
 from headwaters.sql import identifier
 
 
 @dataclass(frozen=True)
 class StreamTable:
-    """A table that ingestion writes: `columns` as SQL (name and type), and table properties."""
+    """A table that ingestion writes: `columns` as SQL (name and type), and table properties.
+
+    `marks` are those columns that a table of an earlier release lacks, by name.
+    """
 
     name: str
     columns: tuple[str, ...]
     properties: Mapping[str, str]
+    marks: Mapping[str, str]
 
 
 def table_location(schema_location: str, table: str) -> str:
@@ -39,10 +44,37 @@ def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:
             contract.table,
             tuple(f"{identifier(name)} {type_}" for name, type_ in contract.bronze_columns()),
             contract.bronze_properties(),
+            {name: f"{identifier(name)} {type_}" for name, type_ in contract.marks},
         ),
         StreamTable(
             f"{contract.table}_quarantine",
             tuple(f"{identifier(name)} {type_}" for name, type_ in contract.quarantine_columns()),
             contract.quarantine_properties(),
+            {},
         ),
     ]
+
+
+def stream_problem(node: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the contract of a source node, in one line, or None."""
+    try:
+        parse_contract(node)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def unavailable_columns(
+    sources: Mapping[str, Mapping[str, Any]], schema: str, table: str, columns: Sequence[str]
+) -> list[str]:
+    """Return those of some columns whose value an event of a stream may lack.
+
+    Empty for other tables. Raises UserError as `stream_tables` does.
+    """
+    for node in sources.values():
+        named = (str(node["schema"]).lower(), str(node["identifier"]).lower())
+        streamed = (node["config"].get("meta") or {}).get("stream") is not None
+        if streamed and named == (schema.lower(), table.lower()):
+            lacking = {name.lower() for name in parse_contract(node).maybe_unavailable()}
+            return [name for name in columns if name.lower() in lacking]
+    return []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
+from pathlib import Path
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,7 +19,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
-from headwaters.formats.problems import Problem, broken_constraints, no_problem, null
+from headwaters.formats.problems import (
+    Problem,
+    broken_constraints,
+    no_problem,
+    null,
+    year_problem,
+)
 from headwaters.formats.tombstones import accepts_tombstones, is_tombstone, key_columns, no_key
 
 CORRUPT = "_corrupt"
@@ -53,9 +60,17 @@ class Format(ABC):
         """The columns that are read from a record of a row."""
         return self.contract.read_columns
 
+    def of_bronze(self) -> tuple[declared.Column, ...]:
+        """Return the columns that bronze has of a record."""
+        return self.contract.columns
+
     def rescued(self) -> Column:
         """The fields of a typed record that are not declared, as JSON, or null."""
         return null()
+
+    def lacks(self, name: str) -> Column | None:
+        """Whether a record lacks the value of a column that its row has; None if none may."""
+        return None
 
     def is_delete(self) -> Column | None:
         """Whether a record deletes a row, and may have no more of it than its key; or None."""
@@ -97,6 +112,10 @@ class FileFormat(Format):
         """Whether a file cannot be read, where that is told in milliseconds; else False."""
         return False
 
+    def other_form(self, file: Path) -> str | None:
+        """Return the form and the remedy of a file that is not of this format, or None."""
+        return None
+
     @abstractmethod
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
@@ -135,20 +154,23 @@ def _or_key(value: Column, of_key: Column | None) -> Column:
 
 
 def _all_problems(format_: Format) -> list[Problem]:
-    """What may be wrong with a record: of its format, then of its columns.
+    """What may be wrong with a record: of its format, of its years, then of its constraints.
 
     A tombstone has no more than its key, nor may a deletion: constraints of other columns do not
-    hold for it.
+    hold for it. Years do, since bronze has the values of a deletion as well.
     """
     contract = format_.contract
+    years = [problem for one in format_.of_bronze() for problem in year_problem(one)]
     changes, deletes = contract.stream.changes, format_.is_delete()
     if changes is None:
         broken = [problem for one in contract.columns for problem in broken_constraints(one)]
-        return [*format_.problems(), *broken]
+        return [*format_.problems(), *years, *broken]
     of_row = {column.name for column in format_.of_row()} - set(changes.key)
-    problems, of_key = format_.problems(), list[Problem]()
+    problems, of_key = [*format_.problems(), *years], list[Problem]()
     for column in contract.columns:
         broken = broken_constraints(column)
+        if (lacks := format_.lacks(column.name)) is not None:
+            broken = [(when & ~lacks, what) for when, what in broken]
         if column.name in changes.key:
             of_key += [no_key(column.name), *broken]
         elif deletes is not None and column.name in of_row:

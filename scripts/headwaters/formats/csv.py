@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -11,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
-from headwaters.formats import texts
+from headwaters.formats import look, texts
 from headwaters.formats.base import CORRUPT, KEPT, FileFormat, as_kept
 from headwaters.formats.problems import (
     NOT_UTF8,
@@ -47,6 +48,16 @@ class Csv(FileFormat):
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         reader = reader.options(**_options(self.contract))
         return [reader.csv(list(paths), schema=_read_schema(self.contract))]
+
+    def other_form(self, file: Path) -> str | None:
+        """Not text, or text of another encoding than is declared."""
+        declared_encoding = "encoding" in self.contract.stream.options
+
+        def of_text(data: bytes, _: bool) -> str | None:
+            found = None if declared_encoding else look.utf_16(data)
+            return found and f"is {found}: declare options: {{encoding: {found}}}"
+
+        return look.other_form(file, of_text)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
         """Rows, of which Spark keeps the text where it does not fit: else it is written again."""

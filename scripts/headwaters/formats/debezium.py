@@ -13,21 +13,32 @@ from pyspark.sql import functions as F
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
-from headwaters.formats.json import Json, has_unknown, number_within, unknown_keys
+from headwaters.formats.base import Format
+from headwaters.formats.json import (
+    IS_ARRAY,
+    IS_FRAMED,
+    Json,
+    as_received,
+    has_unknown,
+    number_within,
+    unknown_keys,
+)
 from headwaters.formats.problems import (
     Problem,
     malformed,
+    no_problem,
     null,
     problem_of,
     type_problem,
     undeclared,
 )
+from headwaters.formats.unavailable import NAME, is_unavailable, without_placeholders
 from headwaters.formats.values import fitted_text
 from headwaters.sql import identifier
 
 # The fields of an envelope. Of a transaction and of the finer times, no column is made.
 _KNOWN = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
-_ROWS = "payload struct<before: map<string,string>, after: map<string,string>>"
+_ROWS = "payload struct<before: map<string,string>, after: map<string,string>, op: string>"
 _WITHIN = "a value of before or after has another type"
 _TRUNCATE = "is t: the source emptied its table, which is no change of one row"
 _MOVED = "is changed by an update, which has to be a deletion and an insertion"
@@ -64,6 +75,14 @@ class Debezium(Json):
         """The columns of the row."""
         return self.declared.read_columns
 
+    def of_bronze(self) -> tuple[declared.Column, ...]:
+        """Return the columns of the row, and those computed: the envelope itself is not kept."""
+        return self.declared.columns
+
+    def lacks(self, name: str) -> Column | None:
+        """Return whether the event has a placeholder for a column of the row."""
+        return is_unavailable(name) if name in self.declared.maybe_unavailable() else None
+
     def is_delete(self) -> Column:
         """By its operation."""
         return F.col("payload.op").eqNullSafe("d")
@@ -75,20 +94,21 @@ class Debezium(Json):
         wrapped = F.concat(F.lit('{"payload":'), value, F.lit("}"))
         event = raw.withColumn("_received", value)
         event = event.withColumn("value", F.when(has_schema, value).otherwise(wrapped))
-        parsed = super().parse(event, [*kept, "_received"])
-        names = [*[column.name for column in self.declared.columns], *self.contract.origin, *kept]
-        return parsed.select(
-            *[F.col(f"`{name}`") for name in names],
-            F.col("_received").cast("binary").alias("_raw"),
-            *("_rescued", "_good", "_bad"),
-        )
+        payload = F.from_json("value", _ROWS).getField("payload")
+        is_delete = payload.getField("op").eqNullSafe("d")
+        row = F.when(is_delete, payload.getField("before")).otherwise(payload.getField("after"))
+        event = without_placeholders(self.declared, event, row)
+        parsed = Format.parse(self, event, [*kept, "_received", NAME])
+        return as_received(self.declared, parsed, kept)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
         """The envelope; besides, its fields and those of the row, as texts."""
         rows = F.from_json("_raw", _ROWS).getField("payload")
         row = F.when(self.is_delete(), rows.getField("before")).otherwise(rows.getField("after"))
         event = F.from_json("_raw", "payload map<string,string>").getField("payload")
-        return super().typed(raw, origin).withColumns({"_fields": row, "_event": event})
+        typed = super().typed(raw, origin).withColumns({"_fields": row, "_event": event})
+        # asked for bad records alone; each problem of the envelope names the field by it
+        return typed.withColumn("_unfit", self._unfit())
 
     def problems(self) -> list[Problem]:
         """What is wrong with the JSON, then what makes it no change of one row."""
@@ -96,7 +116,10 @@ class Debezium(Json):
         one = F.json_array_length(F.concat(F.lit("["), F.col("_received"), F.lit("]")))
         names = F.map_keys("_fields")
         other = F.concat(F.lit("'"), F.substring(op, 1, 100), F.lit("' is not c, r, u or d"))
+        received = F.col("_received")
         problems = [
+            malformed(received.startswith("\0"), IS_FRAMED),
+            malformed(F.ltrim(received).startswith("["), IS_ARRAY),
             malformed(~one.eqNullSafe(1), "is not one JSON object"),
             *[(when, self._named(what)) for when, what in super().problems()],
             undeclared(has_unknown(self.contract), unknown_keys(self.contract)),
@@ -141,17 +164,21 @@ class Debezium(Json):
         moved = (F.col("payload.op") == "u") & (before != after)
         return moved, problem_of("check", F.lit(name), F.lit(_MOVED))
 
-    def _named(self, problem: Column) -> Column:
-        """A problem of the envelope as one of the column of the row that has it."""
+    def _unfit(self) -> Column:
+        """A problem of the first column of the row whose text does not fit its type, or null."""
         unfit = []
         for column in self.declared.read_columns:
             said = F.element_at("_fields", F.lit(column.name))
             misfit = said.isNotNull() & fitted_text(column, said).isNull()
             unfit.append(F.when(misfit, type_problem(column, said)))
+        return F.coalesce(*unfit, no_problem())
+
+    def _named(self, problem: Column) -> Column:
+        """A problem of the envelope as one of the column of the row that has it."""
         within = problem_of("type", null(), F.lit(_WITHIN))
         of_envelope = problem.getField("field") == "payload"
         inside = problem.getField("field").isNull() & (problem.getField("reason") == "type")
-        return F.when(of_envelope | inside, F.coalesce(*unfit, within)).otherwise(problem)
+        return F.when(of_envelope | inside, F.coalesce("_unfit", within)).otherwise(problem)
 
 
 def _empty() -> Column:

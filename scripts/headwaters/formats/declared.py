@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from headwaters.declared.fields import Part, Texts, one_of
+from headwaters.formats.placeholders import DEFAULT, placeholder_of
 
 # In what records of a format come: a source delivers the one or the other.
 Carrier = Literal["files", "messages"]
@@ -45,6 +46,8 @@ class _Raw(DeclaredFormat):
         return "format: raw wants one column of type binary or string, for the record as it came"
 
 
+# The encodings of text that Spark 4.2 reads
+ENCODINGS = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
 _DATES = ("timestampFormat", "dateFormat")
 
 FORMATS: Mapping[str, DeclaredFormat] = {
@@ -54,7 +57,10 @@ FORMATS: Mapping[str, DeclaredFormat] = {
             "json",
             carriers=("files", "messages"),
             options=(*_DATES, "allowComments", "allowSingleQuotes"),
-            internal=("_unread", "_keys", "_corrupt", "_row", "_fields", "_event", "_received"),
+            internal=(
+                *("_unread", "_keys", "_corrupt", "_row", "_fields", "_event", "_received"),
+                *("_unavailable", "_unfit"),
+            ),
         ),
         DeclaredFormat(
             "csv",
@@ -85,6 +91,13 @@ FORMATS: Mapping[str, DeclaredFormat] = {
 }
 
 
+def _placeholder(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is not a text")
+    placeholder_of(value)
+    return value
+
+
 class Changes(Part):
     """`config.meta.stream.changes`: the records are changes of rows that have a key."""
 
@@ -92,6 +105,8 @@ class Changes(Part):
     envelope: Literal["flat", "debezium"] = "flat"
     # of records with a key and no value
     tombstones: Literal["quarantine", "rows"] = "quarantine"
+    # as Debezium's `unavailable.value.placeholder`
+    unavailable_value: Annotated[str, BeforeValidator(_placeholder)] = DEFAULT
 
 
 class FormatKeys(Part):

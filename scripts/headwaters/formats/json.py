@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
+from pathlib import Path
 from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,7 +14,7 @@ from pyspark.sql import types as T
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
-from headwaters.formats import texts
+from headwaters.formats import look, texts
 from headwaters.formats.base import CORRUPT, KEPT, FileFormat, as_kept
 from headwaters.formats.problems import (
     NOT_UTF8,
@@ -27,6 +28,7 @@ from headwaters.formats.problems import (
     uncast,
     undeclared,
 )
+from headwaters.formats.unavailable import NAME, is_unavailable, without_placeholders
 from headwaters.formats.values import (
     floats_within,
     has_floats,
@@ -34,6 +36,12 @@ from headwaters.formats.values import (
     type_of,
 )
 from headwaters.sql import literal
+
+IS_ARRAY = "is a JSON array, and not one object: send one object a record"
+IS_FRAMED = (
+    "begins with a zero byte, as what is sent with a schema registry does: five "
+    "bytes before the record. Send it without them, or declare format: raw and read substring(…, 6)"
+)
 
 
 class Json(FileFormat):
@@ -46,9 +54,22 @@ class Json(FileFormat):
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         return [reader.text(list(paths)).where(F.trim("value") != "")]
 
+    def other_form(self, file: Path) -> str | None:
+        """Not lines of objects, such as an array."""
+        return look.other_form(file, look.json_lines)
+
     def of_message(self, value: Column) -> Column:
         """Its text."""
         return value.cast("string")
+
+    def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
+        """Of a change, values that it does not have are null, and their columns are named."""
+        if self.contract.placeholder is None:
+            return super().parse(raw, kept)
+        row = F.from_json("value", "map<string,string>")
+        event = raw.withColumn("_received", F.col("value"))
+        event = without_placeholders(self.contract, event, row)
+        return as_received(self.contract, super().parse(event, [*kept, "_received", NAME]), kept)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
         """The fields of each object, and which of them there are."""
@@ -63,8 +84,10 @@ class Json(FileFormat):
         wild = suspected & _wild(contract, raw)
         half = _half_a_surrogate(raw)
         problems = [
+            malformed(raw.startswith("\0"), IS_FRAMED),
             malformed(~F.is_valid_utf8(raw), NOT_UTF8),
             malformed(half, "has half of a surrogate pair, which is no character"),
+            malformed(F.col("_keys").isNull() & F.ltrim(raw).startswith("["), IS_ARRAY),
             malformed(wild, "has a number with an exponent of five digits"),
             (misread, _misread(contract, raw)),
             (F.col(CORRUPT).isNotNull(), _misfit(contract)),
@@ -78,6 +101,10 @@ class Json(FileFormat):
             problems.append(undeclared(has_unknown(contract), unknown_keys(contract)))
         return problems
 
+    def lacks(self, name: str) -> Column | None:
+        """Where its change event has a placeholder."""
+        return is_unavailable(name) if name in self.contract.maybe_unavailable() else None
+
     def rescued(self) -> Column:
         """A second parse, for the few records that need it."""
         return F.when(has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
@@ -86,6 +113,23 @@ class Json(FileFormat):
         """By their texts."""
         text = F.col("record").cast("string")
         return self.parse(as_kept(self.contract, rows, text), KEPT)
+
+
+def as_received(contract: Contract, parsed: DataFrame, kept: Sequence[str]) -> DataFrame:
+    """Changes with `_raw` as they came, and without values computed from what they do not have."""
+    maybe = contract.maybe_unavailable()
+    columns = []
+    for column in contract.columns:
+        value = F.col(f"`{column.name}`")
+        if column.expression is not None and column.name in maybe:
+            value = F.when(~is_unavailable(column.name), value).alias(column.name)
+        columns.append(value)
+    return parsed.select(
+        *columns,
+        *map(F.col, [*contract.origin, *kept]),
+        F.col("_received").cast("binary").alias("_raw"),
+        *("_rescued", "_good", "_bad", NAME),
+    )
 
 
 def _read_schema(contract: Contract) -> str:

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 
 import headwaters.contract as declared
 from headwaters.contract import Contract
+from headwaters.formats.values import outside_years, type_of
+from headwaters.sql import ended
 
 # When a record has a problem, and what `_bad` says of it then.
 Problem = tuple[Column, Column]
@@ -60,6 +62,17 @@ def type_problem(column: declared.Column, text: Column) -> Column:
     return problem_of("type", F.lit(column.name), shown)
 
 
+def year_problem(column: declared.Column) -> list[Problem]:
+    """Return the problem of a date or time that most programs cannot read; none for other types."""
+    value = F.col(f"`{column.name}`")
+    outside = outside_years(type_of(column), value)
+    if outside is None:
+        return []
+    shown = F.substring(value.cast("string"), 1, 100)
+    said = F.concat(F.lit("'"), shown, F.lit("' is outside of the years 1 to 9999"))
+    return [(outside, problem_of("type", F.lit(column.name), said))]
+
+
 def with_problem(parsed: DataFrame, problem: Column) -> DataFrame:
     """What else may be wrong (or null), for records that are good so far."""
     return parsed.withColumns(
@@ -87,7 +100,7 @@ def broken_constraints(column: declared.Column) -> list[Problem]:
             problems.append((value.isNull(), problem_of("not_null", name, F.lit("is null"))))
         else:
             problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
-            problems.append((F.expr(f"not ({rule.expression})"), problem))
+            problems.append((F.expr(f"not ({ended(str(rule.expression))})"), problem))
     return problems
 
 

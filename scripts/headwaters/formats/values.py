@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import cast
 
@@ -78,8 +78,14 @@ def _fitted(data_type: str, value: Column, kind: str) -> Column:
 
 
 def fitted_text(column: declared.Column, text: Column) -> Column:
-    """The value of a text, by the patterns of `texts`."""
-    return _fitted_text(column.data_type, text)
+    """The value of a text, by the patterns of `texts`; arrays, maps and structs are JSON."""
+    if not _has_parts(type_of(column)):
+        return _fitted_text(column.data_type, text)
+    schema = f"`value` {column.data_type}, `_corrupt` string"
+    record = F.concat(F.lit('{"value":'), text, F.lit("}"))
+    row = F.from_json(record, schema, {"columnNameOfCorruptRecord": "_corrupt"})
+    is_one = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
+    return F.when(is_one & row.getField("_corrupt").isNull(), row.getField("value"))
 
 
 def _fitted_text(data_type: str, text: Column) -> Column:
@@ -169,6 +175,47 @@ def _one_not_utf8(kind: T.DataType, values: Column, wanted: T.DataType) -> list[
         return []
     each = F.transform(values, lambda one: F.coalesce(*not_utf8(kind, one, wanted)))
     return [F.get(F.filter(each, Column.isNotNull), F.lit(0))]
+
+
+_YEARS = {
+    "date": ("date'0001-01-01'", "date'9999-12-31'"),
+    "timestamp": ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'"),
+    "timestamp_ntz": (
+        "timestamp_ntz'0001-01-01 00:00:00'",
+        "timestamp_ntz'9999-12-31 23:59:59.999999'",
+    ),
+}
+
+
+def outside_years(kind: T.DataType, value: Column) -> Column | None:
+    """Return the condition that a value has a date or time outside of the years 1 to 9999.
+
+    Most programs know these years alone. None for a type without dates and times.
+    """
+    if isinstance(kind, T.StructType):
+        fields = (outside_years(field.dataType, value.getField(field.name)) for field in kind)
+        return _any(fields)
+    if isinstance(kind, T.ArrayType):
+        return _one_outside_years(kind.elementType, value)
+    if isinstance(kind, T.MapType):
+        keys = _one_outside_years(kind.keyType, F.map_keys(value))
+        return _any((keys, _one_outside_years(kind.valueType, F.map_values(value))))
+    if (years := _YEARS.get(kind.simpleString())) is None:
+        return None
+    first, last = map(F.expr, years)
+    return F.coalesce((value < first) | (value > last), F.lit(False))
+
+
+def _one_outside_years(kind: T.DataType, values: Column) -> Column | None:
+    if outside_years(kind, F.lit(None)) is None:
+        return None
+    found = F.exists(values, lambda one: cast(Column, outside_years(kind, one)))
+    return F.coalesce(found, F.lit(False))
+
+
+def _any(conditions: Iterable[Column | None]) -> Column | None:
+    found = [condition for condition in conditions if condition is not None]
+    return reduce(Column.__or__, found) if found else None
 
 
 def by_name(

@@ -7,7 +7,7 @@ taken to have changed rows, and everything that no commit says is found when the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,10 @@ _WITHOUT_EFFECT = frozenset(
         "CLUSTER BY",
         "COMPUTE STATS",
         "SET TABLE COMMENT",
+        "ROW TRACKING BACKFILL",
+        "ROW TRACKING UNBACKFILL",
+        "OPTIMIZE CHECKPOINT",
+        "DOMAIN METADATA CLEANUP",
     }
 )
 # They write the same rows into other files.
@@ -65,6 +69,8 @@ _WITH_ROWS = frozenset(
         "RESTORE",
         "CLONE",
         "CONVERT",
+        "REPLACE TABLE",
+        "CREATE OR REPLACE TABLE",
     }
 )
 
@@ -75,6 +81,7 @@ _WITH_WHOLE_IMAGES = (_SPARK, "delta-rs:")
 _WITH_MILLISECONDS = "trino"
 
 _FEED = "delta.enableChangeDataFeed"
+_MAPPING = "delta.columnMapping.mode"
 _WEEK = 604_800_000
 
 
@@ -142,10 +149,46 @@ class Commit:
         overwrites = self.parameters.get("mode") == "Overwrite"
         conditions = ("predicate", "replaceOnCond", "replaceUsingCols")
         return (
-            "REPLACE" in self.operation
+            "REPLACE TABLE" in self.operation
             or self.operation in ("RESTORE", "CLONE")
             or (overwrites and not any(map(self.parameters.get, conditions)))
         )
+
+    def layout(self, before: Hashable, known: Mapping[int, Hashable]) -> Hashable:
+        """Return what stands for partition columns and column mapping from this commit on.
+
+        `before` is theirs before it, and `known` those of earlier versions. Two are equal only if
+        columns and mapping are. What no commit says is the commit's own version, equal to none.
+        """
+        if self.operation == "RESTORE":
+            if 0 in known and set(known.values()) == {before}:
+                return before  # they never changed
+            return known.get(_whole(self.parameters.get("version"), -1), self.version)
+        properties = as_mapping(self.parameters.get("properties"))
+        if self.operation == "SET TBLPROPERTIES" and _MAPPING in properties:
+            return self.version
+        if self.is_known and not self.replaces_all and not self.operation.startswith("CREATE"):
+            return before
+        if self.operation == "WRITE":
+            return self._layout_of_write(before)
+        names = self.parameters.get("partitionBy")
+        if not self.is_known or names is None:
+            return self.version
+        mapping = str(properties.get(_MAPPING, "none")).lower()
+        return tuple(name.lower() for name in as_names(names)), mapping
+
+    def _layout_of_write(self, before: Hashable) -> Hashable:
+        """Return the layout after an overwrite: it may change the partition columns alone."""
+        keeps = self.parameters.get("canOverwriteSchema")
+        if keeps == "false":
+            return before
+        names = as_names(self.parameters.get("partitionBy"))
+        columns = tuple(name.lower() for name in names)
+        if not isinstance(before, tuple):
+            return self.version
+        # engines that do not say more leave them out of an overwrite that keeps the partitions
+        is_told = bool(columns) or keeps is not None or before[0] == columns
+        return (columns, before[1]) if is_told else self.version
 
     @property
     def is_operation(self) -> bool:
@@ -250,9 +293,11 @@ class Range:
     did where it is one; `replaced`: the versions that replaced the whole table; `uncounted`: the
     feed has to be asked, how many rows changed and whether it has them; `doubt`: why its timestamps
     need not be right; `gap`: why the feed cannot tell the range; both None where there is no
-    reason; `grouping`: how its rows are grouped, None where Spark can compare all of their columns;
-    `texts`: the columns in which the feed may have U+FFFD for bytes that are not UTF-8;
-    `at_hand`: SQL of a relation with the rows of the feed that reads no feed, or None.
+    reason; `repartitioned`: a gap unless the feed turns out to have no rows; `needs_history`: older
+    commits may tell more of the layout; `grouping`: how its rows are grouped, None where
+    Spark can compare all of their columns; `texts`: the columns in which the feed may have U+FFFD
+    for bytes that are not UTF-8; `at_hand`: SQL of a relation with the rows of the feed that reads
+    no feed, or None.
     """
 
     source: str
@@ -268,6 +313,8 @@ class Range:
     uncounted: bool = False
     doubt: str | None = None
     gap: str | None = None
+    repartitioned: str | None = None
+    needs_history: bool = False
     grouping: Grouping | None = None
     texts: tuple[str, ...] = ()
     at_hand: str | None = None
@@ -318,7 +365,12 @@ class Range:
 
     def with_rows(self, rows: int) -> Range:
         """The range once its rows are counted."""
-        return replace(self, rows=rows, uncounted=False)
+        counted = replace(self, rows=rows, uncounted=False)
+        return counted.with_gap(self.repartitioned) if rows and self.repartitioned else counted
+
+    def with_other_layout(self, reason: str) -> Range:
+        """Return the range of a table whose layout changed: a gap if it has rows."""
+        return replace(self, repartitioned=reason) if self.uncounted else self.with_gap(reason)
 
     def with_gap(self, gap: str) -> Range:
         """The range with the reason why it cannot be read; the first reason stays."""
@@ -390,8 +442,34 @@ def _text(value: Any) -> str:
 def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:
     """What `source` went through after the commit `applied` up to version `to`.
 
-    `commits` are newest first and reach back to that commit where its history still has it.
+    `commits` are newest first, from the newest of the table, and reach back to that commit where
+    its history still has it.
     """
+    result = _told(source, applied, to, commits)
+    known = layouts(commits)
+    used = {known[v] for v in range(result.after, to + 1) if v in known}
+    if result.rows == 0 or result.gap is not None or used <= {known[commits[0].version]}:
+        return result
+    return replace(
+        result.with_other_layout(f"{source} was partitioned by other columns, or mapped otherwise"),
+        needs_history=commits[-1].version > 0,
+    )
+
+
+def layouts(commits: Sequence[Commit]) -> dict[int, Hashable]:
+    """Return by version what stands for partition columns and mapping, of commits newest first.
+
+    Delta's feed reads all files with the newest of both, those of older versions too.
+    """
+    known: dict[int, Hashable] = {}
+    layout: Hashable = None  # before the oldest commit
+    for commit in reversed(commits):
+        layout = known[commit.version] = commit.layout(layout, known)
+    return known
+
+
+def _told(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:
+    """Return the range without a look at partition columns."""
     after = applied["version"]
     result = Range(source, after, to)
     span = f"{source} from version {after} to {to}"
@@ -484,15 +562,17 @@ def first_known(
     """
     horizon = _vacuum_horizon(commits)
     dropped = _deletion_vectors_dropped(commits)
+    known_layouts = layouts(commits)
     replaced = set(replacements(commits, to))
     known = [commit for commit in commits if commit.version <= to]
     first = known[0]
     for older in known[1:]:
         starts = first.operation == "SET TBLPROPERTIES" and _FEED in str(first.parameters)
         noted = {"version": older.version, "at": older.at}
-        step = range_of(source, noted, first.version, [first, older])
+        step = _told(source, noted, first.version, [first, older])
         if (
             starts
+            or known_layouts[older.version] != known_layouts[commits[0].version]
             or older.at < horizon
             or (first.version < dropped and not first.effect.inserts_only)
             or (first.version in replaced and _loses_columns(columns, first.version))

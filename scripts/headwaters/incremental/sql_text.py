@@ -38,7 +38,7 @@ _FOLLOWED_BY = {  # as do these, where such a token follows
     **dict.fromkeys(["pivot", "unpivot"], re.compile(r"\(")),
 }
 _ENDS_FROM = {*_SET_OPERATIONS, *_BY, "having", "limit", "offset", "qualify", "select", "where"}
-_ENDS_FROM |= {"window", "with"}
+_ENDS_FROM |= {"window", "with", "|>"}
 
 # Words that name nothing but a clause, an operator or a literal: their case says nothing.
 _KEYWORDS = {
@@ -143,6 +143,20 @@ def prepared(sql: str) -> str:
         kept.pop()
     aliases = dict(_missing_aliases(kept))
     return "".join(token.text + aliases.get(place, "") for place, token in enumerate(kept)).strip()
+
+
+def line_in(code: str, line: int) -> int:
+    """Return the line of a compiled model that is this line of it as `prepared`."""
+    at = place = 1
+    has_begun = False
+    for token in tokens(code):
+        if at >= line and has_begun and token.kind not in ("blank", "comment"):
+            break
+        lines = token.text.count("\n")
+        has_begun = has_begun or token.kind not in ("blank", "comment")
+        place += lines
+        at += lines if has_begun and token.kind != "comment" else 0
+    return place
 
 
 def _missing_aliases(code: list[Token]) -> Iterator[tuple[int, str]]:

@@ -171,8 +171,13 @@ STRATEGIES = {
 
 
 def strategy_of(config: Mapping[str, Any]) -> Strategy | None:
-    """The strategy of a model by its configuration; None for a model of another kind."""
+    """Return the strategy of a model by its configuration; None for a model of another kind.
+
+    A table or a view may have the `incremental_strategy` of its folder, which means nothing there.
+    """
     found = None
+    if config.get("materialized", "incremental") != "incremental":
+        return None
     for strategy in STRATEGIES.values():
         if strategy.configured_as != config.get("incremental_strategy"):
             continue

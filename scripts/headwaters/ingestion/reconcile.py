@@ -162,6 +162,7 @@ class _Comparison:
         there = {name.lower() for name in bronze.columns}
         names = [column.name for column in contract.columns if column.name.lower() in there]
         names += ["_rescued"] if contract.rescues else []
+        names += [name for name, _ in contract.marks if name in there]
         found = _balances(read, bronze, quarantine, unit, names)
         if all(one.right for one in found):
             return found

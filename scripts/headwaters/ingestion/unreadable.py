@@ -20,13 +20,13 @@ def rows(
     """The files in the form that `Format.parse` gives: records that are not good."""
     named = [(file.removeprefix(f"file://{stream.lake}/"), why) for file, why in files.items()]
     frame = spark.createDataFrame(named, "_source_file string, why string")
-    said = F.concat("why", F.lit(": land it again under another name"))
     return frame.select(
         *[F.lit(None).cast(c.data_type).alias(c.name) for c in contract.columns],
         "_source_file",
         F.lit(0).cast("bigint").alias(PLACE),
         F.col("_source_file").cast("binary").alias("_raw"),
         F.lit(None).cast("string").alias("_rescued"),
+        *[F.lit(None).cast(kind).alias(name) for name, kind in contract.marks],
         F.lit(False).alias("_good"),
-        problem_of("malformed", F.lit(FIELD), said).alias("_bad"),
+        problem_of("malformed", F.lit(FIELD), F.col("why")).alias("_bad"),
     )

@@ -66,8 +66,9 @@ class Writer:
         # Only the first batch of a run can be one that was written before.
         done = self.first and self._in_bronze(spark, number)
         self.first = False
-        self.unreadable = self.stream.checkpoint.unreadable(number) if done else {}
-        self.unreadable = self._source.gone(number) | self.unreadable
+        checkpoint = self.stream.checkpoint
+        known = checkpoint.unreadable(number) if done else self._source.other_forms(number)
+        self.unreadable = self._source.gone(number) | known
         bad_before = self.stream.bad.copy()
         while True:
             try:

@@ -26,6 +26,7 @@ from deltalake.exceptions import DeltaError
 
 from headwaters.declared.publications import TYPES, base_type, unpublishable
 from headwaters.delta_log import exists
+from headwaters.delta_rs import query, read, without_panic
 from headwaters.errors import UserError, WorkError
 from headwaters.json_lines import lines
 
@@ -107,26 +108,27 @@ class Source:
             if why is not None:
                 yield Change(why, self.rows(self._table, expressions), _empty())
                 return
-            query = QueryBuilder()
-            query.register("old", self._of(old, Path(folder, "old")))
-            query.register("new", self._of(new, Path(folder, "new")))
-            query.register("whole", self._table)
-            self._check_changed_keys(query)
+            tables = query(
+                old=self._of(old, Path(folder, "old")),
+                new=self._of(new, Path(folder, "new")),
+                whole=self._table,
+            )
+            self._check_changed_keys(tables)
             names, keys = (_listed(one) for one in ([f.name for f in self.fields], self.key))
             old_rows, new_rows = self._rows("old"), self._rows("new")
             # ALL is an anti-join alone, since no row is there twice
             rows = f"(select {names} from {new_rows} except all select {names} from {old_rows})"
             upserts = f"select {self._selected(expressions)} from {rows}"
             deletes = f"select {keys} from {old_rows} except select {keys} from {new_rows}"
-            yield Change(None, _read(query, upserts), _read(query, deletes))
+            yield Change(None, read(tables, upserts), read(tables, deletes))
 
     def check_keys(self) -> None:
         """Raise WorkError where a key is not unique in the pinned version."""
-        query = QueryBuilder().register("whole", self._table)
         with self._reading():
-            self._refuse(query, f"with keys as ({self._keys('whole')}) {self._repeated('keys')}")
+            tables = query(whole=self._table)
+            self._refuse(tables, f"with keys as ({self._keys('whole')}) {self._repeated('keys')}")
 
-    def _check_changed_keys(self, query: QueryBuilder) -> None:
+    def _check_changed_keys(self, tables: QueryBuilder) -> None:
         """Raise WorkError where a key of the changed files is not unique in the pinned version.
 
         The keys of the published version were unique, so a repeated one is twice in the new files,
@@ -136,15 +138,15 @@ class Source:
         old, new, whole = (self._keys(table) for table in ("old", "new", "whole"))
         same = " and ".join(f"(t.{one} is not distinct from i.{one})" for one in self._key_names)
         self._refuse(
-            query,
+            tables,
             f"with old_keys as ({old}), new_keys as ({new}), keys as ({whole}), "
             "inserted as (select * from new_keys except select * from old_keys), "
             f"found as (select t.* from keys as t join inserted as i on {same}) "
             f"{self._repeated('new_keys')} union {self._repeated('found')}",
         )
 
-    def _refuse(self, query: QueryBuilder, repeated: str) -> None:
-        if count := _number(query, f"select count(*) from ({repeated})"):
+    def _refuse(self, tables: QueryBuilder, repeated: str) -> None:
+        if count := _number(tables, f"select count(*) from ({repeated})"):
             raise repeated_keys(self, f"{count:,} keys are repeated")
 
     @property
@@ -152,9 +154,8 @@ class Source:
         return [f"k{index}" for index in range(len(self.key))]
 
     def _keys(self, table: str) -> str:
-        # an expression has no statistics, and those know neither NaN nor that -0.0 is 0.0
-        inexact = {field.name for field in self.fields if field.type in ("float", "double")}
-        exact = [f"{_quoted(one)} + 0.0" if one in inexact else _quoted(one) for one in self.key]
+        types = {field.name: field.type for field in self.fields}
+        exact = (_without_statistics(_quoted(one), types[one]) for one in self.key)
         named = (f"{key} as {name}" for key, name in zip(exact, self._key_names, strict=True))
         return f"select {', '.join(named)} from {self._rows(table)}"
 
@@ -175,15 +176,13 @@ class Source:
     @cached_property
     def count(self) -> int:
         """How many rows the pinned version has, by its log."""
-        query = QueryBuilder().register("t", self._table)
         with self._reading():
-            return _number(query, "select count(*) from t")
+            return _number(query(t=self._table), "select count(*) from t")
 
     def rows(self, table: DeltaTable, expressions: Mapping[str, str]) -> pa.RecordBatchReader:
         """All rows of a version."""
         selected = self._selected(expressions)
-        query = QueryBuilder().register("t", table)
-        return _read(query, f"select {selected} from {self._rows('t')}")
+        return read(query(t=table), f"select {selected} from {self._rows('t')}")
 
     def _rows(self, table: str) -> str:
         """The rows of a registered table, as Delta has them."""
@@ -294,7 +293,8 @@ class Source:
     @contextmanager
     def _reading(self, what: str = "its newest version") -> Iterator[None]:
         try:
-            yield
+            with without_panic():
+                yield
         except (DeltaError, pa.ArrowException) as error:
             reason = " ".join(str(error).split())
             text = f"{self.name} cannot be read, {what}: {reason}"
@@ -350,16 +350,23 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _without_statistics(name: str, kind: str) -> str:
+    """Return a key, as an expression if the statistics of its column are inexact.
+
+    Those of floats know neither NaN nor that -0.0 is 0.0. Those of timestamps end at milliseconds,
+    and wrap in checkpoints that have them as INT96.
+    """
+    if kind in ("float", "double"):
+        return f"{name} + 0.0"
+    return f"arrow_cast({name}, 'Int64') - 1" if kind.startswith("timestamp") else name
+
+
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(_quoted, names))
 
 
-def _read(query: QueryBuilder, sql: str) -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_stream(query.execute(sql))
-
-
-def _number(query: QueryBuilder, sql: str) -> int:
-    return int(_read(query, sql).read_all().column(0)[0].as_py())
+def _number(tables: QueryBuilder, sql: str) -> int:
+    return int(read(tables, sql).read_all().column(0)[0].as_py())
 
 
 def _empty() -> pa.RecordBatchReader:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
+from headwaters.delta_rs import query, read, without_panic
 from headwaters.report.facts import Evaluation, Expectation, Operation
 
 MOST_OPERATIONS = 200
@@ -92,9 +92,9 @@ def _selected(columns: Iterable[str], has: Iterable[str]) -> str:
 
 
 def _rows(table: Path, sql: str) -> Iterator[dict[str, Any]]:
-    query = QueryBuilder().register("t", DeltaTable(table))
-    for batch in pa.RecordBatchReader.from_stream(query.execute(sql)):
-        yield from batch.to_pylist()
+    with without_panic():
+        for batch in read(query(t=DeltaTable(table)), sql):
+            yield from batch.to_pylist()
 
 
 def _utc(moment: datetime) -> datetime:

@@ -18,6 +18,7 @@ from headwaters.analysis.functions import BARE, CHANGING
 from headwaters.declared.nodes import Node, as_tuple, has_table, setting, table_name
 from headwaters.incremental.sql_text import tokens, without_format
 from headwaters.incremental.strategies import strategy_of
+from headwaters.pages.texts import number
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
 from headwaters.sql import renamed
@@ -45,7 +46,8 @@ class Changed:
 
     `what` are lines for a reader; `rows`: whether its rows may differ; `tested`: whether it is
     built for its tests; `enforced`: whether for its contract, which a build of the whole table
-    checks; `broken`: what no longer holds.
+    checks; `not_compared`: a sentence for each change that no comparison covers; `broken`: what no
+    longer holds.
     """
 
     unique_id: str
@@ -54,6 +56,7 @@ class Changed:
     rows: bool
     tested: bool = False
     enforced: bool = False
+    not_compared: tuple[str, ...] = ()
     broken: tuple[Finding, ...] = ()
 
 
@@ -61,8 +64,9 @@ class Changed:
 class Changes:
     """What a branch changed, and what is downstream of what may have other rows.
 
-    `order`: ids of both, upstream first. `built`: the models that are computed under the branch's
-    text; `built_before`: the same under the base's.
+    `order`: ids of both, upstream first. `exposures`: names of what reads them. `not_compared`: a
+    sentence for each exposure that differs. `built`: the models that are computed under the
+    branch's text; `built_before`: the same under the base's.
     """
 
     changed: Mapping[str, Changed]
@@ -71,6 +75,7 @@ class Changes:
     edges: tuple[Edge, ...]
     built: tuple[str, ...]
     built_before: tuple[str, ...]
+    not_compared: tuple[str, ...] = ()
 
     def causes(self, unique_id: str) -> tuple[Cause, ...]:
         """Why a node is reviewed."""
@@ -82,12 +87,14 @@ class Changes:
 class Side:
     """A project as one side of a comparison: nodes and exposures by id, and SQL of macros.
 
-    `manifest` is as dbt parsed it; what is pure does without it and the project.
+    `files`: those of the project's own macros, docs and groups. `manifest` is as dbt parsed it;
+    pure functions do without it and the project.
     """
 
     nodes: Mapping[str, Node]
     exposures: Mapping[str, Node]
     macros: Mapping[str, str]
+    files: frozenset[str] = frozenset()
     manifest: Manifest = None  # type: ignore[assignment]  # of a project that is not built
     project: Project = None  # type: ignore[assignment]  # likewise
 
@@ -116,10 +123,11 @@ def changes(base: Side, head: Side) -> Changes:
     return Changes(
         changed,
         order,
-        tuple(sorted(one["name"] for one in head.exposures.values() if rows & set(_parents(one)))),
+        tuple(sorted(_readers(rows, (base, head)))),
         tuple(_edges(both, head)),
         _to_build(built, head),
         _to_build(built, base),
+        tuple(_exposures_changed(base, head)),
     )
 
 
@@ -135,7 +143,7 @@ def _reviewed(side: Side) -> Iterator[str]:
 def _changed(key: str, base: Side, head: Side, moved: Mapping[str, str]) -> Changed | None:
     before, after = base.nodes.get(key), head.nodes.get(key)
     if "source" in {(node or {}).get("resource_type") for node in (before, after)}:
-        return _source_changed(key, before, after)
+        return _source_changed(key, base, head)
     if before is None:
         return Changed(key, ("added",), ("added",), rows=True)
     if after is None:
@@ -188,12 +196,84 @@ def _table_changed(key: str, *, is_there: bool) -> Changed:
     return Changed(key, ("removed",), ("removed: it is ephemeral, and has no table",), rows=True)
 
 
-def _source_changed(key: str, before: Node | None, after: Node | None) -> Changed | None:
-    """A source that both sides declare, in other ways: no run of ours writes its rows."""
+def _source_changed(key: str, base: Side, head: Side) -> Changed | None:
+    """Return how the declaration of a source differs. Its rows are ingestion's, and are not built.
+
+    A change of a stream reaches the rows that are ingested from now on, which no review has.
+    """
+    before, after = base.nodes.get(key), head.nodes.get(key)
     if before is None or after is None:
+        if not (_stream(before) or _stream(after)):
+            return None
+        how: Cause = "added" if before is None else "removed"
+        kept = "its table keeps its rows" if before else "no row of it was ingested"
+        sentence = f"the stream of {table_name(after or before or {})} is {how}: {kept}"
+        return Changed(key, (how,), (how,), rows=False, not_compared=(sentence,))
+    table = table_name(after)
+    tests = [f"test {name}: {how}" for name, how in _tests_changed(key, base, head)]
+    what = (*_settings(before, after)[0], *_columns_changed(before, after), *tests)
+    sentences = []
+    if _reading(before) != _reading(after):
+        sentences.append(f"{table} is read in another way: this reaches rows ingested from now on")
+    if tests:
+        verb = "was" if len(tests) == 1 else "were"
+        sentences.append(f"{number(len(tests), 'test')} of {table} changed and {verb} not run")
+    if not what:
         return None
-    what = (*_settings(before, after)[0], *_columns_changed(before, after))
-    return Changed(key, ("properties",), what, rows=False) if what else None
+    return Changed(key, ("properties",), what, rows=False, not_compared=tuple(sentences))
+
+
+def _stream(node: Node | None) -> Any:
+    return ((node or {}).get("config") or {}).get("meta", {}).get("stream")
+
+
+def _reading(node: Node) -> list[Any]:
+    """Return the parts of a source's declaration that determine how its records become rows."""
+    silent = {"description", "tags", "docs"}
+    columns = [
+        {name: value for name, value in column.items() if name not in silent and value}
+        for column in node["columns"].values()
+    ]
+    return [_stream(node), *(columns if _stream(node) else ())]
+
+
+def _readers(keys: set[str], sides: Iterable[Side]) -> set[str]:
+    """Return the names of the exposures that read any of these nodes, on either side."""
+    exposures = (one for side in sides for one in side.exposures.values())
+    return {str(one["name"]) for one in exposures if keys & set(_parents(one))}
+
+
+def _exposures_changed(base: Side, head: Side) -> Iterator[str]:
+    """Yield a sentence for each exposure that differs: what it publishes, or what it reads."""
+    for key in sorted({*base.exposures, *head.exposures}):
+        before, after = base.exposures.get(key), head.exposures.get(key)
+        name = (after or before or {})["name"]
+        if before is None or after is None:
+            yield f"exposure {name} is {'added' if before is None else 'removed'}"
+            continue
+        one, other = ({"meta": _meta(side), "reads": _parents(side)} for side in (before, after))
+        for line in _differences("", one, other):
+            yield f"exposure {name} changes: {line}"
+
+
+def _meta(node: Node) -> Mapping[str, Any]:
+    return (node.get("config") or {}).get("meta") or node.get("meta") or {}
+
+
+def files_not_reviewed(files: Iterable[str], project: str, *sides: Side) -> list[str]:
+    """Return the changed files that no node of the project was parsed from, pages left out.
+
+    The adapter's own macros are such files: both sides are built with the installed ones.
+    """
+    parsed = {"dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml"}
+    for side in sides:
+        for node in (*side.nodes.values(), *side.exposures.values()):
+            if node.get("package_name", project) == project:
+                patch = str(node.get("patch_path") or "").partition("://")[2]
+                parsed |= {str(node.get("original_file_path")), patch}
+        parsed |= side.files
+    silent = (".md", ".txt", ".png", ".gitignore", "LICENSE")
+    return sorted(file for file in files if file not in parsed and not file.endswith(silent))
 
 
 def _tell_renamed(changed: dict[str, Changed], base: Side, head: Side) -> None:
@@ -277,14 +357,7 @@ def _settings(before: Node, after: Node) -> tuple[list[str], bool]:
         if first == second:
             continue
         of_rows = of_rows or name not in _WITHOUT_ROWS
-        if isinstance(first, Mapping) and isinstance(second, Mapping):
-            lines += [
-                f"{name}.{key}: {_shown(first.get(key))} → {_shown(second.get(key))}"
-                for key in sorted({*first, *second})
-                if first.get(key) != second.get(key)
-            ]
-        else:
-            lines.append(f"{name}: {_shown(first)} → {_shown(second)}")
+        lines += _differences(name, first, second)
     if table_name(before) != table_name(after):
         lines.append(f"table: {table_name(before)} → {table_name(after)}")
         of_rows = True
@@ -293,6 +366,16 @@ def _settings(before: Node, after: Node) -> tuple[list[str], bool]:
     if (before.get("description") or "") != (after.get("description") or ""):
         lines.append("description differs")
     return lines, of_rows
+
+
+def _differences(name: str, before: Any, after: Any) -> Iterator[str]:
+    """Yield a line for each value of a setting that differs, by its path: `meta.stream.path`."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted({*before, *after}):
+            path = f"{name}.{key}" if name else str(key)
+            yield from _differences(path, before.get(key), after.get(key))
+    elif before != after:
+        yield f"{name}: {_shown(before)} → {_shown(after)}"
 
 
 def _shown(value: Any) -> str:
@@ -311,13 +394,15 @@ def _columns_changed(before: Node, after: Node) -> list[str]:
         elif one[name].get("data_type") != column.get("data_type"):
             types = one[name].get("data_type"), column.get("data_type")
             lines.append(f"column {name}: {_shown(types[0])} → {_shown(types[1])}")
-        elif one[name] != column and _declared(one[name]) != _declared(column):
-            lines.append(f"column {name}: its declaration differs")
+        else:
+            former, declared = _declared(one[name]), _declared(column)
+            lines += [f"column {name}: {line}" for line in _differences("", former, declared)]
     return lines
 
 
-def _declared(column: Mapping[str, Any]) -> list[Any]:
-    return [column.get(name) for name in ("description", "meta", "constraints", "tags")]
+def _declared(column: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("description", "meta", "constraints", "tags")
+    return {name: column.get(name) or None for name in names}
 
 
 def _tests_changed(key: str, base: Side, head: Side) -> list[tuple[str, str]]:

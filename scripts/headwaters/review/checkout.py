@@ -93,6 +93,14 @@ def revisions(project: Project, base: str, out: Path) -> tuple[Revision, Revisio
     )
 
 
+def changed_files(project: Project, commit: str, out: Path) -> list[str]:
+    """Return the project's files that differ from a commit, new ones included, by their paths."""
+    where = ("--", ".", *_without(project.root, out))
+    differing = _git(project.root, "diff", "--name-only", "--relative", "-z", commit, *where)
+    new = _git(project.root, "ls-files", "--others", "--exclude-standard", "-z", *where)
+    return sorted(filter(None, (differing + "\0" + new).split("\0")))
+
+
 def _without(root: Path, out: Path) -> list[str]:
     """What leaves a folder out of git's paths; nothing for one elsewhere, or with the project."""
     top, folder = root.resolve(), (root / out).resolve()

@@ -129,8 +129,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class ModelReview:
-    """All that is known of one model. `difference` is None where rows could not be compared;
-    `why_not` says why, and what to do."""
+    """A reviewed table. `difference` is None if its rows were not compared, and `why_not` is the
+    reason and the remedy. `not_compared`: a sentence for each change that no comparison covers."""
 
     unique_id: str
     name: str
@@ -138,6 +138,7 @@ class ModelReview:
     relation: str
     causes: tuple[Cause, ...]
     what_changed: tuple[str, ...]
+    not_compared: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     difference: Difference | None = None
     why_not: str | None = None
@@ -180,12 +181,14 @@ class Edge:
 @dataclass(frozen=True)
 class Review:
     """One pull request. `models`: what changed and everything downstream, upstream first;
-    `exposures`: names of what reads them; `notes`: what could not be said, and why."""
+    `exposures`: names of what reads them; `not_compared`: a sentence for each change outside of
+    tables, which no comparison covers; `notes`: what could not be said, and why."""
 
     base: Revision
     head: Revision
     models: tuple[ModelReview, ...]
     edges: tuple[Edge, ...] = ()
     exposures: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0

@@ -209,7 +209,8 @@ def _summary(model: ModelReview) -> str:
         cause = "added" if "added" in model.causes else "removed"
         return f"{cause}, {number(found.rows, 'row')}" if found else cause
     if found is None or found.extent == "none":
-        return "not compared" if model.why_not else "no row was computed"
+        is_open = model.why_not or model.not_compared
+        return "not compared" if is_open else "no row was computed"
     if found.extent == "sample":
         return f"{number(found.rows, 'row')} differ in a sample of {found.rows_after:,}"
     return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"

@@ -38,6 +38,7 @@ def model_of(
         relation=table_name(node),
         causes=found.causes(key),
         what_changed=own.what if own else (),
+        not_compared=own.not_compared if own else (),
         stays=known.stays.get(key),
         findings=(
             *(own.broken if own else ()),

@@ -75,7 +75,7 @@ def state_of(model: ModelReview) -> State:
     if (found and found.rows) or any(one.before != one.after for one in model.columns):
         return "differs"
     if found is None or found.extent == "none":
-        return "unknown" if model.why_not else "quiet"
+        return "unknown" if model.why_not or model.not_compared else "quiet"
     return "same"
 
 
@@ -150,7 +150,8 @@ def _summary(model: ModelReview) -> str:
             return cause
     found = model.difference
     if found is None or found.extent == "none":
-        return "not compared" if model.why_not else "no row was computed"
+        is_open = model.why_not or model.not_compared
+        return "not compared" if is_open else "no row was computed"
     sample = " in a sample" if found.extent == "sample" else ""
     if not found.rows and any(one.before != one.after for one in model.columns):
         return f"columns change{sample}"

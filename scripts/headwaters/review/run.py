@@ -17,13 +17,14 @@ from headwaters import drafts
 from headwaters.declared.nodes import Node
 from headwaters.errors import CodedError, UserError, WorkError, first_line, refused_file
 from headwaters.manifest import compiled, copied, parse, selected
+from headwaters.pages.texts import number
 from headwaters.project import Project
 from headwaters.review import changes as changing
 from headwaters.review import markdown, page
 from headwaters.review.both import Both, Known
 from headwaters.review.build import KEPT, Schemas, Spark, clean
 from headwaters.review.changes import Changes, Side
-from headwaters.review.checkout import checked_out, revisions, slug
+from headwaters.review.checkout import changed_files, checked_out, revisions, slug
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
 from headwaters.review.models import model_of, moments
@@ -75,6 +76,12 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
                 "Commit or stash them to review what a pull request has",
             )
         files = _files(found, base, head)
+        outside = changing.files_not_reviewed(
+            changed_files(project, before.commit, out),
+            head.manifest.metadata.project_name or "",
+            base,
+            head,
+        )
         with ThreadPoolExecutor(1) as beside:  # the linter is a process of its own
             linting = beside.submit(new_findings, base_project.root, project.root, files)
             if found.built or found.built_before:
@@ -96,6 +103,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
         tuple(models),
         found.edges,
         found.exposures,
+        (*found.not_compared, *_of_files(outside)),
         tuple(known.notes),
         round(time.monotonic() - began, 1),
     )
@@ -106,6 +114,14 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
     is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
     return 1 if known.problem or verdict(made).fails or is_unknown else 0
+
+
+def _of_files(files: Sequence[str]) -> list[str]:
+    """Return the sentence about changed files that a review does not cover."""
+    if not files:
+        return []
+    more = f" and {number(len(files) - 5, 'more file')}" if files[5:] else ""
+    return [f"not reviewed: {', '.join(files[:5])}{more}"]
 
 
 def _problem(error: Exception) -> str:
@@ -165,7 +181,10 @@ def _side(project: Project) -> Side:
     macros = {key: macro.macro_sql for key, macro in manifest.macros.items()}
     units = {key: test.to_dict() for key, test in manifest.unit_tests.items()}
     nodes = {key: _with_content(node, project) for key, node in {**found.nodes, **units}.items()}
-    return Side(nodes, found.exposures, macros, as_parsed, project)
+    own = [*manifest.macros.values(), *manifest.docs.values(), *manifest.groups.values()]
+    name = manifest.metadata.project_name
+    files = {one.original_file_path for one in own if one.package_name == name}
+    return Side(nodes, found.exposures, macros, frozenset(files), as_parsed, project)
 
 
 def _with_content(node: Node, project: Project) -> Node:

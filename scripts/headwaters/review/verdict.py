@@ -29,18 +29,24 @@ class Verdict:
 
 
 def verdict(review: Review) -> Verdict:
-    """What a pull request does to the data, in a few words."""
+    """Return the headline of a pull request; a green one covers every change."""
+    rest = [
+        *(text for model in review.models for text in model.not_compared),
+        *review.not_compared,
+    ]
     if not review.models:
-        return Verdict("nothing", "no model changes")
+        first, *others = [*rest, "no model changes"]
+        return Verdict("unknown" if rest else "nothing", first, tuple(others))
     broken = list(_broken(review.models))
     rows, tables = list(_rows(review.models)), list(_tables(review.models))
     missing = list(_missing(review.models))
     if sentences := [*broken, *rows, *tables]:
-        first, *others = [*sentences, *missing]
+        first, *others = [*sentences, *missing, *rest]
         return Verdict("broken" if broken else "differs", first, tuple(others))
     same = _same(review.models)
-    if missing:
-        first, *others = [*([same] if _compared(review.models) else []), *missing]
+    if missing or rest:
+        compared = [same] if _compared(review.models) else []
+        first, *others = [*compared, *missing, *rest]
         return Verdict("unknown", first, tuple(others))
     return Verdict("same", same)
 

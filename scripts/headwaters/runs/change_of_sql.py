@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from headwaters.analysis.noted import columns_digest
+from headwaters.analysis import columns_digest
 from headwaters.runs.inputs import Spec, input_sql, inputs_of
 from headwaters.runs.model import Model
 from headwaters.runs.session import Connection
@@ -14,7 +14,7 @@ from headwaters.runs.state import AppliedVersions, TableState, built_by, digest
 from headwaters.runs.strategies import strategy_for
 
 if TYPE_CHECKING:
-    from headwaters.analysis.model import Patch
+    from headwaters.analysis import Patch
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def change_since(model: Model, state: TableState, applied: AppliedVersions) -> C
         return _change_of(model, state.sql)
     if patched_by != digest(built_by(model.session, model.sql, model.config)):
         return Change()
-    from headwaters.analysis.model import Patch
+    from headwaters.analysis import Patch
 
     return Change(patch=Patch([], "", "", "applied by the run before"), is_patched=True)
 
@@ -59,7 +59,7 @@ def _change_of(model: Model, before: str | None) -> Change:
     if not before or before == after:
         return change
     # the parser takes an eighth of a second to import, and most runs have nothing to compare
-    from headwaters.analysis.model import is_same_query, patch_of, same_inputs
+    from headwaters.analysis import is_same_query, patch_of, same_inputs
 
     inputs = inputs_of(after)
     if not same_inputs(before, after, inputs_of(before), inputs):

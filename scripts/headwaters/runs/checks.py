@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwaters.declared.settings import strategy_problems
 from headwaters.errors import UserError
 from headwaters.incremental.sql_text import names
 from headwaters.runs.inputs import (
@@ -39,6 +40,10 @@ _HASHED = {"string", "binary", "date", "timestamp", "timestamp_ntz", "boolean"}
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 
 
+class Unproven(Exception):
+    """The refusal of a model: its problems, each with the code of a rule."""
+
+
 # --- by text
 
 
@@ -48,25 +53,15 @@ def check_model(model: Model) -> None:
     Raises:
         UserError: what is wrong, and what is allowed.
     """
-    strategy, config, node = model.strategy, model.config, model.node
+    strategy, node = model.strategy, model.node
     inputs = inputs_of(model.sql)
     where = (
         f"{node['name']} ({node['original_file_path']}, "
         f"incremental_strategy: {strategy.configured_as})"
     )
-    if config.get("file_format") != "delta":
-        raise UserError(
-            "HW_FILE_FORMAT",
-            f"{where} has file_format: {config.get('file_format')}. Change feeds are a feature of "
-            f"Delta "
-            "tables: file_format must be delta.",
-        )
-    if strategy.needs_key and not model.keys:
-        raise UserError(
-            "HW_NO_UNIQUE_KEY",
-            f"{where} has no unique_key: name the column or columns that tell its rows apart.",
-        )
-    model.session.macros("hw_check_settings", where, strategy, config)
+    problems = [problem.at(where) for problem in strategy_problems(model.config)]
+    if problems:
+        raise Unproven("\n".join(map(str, problems)))
     _check_inputs(where, model, inputs)
     _check_bare_inputs(where, model, without_inputs(model.sql, inputs))
     strategy_for(model).check(where, model.sql, inputs)

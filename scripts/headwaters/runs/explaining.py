@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwaters.runs.inputs import Spec
+from headwaters.runs.losing import loss_of
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.planning import make_plan
@@ -31,6 +32,9 @@ def explain(session: Session, node: Mapping[str, Any], code: str, relation: Rela
     lines += [_input_line(spec, plan) for spec in plan.inputs]
     lines += _hidden_tables(model)
     lines.append(_proof_line(model))
+    loss = loss_of(model, state)
+    if loss:
+        return "\n".join([*lines, f"  next run: refused, {loss}"])
     choice = plan.reason if plan.patch else f"{plan.choice}, {plan.reason}"
     return "\n".join([*lines, f"  next run: {choice}"])
 

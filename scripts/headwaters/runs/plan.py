@@ -13,7 +13,7 @@ from headwaters.runs.inputs import Spec
 from headwaters.runs.session import Relation
 
 if TYPE_CHECKING:
-    from headwaters.analysis.model import Patch
+    from headwaters.analysis import Patch
 
 Choice = Literal["skip", "replace", "incremental"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from headwaters.analysis.noted import added_columns, columns_digest
+from headwaters.analysis import added_columns, columns_digest
 from headwaters.incremental import plan as deciding
 from headwaters.incremental.commits import Range, as_names
 from headwaters.incremental.layout import noted_detail
@@ -174,7 +174,7 @@ def _with_columns(model: Model, state: TableState, plan: Plan) -> tuple[Plan, li
 
 def _keeps_meaning(model: Model, plan: Plan, added: list[str]) -> bool:
     """Whether the model gives what it gave, though its inputs have more columns."""
-    from headwaters.analysis.model import keeps_meaning
+    from headwaters.analysis import keeps_meaning
 
     if not keeps_meaning(model.sql, plan.inputs, added):
         return False

@@ -70,7 +70,7 @@ def refusal(session: Session, code: str, config: Config) -> Problem | None:
     if not is_pinned(inputs):
         return None
     # the parser takes an eighth of a second to import, and most runs have nothing to prove
-    from headwaters.analysis.model import refusal as why_not
+    from headwaters.analysis import refusal as why_not
 
     functions = session.surroundings(sql)["functions"]
     return why_not(sql, with_columns(session.connection, inputs), config, session.graph, functions)

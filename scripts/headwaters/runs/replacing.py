@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbt_common.exceptions import DbtRuntimeError
+
 from headwaters.declared.drift import created_checks
 from headwaters.declared.properties import created_properties
+from headwaters.errors import first_line
 from headwaters.incremental.layout import layout_note
 from headwaters.runs import checks
 from headwaters.runs.hidden import drop_hidden_tables
@@ -18,6 +21,8 @@ from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import raise_repeated_keys
 from headwaters.runs.strategies.signed_sum import spelled
 from headwaters.runs.work import drop_staging_table, staging_table
+
+_DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ def replace_table(model: Model, plan: Plan) -> Replacement:
         audit = _stage(model, stage, rows, columns)
         rows = f"select * except (_operation) from {stage}"
     check_contract(model, rows)
-    connection.execute(create_sql(model, rows, properties, columns))
+    _create(model, rows, properties, columns)
     if stage:
         drop_staging_table(connection, stage)
     return written_by_replacement(model, audit)
@@ -102,6 +107,23 @@ def create_sql(
     clustering = spelled(names_in(model.config, "cluster_by"), columns)
     arguments = (model.target, rows, properties, clustering, model.is_hidden)
     return str(model.session.macros("hw_create_or_replace_sql", *arguments))
+
+
+def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequence[Column]) -> None:
+    """Create or replace the table.
+
+    A column that an input has with a DEFAULT keeps it in Spark's SELECT, and Delta refuses such a
+    table without the table feature; the statement is then repeated without defaults, which a model
+    does not need.
+    """
+    session = model.session
+    try:
+        session.connection.execute(create_sql(model, rows, properties, columns))
+    except DbtRuntimeError as error:
+        if _DEFAULTS_REFUSED not in first_line(error):
+            raise
+        rows = str(session.macros("hw_without_defaults_sql", rows, columns))
+        session.connection.execute(create_sql(model, rows, properties, columns))
 
 
 def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:

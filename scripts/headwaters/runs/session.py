@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from headwaters.declared.problems import Problem
 from headwaters.incremental.commits import Commit
 from headwaters.incremental.handed_on import HandedOn
 from headwaters.incremental.views import OtherSetting, View
@@ -98,6 +99,14 @@ class Session(Protocol):
 
     def other_function(self, view: View) -> str | None:
         """Return a function that a view calls by its name alone and the session has otherwise."""
+
+    def run_config(self, node: Mapping[str, Any]) -> Config:
+        """Return a model's config with its settings typed."""
+
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table."""
 
     def cached(self, relation: Relation) -> Relation | None:
         """Return a relation as dbt knows it, or None where there is none."""

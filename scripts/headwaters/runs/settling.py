@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwaters.analysis.noted import noted_proof
+from headwaters.analysis import noted_proof
 from headwaters.declared.expectations import expectations_of
 from headwaters.declared.problems import Problem
 from headwaters.errors import UserError
@@ -23,16 +23,18 @@ from headwaters.incremental.sql_text import (
     with_relations,
 )
 from headwaters.runs.change_of_sql import with_columns
-from headwaters.runs.checks import declared_tables, has_feed, raise_reads_itself, raise_undeclared
+from headwaters.runs.checks import (
+    Unproven,
+    declared_tables,
+    has_feed,
+    raise_reads_itself,
+    raise_undeclared,
+)
 from headwaters.runs.inputs import inputs_of, marked, with_inputs
 from headwaters.runs.model import names_in
 from headwaters.runs.session import Config, Session
 from headwaters.runs.state import digest
 from headwaters.runs.views import text_of_view, view_of
-
-
-class Unproven(Exception):
-    """The refusal of a model whose SQL proves nothing, with the code of the rule."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,11 @@ def settle(
     Raises:
         UserError: the model cannot be maintained.
     """
-    config = node["config"]
-    if config.get("incremental_strategy") != "auto":
-        return Settled(code, config)
+    if node["config"].get("incremental_strategy") != "auto":
+        return Settled(code, session.run_config(node))
     where = f"{node['name']} ({node['original_file_path']}, incremental_strategy: auto)"
-    _check(where, code, config)
+    _check(where, code)
+    config = session.run_config(node)
     versions: dict[str, dict[str, int]] = {}
     neutral = _neutral_sql(session, where, node, code, versions)
     if session.is_empty or session.is_sample:
@@ -81,7 +83,7 @@ def settle(
     return Settled(with_inputs(neutral, replacements), settings)
 
 
-def _check(where: str, code: str, config: Config) -> None:
+def _check(where: str, code: str) -> None:
     for spec in inputs_of(code):
         raise UserError(
             "HW_OTHER_INPUT_MACRO",
@@ -89,14 +91,6 @@ def _check(where: str, code: str, config: Config) -> None:
             f"are: "
             "write ref() and source() alone, or name the strategy.",
         )
-    for setting in ("latest_by", "derived", "incremental_proof"):
-        if config.get(setting):
-            raise UserError(
-                "HW_SETTING",
-                f"{where} has {setting}, which belongs to a strategy that is named: remove it, or "
-                f"name "
-                "the strategy.",
-            )
 
 
 def _neutral_sql(
@@ -162,17 +156,22 @@ def _derivation(
     if noted.get("of") == of:
         return noted
     # the parser takes an eighth of a second to import, and most runs have nothing to derive
-    from headwaters.analysis.model import derivation
+    from headwaters.analysis import derivation
 
     for spec in inputs:
         spec["has_feed"] = has_feed(session.connection, spec["source"])
     with_columns(session.connection, inputs)
-    derived = derivation(sql, inputs, config, graph, functions)
+    derived = derivation(sql, inputs, config, graph, functions, neutral)
     if isinstance(derived, dict) and derived["stages"] and not _may_be_kept(session, derived):
         whole = {**config, "is_whole": True}
-        derived = derivation(sql, inputs, whole, graph, functions)
+        derived = derivation(sql, inputs, whole, graph, functions, neutral)
     if not isinstance(derived, dict):
         raise unproven(derived, where)
+    if derived["unread"]:
+        kept = str(session.macros("hw_kept_sql", neutral, config))
+        problem = session.problem_of_unread(kept, inputs, derived["unread"])
+        if problem:
+            raise unproven(problem, where)
     return derived | {"of": of}
 
 
@@ -189,13 +188,12 @@ def _may_be_kept(session: Session, derivation: Mapping[str, Any]) -> bool:
 
     Runs a statement for each.
     """
-    from headwaters.analysis.exact import is_exact
+    from headwaters.analysis import are_exact
 
     stages = derivation["stages"]
     return all(
-        is_exact(column.dtype)
-        for stage in stages["tables"]
-        for column in session.connection.columns(with_names(stage["sql"], stages["names"]))
+        are_exact([column.dtype for column in session.connection.columns(text)])
+        for text in (with_names(stage["sql"], stages["names"]) for stage in stages["tables"])
     )
 
 

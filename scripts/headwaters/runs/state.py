@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import md5
 from typing import Any
 
-from headwaters.analysis.noted import noted_proof
+from headwaters.analysis import noted_proof
 from headwaters.errors import UserError
 from headwaters.incremental import recovery
 from headwaters.incremental.commits import Commit, as_mapping

@@ -97,7 +97,7 @@ def _is_the_same_under(session: Session, view: View, others: Sequence[OtherSetti
     """
     if not views.are_of_expressions(others):
         return False
-    from headwaters.analysis.columns_alone import columns_alone
+    from headwaters.analysis import columns_alone
 
     content = columns_alone(view.text)
     if content == "conditions":

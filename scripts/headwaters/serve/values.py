@@ -19,7 +19,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from headwaters.formats.texts import NEWEST_SECOND, PATTERNS
+from headwaters.formats.texts import NEWEST_SECOND, OLDEST_SECOND, PATTERNS
 from headwaters.serve.moments import day, is_timestamp, timestamp, timestamp_ntz
 
 Fits = Callable[[Any], bool]
@@ -142,7 +142,11 @@ def _or_null(inner: Fits) -> Fits:
 
 
 def _is_second(kind: Type, value: Any) -> bool:
-    return kind.name == "timestamp" and type(value) is int and abs(value) <= NEWEST_SECOND
+    return kind.name == "timestamp" and _fits_second(value)
+
+
+def _fits_second(value: Any) -> bool:
+    return type(value) is int and OLDEST_SECOND <= value <= NEWEST_SECOND
 
 
 def _fits_string(value: Any) -> bool:
@@ -216,11 +220,7 @@ _SIMPLE: Mapping[str, Fits] = {
     "float": _fits_float,
     "double": _fits_double,
     "date": lambda value: type(value) is str and day(value) is not None,
-    "timestamp": lambda value: (
-        is_timestamp(value)
-        if type(value) is str
-        else type(value) is int and abs(value) <= NEWEST_SECOND
-    ),
+    "timestamp": lambda value: is_timestamp(value) if type(value) is str else _fits_second(value),
     "timestamp_ntz": lambda value: type(value) is str and timestamp_ntz(value) is not None,
     "binary": _fits_binary,
     "variant": lambda value: True,

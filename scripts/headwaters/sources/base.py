@@ -126,6 +126,10 @@ class Source(ABC):
         """The files of a batch that were removed before it was read, as URIs, and that."""
         return {}
 
+    def other_forms(self, number: int) -> dict[str, str]:
+        """The files of a batch that are not of the declared format, as URIs, and what they are."""
+        return {}
+
     def unreadable(
         self, spark: SparkSession, number: int, known: Mapping[str, str]
     ) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from headwaters.checkpoint import Pending
 from headwaters.delta_log import appended, snapshot
 from headwaters.errors import WorkError
+from headwaters.incremental.commits import commits_of, layouts
 from headwaters.sources.base import (
     Balance,
     Compare,
@@ -157,6 +158,39 @@ class Delta(Source):
 @dataclass(frozen=True)
 class DeltaChanges(Delta):
     """The change feed of a Delta table."""
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return the changes from where the checkpoint was begun.
+
+        Raise WorkError if the table was partitioned by other columns since: Delta would give NULL
+        for values of rows that were deleted or updated.
+        """
+        since = self._first_to_read()
+        if since is not None:
+            history = commits_of(spark.sql(f"describe history delta.`{self.table}`").collect())
+            known = layouts(history)
+            newest = history[0].version
+            if any(known[v] != known[newest] for v in known if since - 1 <= v <= newest):
+                raise WorkError(
+                    "HW_SOURCE_REPARTITIONED",
+                    f"{self.stream.contract.name}: {self.table} was partitioned by other columns "
+                    f"after version {since - 1}, so its change feed gives NULL for values of rows "
+                    f"that were there before. Remove {self.stream.checkpoint.path} and resume with "
+                    f"headwaters ingest --select {self.stream.contract.name} --from earliest (the "
+                    "whole table, beside the rows that bronze has) or --from latest",
+                )
+        return super().read(spark)
+
+    def _first_to_read(self) -> int | None:
+        """Return the first version whose changes are to be read; None of a table's first rows."""
+        position = self.stream.checkpoint.delta_position()
+        if position is not None:
+            return position[0]
+        begun: int | None = self.stream.checkpoint.begun().get("version")
+        if begun is not None:
+            return begun + 1
+        start = self.stream.start
+        return start.version if isinstance(start, StartAt) else None
 
     def _mode(self) -> dict[str, str]:
         return {"readChangeFeed": "true"}

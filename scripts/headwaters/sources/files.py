@@ -102,7 +102,13 @@ class Files(Source):
         """The files of a batch that were removed before it was read, as URIs, and that."""
         files = self.stream.checkpoint.taken(number)
         missing = (f for f in files if not Path(f.removeprefix("file://")).exists())
-        return dict.fromkeys(missing, unreadable.GONE)
+        return dict.fromkeys(missing, f"{unreadable.GONE}: {unreadable.AGAIN}")
+
+    def other_forms(self, number: int) -> dict[str, str]:
+        """Told by the first bytes of each."""
+        files = self.stream.checkpoint.taken(number)
+        forms = {f: self._format.other_form(Path(f.removeprefix("file://"))) for f in files}
+        return {f: f"{what}; {unreadable.AGAIN}" for f, what in forms.items() if what}
 
     def unreadable(
         self, spark: SparkSession, number: int, known: Mapping[str, str]

@@ -20,6 +20,7 @@ FIELD = "_source_file"
 # Rows of quarantine that stand for a whole file.
 IS_FILE = f"reason = 'malformed' and field = '{FIELD}'"
 GONE = "is no longer there"
+AGAIN = "land it again under another name"
 
 # What another attempt may survive, and what is wrong with a contract instead of with a file.
 _NOT_THE_FILE = re.compile(
@@ -51,7 +52,7 @@ def find(
             if _NOT_THE_FILE.search(reason):
                 return
             if len(files) == 1:
-                found[files[0]] = f"cannot be read: {_short(reason)}"
+                found[files[0]] = f"cannot be read: {_short(reason)}: {AGAIN}"
             else:
                 search(files[: len(files) // 2])
                 search(files[len(files) // 2 :])

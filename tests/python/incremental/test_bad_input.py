@@ -18,11 +18,6 @@ FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
 # Each model with what its error has to say.
 REFUSED = {
-    "allows_all": (
-        CHANGE_FEED.replace(") }}", ", allow_nondeterministic=true) }}")
-        + "select id from {{ changes(source('inputs', 'fed')) }}",
-        ["has allow_nondeterministic: True. It is a list of functions, such as [current_date]"],
-    ),
     "bare": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
         " where id in (select id from {{ source('inputs', 'repeated') }})",
@@ -82,17 +77,6 @@ REFUSED = {
         + "select fed.id from {{ changes(source('inputs', 'fed')) }} as fed\n"
         "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id",
         ["on_lookup_change: ignore, and a lookup says which rows", "as for ", "left join"],
-    ),
-    "added_by_a_lookup": (
-        SIGNED_SUM.replace(") }}", ", on_lookup_change='ignore') }}")
-        + "select fed.id, sum(_weight) as rows from {{ signed(source('inputs', 'fed')) }} as fed\n"
-        "inner join {{ lookup(source('inputs', 'more')) }} as more on fed.id = more.id group by 1",
-        ["on_lookup_change: ignore", "affected_keys"],
-    ),
-    "replaced_by_no_lookup": (
-        "{{ config(incremental_strategy='replace', on_lookup_change='ignore') }}\n"
-        "select id from {{ lookup(source('inputs', 'fed')) }}",
-        ["on_lookup_change: ignore. Its inputs are lookups", "leave it out"],
     ),
     "of_an_ephemeral_model": (
         CHANGE_FEED + "select id from {{ changes(ref('hidden')) }}",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import zipfile
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwaters.incremental import commits as rules
 from headwaters.incremental.commits import Commit, Effect, Range
+from headwaters.jars import installed_pyspark
 
 DAY = 86_400_000
 FEED = "delta.enableChangeDataFeed"
@@ -163,9 +166,12 @@ def test_a_range_adds_up_what_its_commits_did() -> None:
     replaced = commit(
         1,
         "CREATE OR REPLACE TABLE AS SELECT",
-        parameters={"properties": json.dumps({FEED: "true"})},
+        parameters={"properties": json.dumps({FEED: "true"}), "partitionBy": "[]"},
     )
-    assert over(replaced, commit(2, "RESTORE")) == Range(
+    created = commit(0, "CREATE TABLE", parameters={"partitionBy": "[]"})
+    restored = commit(2, "RESTORE", parameters={"version": "1"})
+    noted = {"version": 0, "at": 0}
+    assert rules.range_of("t", noted, 2, [restored, replaced, created]) == Range(
         "t", 0, 2, rows=2, commits=2, inserts_only=False, replaced=(2, 1), uncounted=True
     )
 
@@ -303,15 +309,167 @@ def test_columns_that_differ_are_a_gap() -> None:
     )
 
 
+def replaced(version: int, *columns: str, operation: str = "REPLACE TABLE AS SELECT") -> Commit:
+    told = {"properties": json.dumps({FEED: "true"}), "partitionBy": json.dumps(columns)}
+    return commit(version, operation, parameters=told)
+
+
+def overwritten(version: int, *columns: str, **parameters: str) -> Commit:
+    told = {"mode": "Overwrite", "partitionBy": json.dumps(columns), **parameters}
+    return commit(version, "WRITE", parameters=told, metrics={"numOutputRows": "1"})
+
+
+def restored(version: int, to: int | None) -> Commit:
+    told = {} if to is None else {"version": str(to)}
+    return commit(version, "RESTORE", parameters=told)
+
+
+def mapped(version: int) -> Commit:
+    told = {FEED: "true", "delta.columnMapping.mode": "name"}
+    parameters = {"properties": json.dumps(told), "partitionBy": '["a"]'}
+    return commit(version, "REPLACE TABLE AS SELECT", parameters=parameters)
+
+
+MADE = replaced(0, "a", operation="CREATE TABLE")
+KEEPS, MAY_CHANGE = {"canOverwriteSchema": "false"}, {"canOverwriteSchema": "true"}
+OTHER_COLUMNS = "t was partitioned by other columns, or mapped otherwise"
+
+
+@pytest.mark.parametrize(
+    ("newer", "is_doubted"),
+    [
+        ([replaced(1, "A")], False),
+        ([replaced(1)], True),
+        ([replaced(1, "b")], True),
+        ([replaced(1, "a", "b")], True),
+        ([replaced(1, "b"), replaced(2, "a")], True),
+        ([commit(1, "REPLACE TABLE", parameters={"properties": f'{{"{FEED}": "true"}}'})], True),
+        ([overwritten(1, **KEEPS)], False),
+        ([overwritten(1, **MAY_CHANGE)], True),
+        ([overwritten(1, "a", **MAY_CHANGE)], False),
+        ([overwritten(1, "a")], False),
+        ([overwritten(1)], True),  # it may have kept them, which an older Delta does not say
+        ([overwritten(1, predicate="a = 1")], False),
+        ([append(1), restored(2, 0)], False),
+        ([append(1), restored(2, None)], False),
+        ([append(1), replaced(2), restored(3, 0)], True),
+        ([append(1), replaced(2, "a"), restored(3, None)], False),
+        ([append(1), replaced(2), restored(3, None)], True),
+        ([append(1), commit(2, "CLONE")], True),
+        ([append(1), commit(2, "a new one")], True),
+        ([commit(1), replaced(2)], True),
+        ([append(1), properties(2, delta__columnMapping__mode="name")], True),
+        ([mapped(1)], True),
+        ([mapped(1), replaced(2, "a")], True),
+        ([commit(1)], False),
+    ],
+)
+def test_a_feed_over_other_partition_columns_is_doubted(
+    newer: list[Commit], is_doubted: bool
+) -> None:
+    history = [*newer[::-1], MADE]
+    changes = rules.range_of("t", {"version": 0, "at": 0}, history[0].version, history)
+    assert _doubt(changes) == (OTHER_COLUMNS if is_doubted else None)
+    if is_doubted:
+        assert changes.with_rows(1).gap == OTHER_COLUMNS
+        assert first(*history) == history[0].version
+    else:
+        assert first(*history) == 0
+
+
+def test_a_feed_is_wrong_before_the_partition_columns_changed() -> None:
+    history = [replaced(3, "b"), append(2), commit(1), MADE]
+    at = [{"version": version, "at": version * 1000} for version in range(4)]
+    assert rules.range_of("t", at[0], 2, history).gap == OTHER_COLUMNS
+    assert rules.range_of("t", at[0], 1, history) == Range("t", 0, 1)  # it changed no row
+    assert rules.range_of("t", at[3], 3, history).gap is None
+    history = [delete(5), append(4), *history]
+    assert rules.range_of("t", at[3], 5, history).gap is None
+    assert first(*history) == 3
+
+
+def test_partition_columns_of_an_older_commit_are_asked_for() -> None:
+    history = [replaced(9, "a"), append(8), append(7)]
+    changes = rules.range_of("t", {"version": 8, "at": 8000}, 9, history)
+    assert (_doubt(changes), changes.needs_history) == (OTHER_COLUMNS, True)
+    whole = [*history, *(commit(version) for version in range(6, 0, -1)), MADE]
+    changes = rules.range_of("t", {"version": 8, "at": 8000}, 9, whole)
+    assert (_doubt(changes), changes.needs_history) == (None, False)
+
+
+# Each operation of Delta 4.4 by its class, and those that nothing in Spark's SQL or API commits, or
+# that an own test of ours would have to make: they may change anything.
+DELTA_OPERATIONS = {
+    "AddColumns": "ADD COLUMNS",
+    "AddConstraint": "ADD CONSTRAINT",
+    "AddDeletionVectorsTombstones": "Deletion Vector Tombstones",
+    "ChangeColumn": "CHANGE COLUMN",
+    "ChangeColumns": "CHANGE COLUMNS",
+    "Clone": "CLONE",
+    "ClusterBy": "CLUSTER BY",
+    "ComputeStats": "COMPUTE STATS",
+    "Convert": "CONVERT",
+    "CreateTable": "CREATE TABLE",
+    "Delete": "DELETE",
+    "DomainMetadataCleanup": "DOMAIN METADATA CLEANUP",
+    "DropColumns": "DROP COLUMNS",
+    "DropConstraint": "DROP CONSTRAINT",
+    "DropTableFeature": "DROP FEATURE",
+    "EmptyCommit": "Empty Commit",
+    "Merge": "MERGE",
+    "Optimize": "OPTIMIZE",
+    "OptimizeCheckpoint": "OPTIMIZE CHECKPOINT",
+    "RenameColumn": "RENAME COLUMN",
+    "Reorg": "REORG",
+    "ReplaceColumns": "REPLACE COLUMNS",
+    "ReplaceTable": "REPLACE TABLE",
+    "Restore": "RESTORE",
+    "RowTrackingBackfill": "ROW TRACKING BACKFILL",
+    "RowTrackingUnBackfill": "ROW TRACKING UNBACKFILL",
+    "SetTableProperties": "SET TBLPROPERTIES",
+    "StreamingUpdate": "STREAMING UPDATE",
+    "Truncate": "TRUNCATE",
+    "UnsetTableProperties": "UNSET TBLPROPERTIES",
+    "Update": "UPDATE",
+    "UpgradeProtocol": "UPGRADE PROTOCOL",
+    "VacuumEnd": "VACUUM END",
+    "VacuumStart": "VACUUM START",
+    "Write": "WRITE",
+}
+OF_UNKNOWN_EFFECT = {
+    "ManualUpdate": "Manual Update",
+    "RemoveColumnMapping": "REMOVE COLUMN MAPPING",
+    "TestOperation": "TEST",
+    "UpdateColumnMetadata": "UPDATE COLUMN METADATA",
+    "UpdateSchema": "UPDATE SCHEMA",
+    "UpgradeUniformProperties": "REORG TABLE UPGRADE UNIFORM",
+}
+NO_OPERATIONS = {
+    *("MergePredicate", "Operation", "OperationWithPredicates", "OptimizeOrReorg"),
+    "QualifiedColTypeWithPositionForLog",
+}
+
+
+def test_every_operation_of_delta_is_known_or_may_change_anything() -> None:
+    [jar] = (installed_pyspark() / "jars").glob("delta-spark_*.jar")
+    of_jar = re.compile(r"org/apache/spark/sql/delta/DeltaOperations\$(\w+)\$?\.class")
+    with zipfile.ZipFile(jar) as content:
+        classes = {found[1] for name in content.namelist() if (found := of_jar.fullmatch(name))}
+    assert classes - NO_OPERATIONS == {*DELTA_OPERATIONS, *OF_UNKNOWN_EFFECT}
+    assert all(commit(1, name).is_known for name in DELTA_OPERATIONS.values())
+    assert not any(commit(1, name).is_known for name in OF_UNKNOWN_EFFECT.values())
+
+
 def first(*newest_first: Commit, columns: dict[int, str] | None = None) -> int:
     to = newest_first[0].version
-    return rules.first_known("t", to, newest_first, columns or {}).version
+    columns = columns or dict.fromkeys(range(to + 1), "struct<a:int>")
+    return rules.first_known("t", to, newest_first, columns).version
 
 
 def test_the_feed_is_known_from_where_nothing_after_it_is_lost() -> None:
     feed_on = properties(1, delta__enableChangeDataFeed="true")
     vacuum = commit(3, "VACUUM START", parameters={"specifiedRetentionMillis": "0"})
-    restored = commit(2, "RESTORE")
+    restored = commit(2, "RESTORE", parameters={"version": "1"})
     assert first(delete(2), append(1), append(0)) == 0
     assert first(delete(2), feed_on, append(0)) == 1
     assert first(append(4), vacuum, delete(2), append(1)) == 3
@@ -373,6 +531,10 @@ def made_of(history: list[tuple[Any, ...]]) -> list[Commit]:
     return oldest_first[::-1]
 
 
+def _doubt(changes: Range) -> str | None:
+    return changes.gap or changes.repartitioned
+
+
 @given(HISTORIES, st.integers(0, 8))
 def test_a_range_is_its_parts_together(history: list[tuple[Any, ...]], cut: int) -> None:
     newest_first = made_of(history)
@@ -387,7 +549,7 @@ def test_a_range_is_its_parts_together(history: list[tuple[Any, ...]], cut: int)
     assert whole.commits == before.commits + after.commits
     assert whole.inserts_only == (before.inserts_only and after.inserts_only)
     assert whole.replaced == after.replaced + before.replaced
-    assert whole.gap is not None or (before.gap is None and after.gap is None)
+    assert _doubt(whole) or not (_doubt(before) or _doubt(after))
 
 
 @given(HISTORIES)
@@ -396,7 +558,7 @@ def test_from_the_first_known_commit_on_nothing_is_a_gap(history: list[tuple[Any
     columns = dict.fromkeys(range(-1, len(history) + 1), "struct<a:int>")
     known = rules.first_known("t", len(history), newest_first, columns)
     noted = {"version": known.version, "at": known.at}
-    assert rules.range_of("t", noted, len(history), newest_first).gap is None
+    assert _doubt(rules.range_of("t", noted, len(history), newest_first)) is None
 
 
 @given(st.integers(0, 4_000_000_000_000))

@@ -58,7 +58,9 @@ def interrupted(run: str = "b") -> dict[str, str]:
 
 
 def test_a_finished_run_and_what_changes_no_rows_leave_what_it_applied() -> None:
-    commits = [commit(14, "OPTIMIZE"), note(13, None), merge(12, "a"), note(11, "a"), BASE]
+    changed = ["OPTIMIZE", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL"]
+    without_rows = [commit(14 + place, operation) for place, operation in enumerate(changed)]
+    commits = [*without_rows[::-1], note(13, None), merge(12, "a"), note(11, "a"), BASE]
     assert applied_versions(finished(), commits, complete=False) == Applied(NEW, None, None)
 
 

@@ -22,6 +22,16 @@ def differs(
 CASES: list[tuple[str, list[ModelReview], Verdict]] = [
     ("nothing", [], Verdict("nothing", "no model changes")),
     (
+        "a source that is read in another way",
+        [model(difference=None, not_compared=("raw.a is read in another way",))],
+        Verdict("unknown", "raw.a is read in another way"),
+    ),
+    (
+        "nothing differs in what was compared",
+        [model(), model("raw", difference=None, not_compared=("raw.a is read in another way",))],
+        Verdict("unknown", "refactoring: 0 of 329 rows differ", ("raw.a is read in another way",)),
+    ),
+    (
         "refactoring",
         [
             model(difference=Difference(1_840_000, 1_840_000, 0, 0, 0, by_key=True)),
@@ -191,3 +201,13 @@ def test_only_what_is_broken_fails() -> None:
         "broken": True,
         "unknown": False,
     }
+
+
+def test_changes_outside_of_tables_take_the_green_sign_away() -> None:
+    rest = ("exposure board is removed", "not reviewed: macros/a.sql")
+    assert verdict(review(not_compared=rest)) == Verdict(
+        "unknown", rest[0], (rest[1], "no model changes")
+    )
+    assert verdict(review(model(), not_compared=rest)).kind == "unknown"
+    changed = verdict(review(differs(changed=1), not_compared=rest))
+    assert (changed.kind, changed.also[-2:]) == ("differs", rest)

@@ -336,3 +336,126 @@ def test_the_linter_is_asked_of_both_sides_and_only_what_is_new_is_told(tmp_path
         {"a.sql": (Finding("lint", "CP01 Keywords must be lower case.", False, "a.sql:2"),)}
     )
     assert new_findings(*folders, ["gone.sql"]) == Linted({})
+
+
+def stream(**more: Any) -> dict[str, Any]:
+    return {"from": "files", "path": "landing/raw", "format": "json", **more}
+
+
+def with_stream(side: Side, **more: Any) -> dict[str, Any]:
+    """Declare the source as a stream of two columns."""
+    source: dict[str, Any] = side.nodes["source.p.raw"]  # type: ignore[assignment]  # to be changed
+    source["config"] = {"meta": {"stream": stream(**more), "owner": "shop"}}
+    source["columns"] = {
+        "id": {"name": "id", "data_type": "int", "constraints": [{"type": "not_null"}]},
+        "at": {"name": "at", "data_type": "timestamp", "meta": {"expression": "to_micros(t)"}},
+    }
+    return source
+
+
+ANOTHER_WAY = "raw.raw is read in another way: this reaches rows ingested from now on"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line", "sentences"),
+    [
+        (
+            ("columns", "at", "meta", "expression"),
+            "to_millis(t)",
+            "column at: meta.expression: to_micros(t) → to_millis(t)",
+            (ANOTHER_WAY,),
+        ),
+        (
+            ("columns", "id", "constraints"),
+            [],
+            'column id: constraints: [{"type": "not_null"}] → none',
+            (ANOTHER_WAY,),
+        ),
+        (("columns", "id", "data_type"), "long", "column id: int → long", (ANOTHER_WAY,)),
+        (
+            ("config", "meta", "stream", "path"),
+            "landing/new",
+            "meta.stream.path: landing/raw → landing/new",
+            (ANOTHER_WAY,),
+        ),
+        (("config", "meta", "owner"), "web", "meta.owner: shop → web", ()),
+        (
+            ("columns", "id", "description"),
+            "The order.",
+            "column id: description: none → The order.",
+            (),
+        ),
+    ],
+)
+def test_a_source_names_what_no_comparison_covers(
+    sides: tuple[Side, Any], path: tuple[str, ...], value: Any, line: str, sentences: Any
+) -> None:
+    base, head = sides
+    with_stream(base)
+    place: Any = with_stream(head)
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    found = changing.changes(base, head)
+    own = found.changed["source.p.raw"]
+    assert (own.causes, own.what, own.not_compared) == (("properties",), (line,), sentences)
+    assert (found.built, found.not_compared) == ((), ())
+
+
+def test_a_stream_that_comes_or_goes_and_tests_of_a_source_are_named(
+    sides: tuple[Side, Any],
+) -> None:
+    base, head = sides
+    with_stream(base)
+    del head.nodes["source.p.raw"]
+    assert changing.changes(base, head).changed["source.p.raw"].not_compared == (
+        "the stream of raw.raw is removed: its table keeps its rows",
+    )
+    assert changing.changes(head, base).changed["source.p.raw"].not_compared == (
+        "the stream of raw.raw is added: no row of it was ingested",
+    )
+    head.nodes["source.p.raw"] = copy.deepcopy(base.nodes["source.p.raw"])
+    head.nodes["test.p.unique"] = {
+        "resource_type": "test",
+        "name": "unique_raw_id",
+        "depends_on": {"nodes": ["source.p.raw"]},
+        "config": {},
+    }
+    own = changing.changes(base, head).changed["source.p.raw"]
+    assert own.what == ("test unique_raw_id: added",)
+    assert own.not_compared == ("1 test of raw.raw changed and was not run",)
+
+
+def test_exposures_are_compared_setting_by_setting(sides: tuple[Side, Any]) -> None:
+    base, head = sides
+    both: list[tuple[Any, str]] = [(base, "public.value"), (head, "public.value_v2")]
+    for side, table in both:
+        side.exposures["exposure.p.board"]["meta"] = {"publish": {"to": "postgres", "table": table}}
+    assert changing.changes(base, head).not_compared == (
+        "exposure board changes: meta.publish.table: public.value → public.value_v2",
+    )
+    del head.exposures["exposure.p.board"]
+    assert changing.changes(base, head).not_compared == ("exposure board is removed",)
+    # it reads what the branch removes
+    del head.nodes["model.p.c"]
+    assert changing.changes(base, head).exposures == ("board",)
+
+
+def test_files_that_dbt_did_not_parse_as_the_projects_are_named() -> None:
+    nodes = {
+        "model.p.a": {
+            "original_file_path": "models/a.sql",
+            "patch_path": "p://models/a.yml",
+            "package_name": "p",
+        },
+        "model.other.b": {"original_file_path": "models/b.sql", "package_name": "other"},
+    }
+    side = Side(nodes, {}, {}, frozenset({"macros/own.sql"}))
+    files = ["models/a.sql", "models/a.yml", "models/b.sql", "macros/own.sql", "macros/adapter.sql"]
+    files += ["README.md", "docs/page.md", "dbt_project.yml", "profiles/profiles.yml", "x.py"]
+    assert changing.files_not_reviewed(files, "p", side) == [
+        "macros/adapter.sql",
+        "models/b.sql",
+        "profiles/profiles.yml",
+        "x.py",
+    ]

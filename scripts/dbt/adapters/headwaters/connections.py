@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.declared.fields import text_of
+from headwaters.declared.outer import output_problems
+from headwaters.errors import UserError
 from headwaters.incremental.histories import Histories, written_by
 from headwaters.lake import home
 
@@ -39,6 +42,12 @@ _ALONE = {
     "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
     "spark.databricks.delta.snapshotPartitions": "2",
 }
+# How every session writes dates and times into files, wherever its Spark runs. Spark's default is
+# INT96, which other readers take for nanoseconds: years before 1677 and after 2262 wrap there.
+_FILES = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
 
 
 @dataclass
@@ -57,6 +66,17 @@ class HeadwatersCredentials(SparkCredentials):
         """Called by dbt with what a profile says."""
         return super().__pre_deserialize__({"method": "session", "host": "NA", **data})
 
+    @classmethod
+    def validate(cls, data: Any) -> None:
+        """Refuse a key that misspells one, and wrong types; called by dbt with a profile's text."""
+        texts = data.get("server_side_parameters") or {}
+        if isinstance(texts, dict):  # Spark's settings are texts, and YAML has numbers and booleans
+            data["server_side_parameters"] = {key: text_of(value) for key, value in texts.items()}
+        problems = list(output_problems(data, [field.name for field in fields(cls)]))
+        if problems:
+            raise DbtRuntimeError("\n".join(map(str, problems)))
+        super().validate(data)
+
     @property
     def type(self) -> str:
         """The name of the adapter."""
@@ -71,9 +91,20 @@ class HeadwatersCredentials(SparkCredentials):
             yield key, str(self.place) if key == "lake" else value
 
     def settle(self, root: Path) -> None:
-        """Take the project's root for the lake's path, and add the settings that are not named."""
+        """Take the project's root for the lake's path, and add the settings that are not named.
+
+        Raises UserError for a setting with which other readers would read other dates and times.
+        """
         self.lake = str(root / self._named)
         given = self.server_side_parameters
+        for name, value in _FILES.items():
+            if given.get(name, value).upper() != value:
+                raise UserError(
+                    "HW_PROFILE",
+                    f"the target sets {name} to {given[name]}, with which readers outside Spark "
+                    f"would read other dates and times: remove it, since headwaters sets {value}",
+                )
+        self.server_side_parameters = given = {**given, **_FILES}
         if self.method == "session" and "spark.remote" not in given:
             self.server_side_parameters = {**defaults(Path(self.lake), given), **given}
 

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
 from pathlib import Path
@@ -31,7 +31,7 @@ from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-from headwaters.analysis import noted
+from headwaters import analysis
 from headwaters.arguments import check_arguments
 from headwaters.declared import (
     checks,
@@ -40,11 +40,15 @@ from headwaters.declared import (
     maintenance,
     names,
     nodes,
+    outer,
     policy,
     properties,
+    settings,
     streams,
     units,
 )
+from headwaters.declared.problems import Problem
+from headwaters.declared.stock_settings import is_empty
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
@@ -52,6 +56,7 @@ from headwaters.incremental import (
     handed_on,
     layout,
     sql_text,
+    stock,
     strategies,
     surroundings,
     unchanged,
@@ -84,6 +89,8 @@ class HeadwatersConfig(SparkConfig):
 
         dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
         """
+        if is_empty(data.get("file_format")):
+            data.pop("file_format", None)
         merged = super()._merge_dicts(src, data)
         if "materialized" in src and "file_format" not in src:
             merged.setdefault("file_format", cls.file_format)
@@ -123,9 +130,37 @@ def _texts_of(columns: Sequence[Column]) -> list[str]:
     return texts_of((column.name, column.dtype) for column in columns)
 
 
+def _refuse(problems: Iterable[Problem]) -> None:
+    """Raise the problems, if there are any, one a line."""
+    if lines := "\n".join(map(str, problems)):
+        raise CompilationError(lines)
+
+
+def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the variables of `dbt_project.yml`, as far as they are ours or no package's, and
+    those of the command line."""
+    declared = config.vars.to_dict() if hasattr(config, "vars") else {}
+    for package in (getattr(config, "project_name", None), PACKAGE):
+        scoped = declared.get(package)
+        declared = {**declared, **(scoped if isinstance(scoped, dict) else {})}
+    return declared, getattr(config, "cli_vars", None) or {}
+
+
 def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
     try:
         return streams.stream_tables(node)
+    except UserError as error:
+        raise CompilationError(str(error)) from None
+
+
+def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[str]) -> list[str]:
+    try:
+        return streams.unavailable_columns(
+            graph.get("sources", {}),
+            getattr(relation, "schema", None) or "",
+            getattr(relation, "identifier", None) or "",
+            columns,
+        )
     except UserError as error:
         raise CompilationError(str(error)) from None
 
@@ -147,9 +182,16 @@ PURE: dict[str, Callable[..., Any]] = {
     "as_mapping": commits.as_mapping,
     "milliseconds": commits.milliseconds,
     "is_redacted": layout.is_redacted,
+    "columns_of": stock.columns_of,
+    "stock_table": stock.table_of,
+    "stock_write": stock.write_of,
+    "may_fill": stock.may_fill,
+    "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
+    "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
+    "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
     "setting": nodes.setting,
     "table_of_hidden": nodes.table_of_hidden,
@@ -186,7 +228,11 @@ class HeadwatersAdapter(SparkAdapter):
         """Called by dbt once for each invocation."""
         super().__init__(config, mp_context)
         # `dbt debug` has a profile alone, and works in the project's folder
-        config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
+        try:
+            config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
+        except UserError as error:
+            raise CompilationError(str(error)) from None
+        _refuse(outer.variable_problems(*_variables(config)))
         end_on_interrupt()
         # The session's settings and the names of its functions, by the invocation that asked.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
@@ -202,7 +248,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
-        return [*strategies.strategy_names(), "append", "merge", "insert_overwrite", "microbatch"]
+        return [*strategies.strategy_names(), *settings.STOCK_STRATEGIES]
 
     def execute_macro(
         self,
@@ -252,6 +298,24 @@ class HeadwatersAdapter(SparkAdapter):
                 raise
             return Answer([], failure)
 
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table.
+
+        Spark says what the SQL reads. What Spark refuses as well fails with Spark's own message,
+        unless it is a column that does not exist.
+        """
+        query = sql.rstrip().rstrip(";")
+        rows = self.execute(f"explain extended {query}", fetch=True)[1].rows
+        plan = "\n".join(str(row[0]) for row in rows)
+        if "Error occurred during query planning" in plan or "AnalysisException" in plan:
+            if unread["code"] == "HW_NO_SUCH_COLUMN":
+                plan = ""
+            else:
+                self.execute(f"select * from ({query}\n) limit 0")
+        return analysis.problem_of_unread(plan, sql, inputs, unread)
+
     @available
     def history_of(
         self,
@@ -297,7 +361,7 @@ class HeadwatersAdapter(SparkAdapter):
         """
         self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in sql_text.relations_in(sql)]
-        promised = noted.noted_proof({}, inputs, graph)
+        promised = analysis.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 
     def is_unchanged(self, model: str, digest: str, models: Sequence[str]) -> bool:

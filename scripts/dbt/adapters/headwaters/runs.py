@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dbt_common.exceptions import CompilationError
 
+from headwaters.declared.nodes import place_of
+from headwaters.declared.problems import Problem
+from headwaters.declared.settings import node_setting_problems, run_config, strategy_problems
 from headwaters.errors import UserError
 from headwaters.incremental.commits import Commit
 from headwaters.incremental.handed_on import HandedOn
 from headwaters.incremental.views import OtherSetting, View
 from headwaters.runs import explaining, run
-from headwaters.runs.checks import check_model
+from headwaters.runs.checks import Unproven, check_model
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
+from headwaters.runs.losing import loss_of
 from headwaters.runs.model import Model
 from headwaters.runs.proving import prove
 from headwaters.runs.refreshing import differences_sql
 from headwaters.runs.session import Connection, Macros
-from headwaters.runs.settling import Settled, Unproven, settle
+from headwaters.runs.settling import Settled, settle
 from headwaters.runs.state import TableState, read_state, state_properties
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.views import pinned
@@ -169,6 +173,20 @@ class DbtSession:
         """Return a function that a view calls by its name alone and the session has otherwise."""
         return self._adapter.other_function(view)
 
+    def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a model's config with its settings typed."""
+        config = node["config"]
+        problems = node_setting_problems(node) or [*strategy_problems(config)]
+        if problems:
+            raise Unproven("\n".join(str(problem.at(place_of(node))) for problem in problems))
+        return run_config(config)
+
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table."""
+        return self._adapter.problem_of_unread(sql, inputs, unread)
+
     def cached(self, relation: Any) -> Any:
         """Return a relation as dbt knows it, or None where there is none."""
         return self._context["load_cached_relation"](relation)
@@ -231,13 +249,16 @@ class Runs:
         begun = (session, existing, full_refresh, digest, self._adapter, node["unique_id"])
         if digest and self._adapter.is_unchanged(node["unique_id"], digest, session.selected):
             return Begun(*begun)
-        state = None
-        if node["config"].get("incremental_strategy") == "auto" and exists:
+        state, is_auto = None, node["config"].get("incremental_strategy") == "auto"
+        if exists and (is_auto or not full_refresh):
             state = read_state(session.connection, target)
         properties = state.properties if state and not full_refresh else {}
         settled = settle(session, node, code, properties)
         model = Model(node, target, existing, settled.code, settled.config, session)
         check_model(model)
+        loss = None if full_refresh or (session.is_empty and state) else loss_of(model, state)
+        if loss:
+            raise Unproven(str(loss))
         return Begun(*begun, model, state)
 
     def _digest(self, session: DbtSession, context: Context) -> str | None:

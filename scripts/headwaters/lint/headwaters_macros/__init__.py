@@ -44,6 +44,8 @@ def surrogate_key(columns: list[str]) -> str:
     return f"md5(concat_ws('|', {', '.join(columns)}))"
 
 
-def change_events(relation: Any, key: Any, columns: list[str]) -> str:
+def change_events(
+    relation: Any, key: Any, columns: list[str], unavailable: list[str] | None = None
+) -> str:
     """The events have the columns of the relation."""
     return f"select * from {relation}"

@@ -172,7 +172,7 @@ class AffectedKeys(Keyed):
 
         And what leads to its key and to those of others.
         """
-        from headwaters.analysis.model import used_columns
+        from headwaters.analysis import used_columns
 
         used = list(spec["key"].values())
         for other in affected:

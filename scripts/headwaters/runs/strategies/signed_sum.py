@@ -116,7 +116,10 @@ class SignedSum(Strategy):
 
     def _with_derived(self, sql: str) -> str:
         derived = self.config.get("derived") or {}
-        columns = [f"{expression} as {identifier(name)}" for name, expression in derived.items()]
+        columns = [
+            f"{self.sql('hw_ended', expression)} as {identifier(name)}"
+            for name, expression in derived.items()
+        ]
         return str(self.sql("hw_with_columns_sql", sql, columns))
 
     def _weight(self, sql: str) -> str:

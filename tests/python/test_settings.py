@@ -1,0 +1,412 @@
+"""Settings of ours are typed: a misspelt, wrong or impossible one is a line while dbt parses."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt.adapters.headwaters.connections import HeadwatersCredentials
+from dbt.adapters.spark.impl import SparkConfig
+from dbt.artifacts.resources.v1.config import NodeConfig
+from dbt.artifacts.resources.v1.seed import SeedConfig
+from dbt.artifacts.resources.v1.snapshot import SnapshotConfig
+from dbt.artifacts.resources.v1.source_definition import SourceConfig
+from dbt_common.exceptions import DbtRuntimeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwaters.declared.appending import appending_problems, macros_of
+from headwaters.declared.checks import graph_problems, node_problems
+from headwaters.declared.names import misspelt
+from headwaters.declared.outer import variable_problems
+from headwaters.declared.settings import (
+    OTHERS,
+    ModelSettings,
+    Part,
+    node_setting_problems,
+    run_config,
+    settings_table,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACE = "models/some.sql: some: "
+NOT_OURS = "there is no setting"
+
+
+def node(config: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A model with a config."""
+    names = {"resource_type": "model", "name": "some", "alias": "some", "schema": "gold"}
+    return {**names, "original_file_path": "models/some.sql", "config": config, **more}
+
+
+def problems(config: dict[str, Any], **more: Any) -> list[str]:
+    """The lines of a node's problems, without its place."""
+    found = [str(one) for one in node_problems(node({"materialized": "table", **config}, **more))]
+    assert all("\n" not in line for line in found)
+    return [line.replace(PLACE, "") for line in found]
+
+
+def unknown(given: str, name: str) -> str:
+    """The line of a name that misspells one of ours."""
+    return f"[HW_UNKNOWN_SETTING] there is no setting '{given}', did you mean '{name}'?"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("on_gp", "on_gap"),
+        ("On-Gap", "on_gap"),
+        ("aply_by", "apply_by"),
+        ("applyBy", "apply_by"),
+        ("uniqe_key", "unique_key"),
+        ("unique_keys", "unique_key"),
+        ("incremental_startegy", "incremental_strategy"),
+        ("on_foreign_writes", "on_foreign_write"),
+        ("replace_abov", "replace_above"),
+        ("tbl_properties", "tblproperties"),
+        ("maintainance", "maintenance"),
+        ("ownr", "owner"),
+        ("run_every", "runs_every"),
+        ("expectation", "expectations"),
+    ],
+)
+def test_a_name_near_one_of_ours_is_a_slip(given: str, name: str) -> None:
+    assert problems({given: "x"}) == [unknown(given, name)]
+
+
+@pytest.mark.parametrize("name", ["owners", "streams", "owner_team", "latest_at", "on_call", "tag"])
+def test_other_words_are_the_users_own(name: str) -> None:
+    assert problems({name: "x", "meta": {name: "x"}}) == []
+
+
+def test_in_meta_a_slip_is_what_is_no_other_word() -> None:
+    meta = {"ownr": "a", "owners": "b", "unique_keys": "c", "runs_evry": "1 day", "owner": ["a"]}
+    assert problems({"meta": meta}) == [
+        unknown("meta.ownr", "meta.owner"),
+        unknown("meta.runs_evry", "meta.runs_every"),
+    ]
+
+
+def test_a_column_may_misspell_its_keys() -> None:
+    columns = {"id": {"name": "id", "meta": {"expresion": "1", "pii": "none", "pie": 3}}}
+    assert problems({}, columns=columns) == [
+        "[HW_UNKNOWN_SETTING] column id: there is no setting 'meta.expresion', did you mean "
+        "'meta.expression'?"
+    ]
+
+
+def test_names_of_dbt_are_never_a_slip() -> None:
+    configs = (NodeConfig, SeedConfig, SnapshotConfig, SourceConfig, SparkConfig)
+    of_dbt = {field.name for config in configs for field in fields(config)}
+    names = list(ModelSettings.model_fields)
+    assert {name for name in of_dbt - OTHERS if misspelt(name, names)} == set()
+    assert problems(dict.fromkeys(OTHERS - {"materialized", "meta"}, "x")) == []
+
+
+@given(st.sampled_from([*ModelSettings.model_fields]))
+def test_an_empty_setting_is_left_out(name: str) -> None:
+    empties: list[Any] = [None, "", "  ", [], {}]
+    for empty in empties:
+        assert ModelSettings.of({name: empty}) == ModelSettings()
+        assert ModelSettings.of({"meta": {name: empty}}) == ModelSettings()
+
+
+SHARE = "write a share of the rows, 0.3 for 30 %"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "line"),
+    [
+        ("on_gap", "fial", "'fial', did you mean 'fail': allowed are rebuild, fail"),
+        ("on_gap", ["fail"], "'['fail']': allowed are rebuild, fail"),
+        ("on_gap", True, "'True': allowed are rebuild, fail"),
+        ("on_lookup_change", "no", "'no': allowed are rebuild, ignore"),
+        ("on_foreign_write", 1, "'1': allowed are rebuild, fail, warn"),
+        ("apply_by", "key", "'key', did you mean 'keys': allowed are keys, merge"),
+        ("incremental_proof", "none", "'none': allowed are rules, sample"),
+        ("replace_above", "much", f"'much': {SHARE}"),
+        ("replace_above", -1, f"'-1': {SHARE}"),
+        ("replace_above", "nan", f"'nan': {SHARE}"),
+        ("replace_above", True, f"'True': {SHARE}"),
+        ("replace_above", [0.3], f"'[0.3]': {SHARE}"),
+        ("latest_by", {"at": 1}, "'{'at': 1}': write a column, or a list of columns"),
+        ("prune_by", [1], "'[1]': write a column, or a list of columns"),
+        ("unique_key", ["id", ""], "'['id', '']': write a column, or a list of columns"),
+        (
+            "allow_nondeterministic",
+            True,
+            "'True': write a list of functions, such as [current_date]",
+        ),
+        (
+            "derived",
+            ["a"],
+            "'['a']': write a mapping of columns to expressions, such as {mean: total / rows}",
+        ),
+        ("tblproperties", "x", "'x': write a mapping of names to values"),
+        ("maintenance", ["x"], "'['x']': write a mapping of names to values"),
+        ("allow_protocol_upgrade", "yes", "'yes': write true or false"),
+        ("review_examples", 1, "'1': write true or false"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_right(setting: str, value: Any, line: str) -> None:
+    assert problems({setting: value}) == [f"[HW_SETTING] {setting} is {line}"]
+    if setting != "unique_key":  # dbt's own, which means nothing there
+        assert problems({"meta": {setting: value}}) == [f"[HW_SETTING] {setting} is {line}"]
+
+
+def test_a_value_may_be_the_text_that_jinja_gives() -> None:
+    given = {"replace_above": "0.3", "allow_protocol_upgrade": "True", "latest_by": "at"}
+    found = ModelSettings.of({**given, "meta": {"on_gap": "fail", "owner": {"email": "a@b"}}})
+    assert (found.replace_above, found.allow_protocol_upgrade) == (0.3, True)
+    assert (found.latest_by, found.on_gap, found.owner) == (("at",), "fail", "a@b")
+
+
+def test_a_run_reads_settings_that_are_typed_and_none_that_is_empty() -> None:
+    config = {
+        "materialized": "incremental",
+        "unique_key": "id",
+        "replace_above": "0.3",
+        "on_gap": "",
+        "latest_by": "at",
+        "apply_by": None,
+        "mine": "kept",
+        "meta": {"on_foreign_write": "warn", "derived": True},
+    }
+    assert run_config(config) == {
+        "materialized": "incremental",
+        "unique_key": "id",
+        "replace_above": 0.3,
+        "latest_by": ["at"],
+        "on_foreign_write": "warn",
+        "mine": "kept",
+        "meta": config["meta"],
+    }
+
+
+IGNORE = "on_lookup_change is ignore"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more", "line"),
+    [
+        ("auto", {}, None),
+        ("auto", {"unique_key": "id", "on_lookup_change": "ignore"}, None),
+        ("change_feed", {"unique_key": "id", "latest_by": "at"}, None),
+        ("signed_sum", {"unique_key": "id", "derived": {"mean": "a / b"}}, None),
+        ("merge", {"on_gap": "fail"}, None),
+        ("append", {}, None),
+        ("signed_sum", {}, "[HW_NO_UNIQUE_KEY] {} there is no unique_key: name the column"),
+        ("history", {"unique_key": []}, "[HW_NO_UNIQUE_KEY] {} there is no unique_key"),
+        (
+            "change_feed",
+            {"latest_by": "at"},
+            "[HW_NO_UNIQUE_KEY] {} there is no unique_key: name the column",
+        ),
+        ("auto", {"file_format": "parquet"}, "[HW_FILE_FORMAT] {} file_format is parquet."),
+        (
+            "affected_keys",
+            {"latest_by": "at"},
+            "[HW_SETTING] {} latest_by belongs to change_feed and would do nothing here",
+        ),
+        (
+            "auto",
+            {"derived": {"a": "b"}},
+            "[HW_SETTING] {} derived belongs to a strategy that is named: remove it, or name",
+        ),
+        (
+            "auto",
+            {"incremental_proof": "sample"},
+            "[HW_SETTING] {} incremental_proof belongs to a strategy that is named",
+        ),
+        (
+            "replace",
+            {"on_lookup_change": "ignore"},
+            f"[HW_SETTING] {{}} {IGNORE}. Its inputs are lookups",
+        ),
+        (
+            "signed_sum",
+            {"unique_key": "id", "on_lookup_change": "ignore"},
+            f"[HW_SETTING] {{}} {IGNORE}. A deleted row takes away what it added",
+        ),
+        (
+            "change_feed",
+            {"on_lookup_change": "ignore"},
+            f"[HW_SETTING] {{}} {IGNORE}, and there is no unique_key",
+        ),
+    ],
+)
+def test_settings_fit_the_strategy(strategy: str, more: dict[str, Any], line: str | None) -> None:
+    config = {"materialized": "incremental", "incremental_strategy": strategy, **more}
+    found = problems(config)
+    assert len(found) == (line is not None)
+    if line is not None:
+        assert found[0].startswith(line.format(f"incremental_strategy {strategy}:"))
+    assert problems({**config, "materialized": "view"}) == []  # that of its folder
+
+
+def test_an_unknown_strategy_is_named_with_the_nearest() -> None:
+    found = problems({"materialized": "incremental", "incremental_strategy": "affected_key"})
+    assert found == [
+        "[HW_UNKNOWN_STRATEGY] incremental_strategy is 'affected_key', did you mean "
+        "'affected_keys': allowed are append, merge, insert_overwrite, microbatch, change_feed, "
+        "affected_keys, signed_sum, history, replace, auto"
+    ]
+    assert problems({"meta": {"incremental_strategy": "auto"}}) == [
+        "[HW_SETTING] incremental_strategy is in meta, where dbt does not read it: write it in "
+        "config"
+    ]
+
+
+def test_a_stream_is_of_a_source() -> None:
+    config = {"meta": {"stream": {"from": "files"}}}
+    line = "[HW_SETTING] stream belongs to a source, and does nothing here"
+    assert problems(config) == [line]
+    assert problems({"meta": {"stream": "finance"}}) == []  # a word of theirs
+    assert node_setting_problems(node(config, resource_type="source")) == []
+
+
+# --- models that append their whole query ---------------------------------------------------------
+
+PLAIN = "select id from {{ ref('orders') }}"
+FILTERED = PLAIN + "{% if is_incremental() %} where id > 1 {% endif %}"
+OWN = PLAIN + " where id > (select max(id) from {{ this }})"
+HIDDEN = "{% if execute and dbt.is_incremental() %} where id > 1 {% endif %}"
+
+
+def appending(code: str, config: dict[str, Any] | None = None, **more: Any) -> str:
+    """The problem of an incremental model that chooses no strategy, or nothing."""
+    config = {"materialized": "incremental", **(config or {})}
+    macros = {
+        "macro.shop.newer": SimpleNamespace(
+            macro_sql="{% macro newer() %}{{ inner() }}{% endmacro %}",
+            depends_on=SimpleNamespace(macros=["macro.shop.inner"]),
+        ),
+        "macro.shop.inner": SimpleNamespace(
+            macro_sql="{% macro inner() %}" + HIDDEN + "{% endmacro %}",
+            depends_on=SimpleNamespace(macros=[]),
+        ),
+        "macro.shop.other": SimpleNamespace(
+            macro_sql="{% macro other() %}1{% endmacro %}", depends_on=SimpleNamespace(macros=[])
+        ),
+    }
+    model = node(config, raw_code=code, package_name="shop", language="sql", **more)
+    return "".join(map(str, appending_problems(model, "shop", macros_of(macros))))
+
+
+WHOLE = (
+    "[HW_WHOLE_APPEND] every run would append all rows of its query once more: it is incremental, "
+    "has no incremental_strategy, and no condition on is_incremental(). Write "
+    "incremental_strategy: auto, which keeps the table equal to the query, or "
+)
+
+
+def test_a_model_that_nobody_chose_to_append_is_an_error() -> None:
+    calls = {"depends_on": {"macros": ["macro.dbt.ref", "macro.shop.other"]}}
+    for config in ({}, {"incremental_strategy": ""}, {"unique_key": ""}):
+        assert appending(PLAIN, config, **calls) == WHOLE + "incremental_strategy: append"
+    assert appending("-- is_incremental() {# this #}\n" + PLAIN) != ""
+    with_key = appending(PLAIN, {"unique_key": "id"})
+    assert with_key == WHOLE + "incremental_strategy: merge, or incremental_strategy: append"
+
+
+@pytest.mark.parametrize("code", [FILTERED, OWN, PLAIN + HIDDEN])
+def test_a_model_that_tells_its_runs_apart_is_left_alone(code: str) -> None:
+    assert appending(code) == ""
+
+
+def test_what_is_chosen_is_obeyed() -> None:
+    for strategy in ("append", "merge", "auto", "insert_overwrite"):
+        assert appending(PLAIN, {"incremental_strategy": strategy}) == ""
+    for config in ({"materialized": "table"}, {"full_refresh": True}):
+        assert appending(PLAIN, config) == ""
+
+
+def test_a_macro_may_tell_the_runs_apart() -> None:
+    for name in ("macro.shop.newer", "macro.dbt_headwaters.is_incremental", "macro.lost.one"):
+        assert appending(PLAIN, depends_on={"macros": [name]}) == ""
+
+
+def test_a_model_in_python_is_read_as_text() -> None:
+    code = "def model(dbt, session):\n    return {}"
+    incremental = code.format("x.filter(y) if dbt.is_incremental else x")
+    found = []
+    for text in (code.format("dbt.ref('a')"), incremental):
+        model = node({"materialized": "incremental"}, raw_code=text, language="python")
+        found.append(len(list(appending_problems(model, "shop", macros_of({})))))
+    assert found == [1, 0]
+
+
+def test_a_model_of_a_package_is_configured_in_the_project() -> None:
+    model = node({"materialized": "incremental"}, raw_code=PLAIN, package_name="vendor")
+    (problem,) = appending_problems(model, "shop", macros_of({}))
+    way = "Write models: {vendor: {+incremental_strategy: auto}} in dbt_project.yml, which keeps"
+    assert way in problem.text
+    # dbt checks `graph` where it does not write the manifest
+    (problem,) = graph_problems({"model.vendor.some": model}, {}, "shop")
+    assert (problem.code, way in problem.text) == ("HW_WHOLE_APPEND", True)
+
+
+# --- beyond nodes ---------------------------------------------------------------------------------
+
+
+def test_variables_of_ours_are_known_by_name_and_type() -> None:
+    declared = {"headwaters_hook": False, "ops_tests": "yes", "ops_schema": "o", "day": 1}
+    given = {"headwaters_hooks": False, "headwaters_speed": 3, "shop": {"any": 1}}
+    assert list(map(str, variable_problems(declared, given))) == [
+        "[HW_UNKNOWN_SETTING] dbt_project.yml: vars: there is no variable 'headwaters_hook', did "
+        "you mean 'headwaters_hooks'?",
+        "[HW_SETTING] dbt_project.yml: vars: ops_tests is 'yes': write true or false",
+        "[HW_UNKNOWN_SETTING] --vars: vars: there is no variable 'headwaters_speed': there are "
+        "headwaters_hooks, headwaters_pins, ops_schema, ops_tests",
+    ]
+
+
+def credentials(**more: Any) -> HeadwatersCredentials:
+    """A target as dbt reads it."""
+    data = HeadwatersCredentials.translate_aliases({"schema": "shop", **more})
+    HeadwatersCredentials.validate(data)
+    found: HeadwatersCredentials = HeadwatersCredentials.from_dict(data)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ({"lak": "x"}, "[HW_UNKNOWN_SETTING] there is no key 'lak', did you mean 'lake'?"),
+        (
+            {"server_side_parameter": {}},
+            "[HW_UNKNOWN_SETTING] there is no key 'server_side_parameter', did you mean "
+            "'server_side_parameters'?",
+        ),
+        ({"lake": ["x"]}, "[HW_SETTING] lake is '['x']': write the path of a folder"),
+        (
+            {"server_side_parameters": ["x"]},
+            "[HW_SETTING] server_side_parameters is '['x']': write a mapping of Spark's settings",
+        ),
+    ],
+)
+def test_a_target_has_no_slips(output: dict[str, Any], line: str) -> None:
+    with pytest.raises(DbtRuntimeError) as error:
+        credentials(**output)
+    assert line in str(error.value)
+
+
+def test_settings_of_spark_may_be_numbers_and_left_out() -> None:
+    numbers = {"spark.sql.shuffle.partitions": 8, "spark.ui.enabled": False}
+    given = credentials(server_side_parameters=numbers, lake="", mine="x").server_side_parameters
+    assert {name: given[name] for name in numbers} == {
+        "spark.sql.shuffle.partitions": "8",
+        "spark.ui.enabled": "false",
+    }
+    assert credentials(server_side_parameters=None, lake=None).lake is None
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["run", "table"])
+def test_the_page_has_the_reference_that_the_class_gives(part: Part) -> None:
+    assert settings_table(part) + "\n" in (ROOT / "docs" / "models.md").read_text()
