@@ -1,6 +1,6 @@
 """What the next run of a model does, and why: pure functions from facts to a decision.
 
-The macro `hw_plan_run` gathers the facts, the cheap ones first, and asks after each group of them;
+headwaters.runs.planning gathers the facts, the cheap ones first, and asks after each group of them;
 the first decision counts.
 """
 

@@ -70,7 +70,8 @@ def refusal(session: Session, code: str, config: Config) -> Problem | None:
     if not is_pinned(inputs):
         return None
     # the parser takes an eighth of a second to import, and most runs have nothing to prove
-    from headwaters.analysis import refusal as why_not
+    from headwaters.analysis import refusal_of
 
     functions = session.surroundings(sql)["functions"]
-    return why_not(sql, with_columns(session.connection, inputs), config, session.graph, functions)
+    columns = with_columns(session.connection, inputs)
+    return refusal_of(sql, columns, config, session.graph, functions)
