@@ -6,8 +6,8 @@
 
 
 {#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
-    in place of bytes that are not UTF-8: see `hw_read_changes`. What a run of this invocation has handed on, or this one has stored,
-    is read from there. -#}
+    in place of bytes that are not UTF-8: see scripts/headwaters/runs/work.py. What a run of this invocation has handed on, or this one
+    has stored, is read from there. -#}
 {% macro hw_feed_of_range(source, range) %}
     {%- if range.at_hand -%}{{ return(range.at_hand) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}
@@ -29,29 +29,6 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
     {%- set conditions = [] -%}
     {%- for name in texts -%}{%- do conditions.append('contains(cast(' ~ hw_quote(name) ~ " as string), '\ufffd')") -%}{%- endfor -%}
     {{ return('if(' ~ conditions | join(' or ') ~ ", raise_error('HW_NOT_UTF8'), true)" if conditions else '') }}
-{% endmacro %}
-
-
-{#- Runs a statement over the change feeds of a plan. Returns `rows`, and `gap`: why a feed cannot be read any more, or none. -#}
-{% macro hw_read_changes(sql, plan) %}
-    {%- set feeds = {} -%}
-    {%- for source, range in plan.ranges.items() if range.rows > 0 -%}
-        {%- do feeds.update({source: hw_feed_of_range(source, range)}) -%}
-    {%- endfor -%}
-    {%- set reading = adapter.read_changes(sql, feeds) -%}
-    {%- if not reading.garbled or hw_has_other_bytes(reading.garbled, plan.ranges[reading.garbled]) -%}
-        {{ return(reading) }}
-    {%- endif -%}
-    {#- the input has U+FFFD itself, and no other bytes -#}
-    {%- set guarded = feeds[reading.garbled] -%}
-    {%- do plan.ranges.update({reading.garbled: plan.ranges[reading.garbled].with_texts([])}) -%}
-    {{ return(hw_read_changes(sql | replace(guarded, hw_feed_of_range(reading.garbled, plan.ranges[reading.garbled])), plan)) }}
-{% endmacro %}
-
-
-{#- Whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
-{% macro hw_has_other_bytes(source, range) %}
-    {{ return(run_query(hw_other_bytes_sql(source, range)).rows | length > 0) }}
 {% endmacro %}
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         keeps_meaning,
         patch_of,
         problem_of_unread,
-        refusal,
+        refusal_of,
         same_inputs,
         used_columns,
     )
@@ -38,7 +38,7 @@ __all__ = [
     "noted_proof",
     "patch_of",
     "problem_of_unread",
-    "refusal",
+    "refusal_of",
     "same_inputs",
     "used_columns",
 ]

@@ -27,7 +27,7 @@ _LONGEST = 80
 _NAME = "hw_input_"
 
 
-def refusal(
+def refusal_of(
     sql: str,
     inputs: Sequence[Mapping[str, Any]],
     config: Config,

@@ -2,7 +2,7 @@
 
 The tokens are Spark's: nested comments, hints, strings in single and double quotes and raw
 strings, names in backquotes. An input macro leaves a comment, its marker, in front of its relation
-(macros/incremental/inputs.sql); in a comment of somebody else it marks nothing.
+(headwaters.runs.inputs); in a comment of somebody else it marks nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-# What the macros `hw_marked` and `hw_through_view` write; the first names its kind twice.
+# What headwaters.runs.inputs and views write; the first names its kind twice.
 _MARKER = re.compile(r'/\* (?:view \{.*\}|(\w+) \{.*"kind": "\1".*\}) \*/', re.DOTALL)
 
 # After the relation in a from clause these words begin what comes next, and name no alias.

@@ -83,18 +83,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What dbt said of a model when it last ran it: `success`, `error`, `skipped`, …
-
-    `took`: seconds from when the plan of the run was carried out, and `predicted`, those that
-    earlier runs of the table predicted, where that had a part in the plan.
-    """
+    """What dbt said of a model when it last ran it: `success`, `error`, `skipped`, …"""
 
     status: str
     at: datetime
     seconds: float
     message: str
-    took: float | None = None
-    predicted: float | None = None
 
     @property
     def failed(self) -> bool:

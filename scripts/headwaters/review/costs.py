@@ -1,20 +1,17 @@
-"""What runs of a table are expected to cost: by its own last runs, and by sizes. Pure.
+"""Predict the cost of runs by the log of the table and by sizes. Pure.
 
-Times are predicted as runs predict them, by the costs that the table notes. Where it has none of
-such runs, the log says how long an incremental run wrote, from its note that it begins, and how
-many rows and bytes. The bytes of a rebuild follow the rows of the table; its time is that of the
-base's full computation in this review, where it was made.
+The log says how long an incremental run wrote, from its note that it begins, and how many rows and
+bytes. The bytes of a rebuild follow the rows of the table; its time is that of the base's full
+computation in this review, if the review made one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from statistics import median
 
-from headwaters.incremental import costs
 from headwaters.incremental.commits import Commit
-from headwaters.incremental.costs import Costs, Predicted
 from headwaters.incremental.recovery import noted_run
 from headwaters.pages.texts import duration, size
 from headwaters.review.facts import Cost, Difference, Effort
@@ -28,24 +25,13 @@ _WRITTEN = ("numOutputBytes", "numTargetBytesAdded")
 class Past:
     """What is known of a table of production: its commits, newest first, rows and bytes.
 
-    `bytes_read`: the size of the tables that its model reads. `noted`: what the table says that
-    its runs took, read at the moment `at`, in milliseconds.
+    `bytes_read`: the size of the tables that its model reads.
     """
 
     commits: Sequence[Commit] = ()
     rows: int = 0
     size: int | None = None
     bytes_read: int | None = None
-    noted: Costs = field(default_factory=Costs)
-    at: int = 0
-
-    def predicted(self, changed: int, rows: int | None = None) -> Predicted:
-        """By what the table notes, of a run over some changed rows, and of its replacement.
-
-        `rows`: those that the table then has, where they are not those that it has now.
-        """
-        noted = self.noted if rows is None else replace(self.noted, rows=rows)
-        return costs.predicted(noted, "changes", changed, self.at)
 
 
 @dataclass(frozen=True)
@@ -81,10 +67,8 @@ def of_a_run(past: Past, rows: int | None = None) -> Effort | None:
     per_row = median(run.bytes / run.rows for run in runs)
     usual = round(median(run.rows for run in runs)) if rows is None else rows
     last = "its last run" if len(runs) == 1 else f"the median of its last {len(runs)} runs"
-    noted = past.predicted(usual).incremental
-    seconds = median(run.seconds for run in runs) if noted is None else noted
-    basis = "without planning" if noted is None else "its time by the table's costs"
-    return Effort(round(seconds, 1), round(per_row * usual), None, f"{last}, {basis}")
+    seconds = median(run.seconds for run in runs)
+    return Effort(round(seconds, 1), round(per_row * usual), None, f"{last}, without planning")
 
 
 def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) -> Effort | None:
@@ -96,10 +80,7 @@ def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) ->
     if seconds is not None:
         basis += ", the time of the base's full computation"
         return Effort(seconds, written, past.bytes_read, basis)
-    noted = past.predicted(0, found.rows_after).replacement
-    if noted is not None:
-        basis += ", its time by the table's costs"
-    return Effort(None if noted is None else round(noted, 1), written, past.bytes_read, basis)
+    return Effort(None, written, past.bytes_read, basis)
 
 
 def predicted(effort: Effort | None) -> str:
