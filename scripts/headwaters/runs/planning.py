@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from headwaters.analysis import added_columns, columns_digest
 from headwaters.incremental import plan as deciding
-from headwaters.incremental.commits import Range, as_names
+from headwaters.incremental.commits import as_names
 from headwaters.incremental.layout import noted_detail
 from headwaters.runs.change_of_sql import change_since
 from headwaters.runs.gaps import fail_on_gap, rebuilds_on_foreign_write
 from headwaters.runs.inputs import inputs_of, is_pinned
 from headwaters.runs.model import Model, names_in, partitions_among
 from headwaters.runs.plan import Plan
+from headwaters.runs.ranges import read_range
 from headwaters.runs.state import (
     AppliedVersions,
     TableState,
@@ -132,7 +133,7 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
             return plan, f"{source} is a new input"
         if source in known or (held["version"] == spec["version"] and held["at"] == spec["at"]):
             continue
-        changes: Range = session.macros("hw_range", spec, held)
+        changes = read_range(session, spec, held)
         if spec["kind"] not in ("lookup", "images"):
             change_set = session.handed_on.find(changes, model.unique_id)
             if change_set:

@@ -100,6 +100,12 @@ class Session(Protocol):
     def other_function(self, view: View) -> str | None:
         """Return a function that a view calls by its name alone and the session has otherwise."""
 
+    def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
+        """Return the newest commits of a table: `limit`, or those that the invocation knows.
+
+        The known ones serve if they have the version `up_to` and reach back to `back_to`.
+        """
+
     def run_config(self, node: Mapping[str, Any]) -> Config:
         """Return a model's config with its settings typed."""
 

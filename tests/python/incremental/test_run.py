@@ -17,7 +17,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import UserError
-from headwaters.incremental.commits import Commit, Range
+from headwaters.incremental.commits import Commit
 from headwaters.incremental.handed_on import HandedOn
 from headwaters.runs.inputs import marked
 from headwaters.runs.model import Model
@@ -54,8 +54,8 @@ class Relation:
     is_view: bool = False
     is_delta: bool = True
 
-    def incorporate(self, path: Mapping[str, str] | None = None, **_: Any) -> Relation:
-        return replace(self, **(path or {}))
+    def incorporate(self, **changes: Any) -> Relation:
+        return replace(self, identifier=changes["path"]["identifier"])
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.identifier}"
@@ -123,8 +123,6 @@ class FakeSession:
     def _macro(self, name: str, *arguments: Any) -> Any:
         if name in ("hw_as_stored", "hw_kept_sql"):
             return arguments[0]
-        if name == "hw_range":
-            return self._range(*arguments)
         if name in ("hw_columns_at", "hw_comment_of_model", "hw_reconcile_table"):
             return COLUMNS if name == "hw_columns_at" else None
         if name == "hw_drop_other_checks":
@@ -133,12 +131,15 @@ class FakeSession:
         sql.name, sql.arguments = name, arguments
         return sql
 
-    def _range(self, spec: dict[str, Any], held: Mapping[str, int]) -> Range:
-        spec["columns"] = COLUMNS
-        after, to = held["version"], spec["version"]
-        self.range = Rows(self.model_sql, after), Rows(self.model_sql, to)
-        inserts = self.lake.inserts_only
-        return Range(SOURCE, after, to, rows=to - after, commits=2, inserts_only=inserts)
+    def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
+        self.range = Rows(self.model_sql, back_to), Rows(self.model_sql, up_to)
+        log = Table(None, {})
+        for version in range(self.lake.newest + 1):
+            if self.lake.inserts_only or version < 2:
+                log.commit("WRITE", {"mode": "Append"})
+            else:
+                log.commit("MERGE", {})
+        return [replace(commit, at=commit.version) for commit in log.log]
 
     # --- statements
 

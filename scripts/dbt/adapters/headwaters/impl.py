@@ -20,12 +20,11 @@ from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.base.column import Column
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
-from dbt.adapters.headwaters.runs import DbtConnection, Runs
+from dbt.adapters.headwaters.runs import Runs
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
@@ -62,9 +61,7 @@ from headwaters.incremental import (
     unchanged,
     views,
 )
-from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
 from headwaters.incremental.histories import COMMITS, Histories
-from headwaters.runs.work import Reading, read_feeds
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
@@ -122,14 +119,6 @@ class Answer:
     failure: str | None
 
 
-def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
-    return grouping_of((column.name, column.dtype) for column in columns)
-
-
-def _texts_of(columns: Sequence[Column]) -> list[str]:
-    return texts_of((column.name, column.dtype) for column in columns)
-
-
 def _refuse(problems: Iterable[Problem]) -> None:
     """Raise the problems, if there are any, one a line."""
     if lines := "\n".join(map(str, problems)):
@@ -175,9 +164,6 @@ def _vacuumed_before(vacuums: str) -> int | None:
 
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
-    "grouping_of": _grouping_of,
-    "texts_of": _texts_of,
-    "range_of": commits.range_of,
     "as_names": commits.as_names,
     "as_mapping": commits.as_mapping,
     "milliseconds": commits.milliseconds,
@@ -316,7 +302,6 @@ class HeadwatersAdapter(SparkAdapter):
                 self.execute(f"select * from ({query}\n) limit 0")
         return analysis.problem_of_unread(plan, sql, inputs, unread)
 
-    @available
     def history_of(
         self,
         table: str,
@@ -419,11 +404,6 @@ class HeadwatersAdapter(SparkAdapter):
         finally:
             self._histories().discard(None)
         return response
-
-    @available
-    def read_changes(self, sql: str, feeds: Mapping[str, str]) -> Reading:
-        """Run a statement over change feeds: pairs of an input and its `table_changes(…)`."""
-        return read_feeds(DbtConnection(self), sql, feeds)
 
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
         """What a model's rows depend on besides its SQL: settings of the session, functions."""

@@ -173,6 +173,11 @@ class DbtSession:
         """Return a function that a view calls by its name alone and the session has otherwise."""
         return self._adapter.other_function(view)
 
+    def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
+        """Return the newest commits of a table: `limit`, or those that the invocation knows."""
+        commits: list[Commit] = self._adapter.history_of(table, limit, back_to, up_to).rows
+        return commits
+
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a model's config with its settings typed."""
         config = node["config"]
