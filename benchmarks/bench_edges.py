@@ -48,9 +48,9 @@ from headwaters.serve.run import KAFKA_LINGER, MOST
 from headwaters.serve.targets import Request
 
 NOTES = """
-Wanted: at least 0.5 of the producer's records per second at 100 records a request, which is a wall
-of at most 2.00, and 99 % of the answers within 250 ms at half of the rate that `http` reached. They
-came within 31 ms.
+Goal: at least 0.5 of the producer's records per second at 100 records a request, which is a wall
+time of at most 2.00, and 99 % of the answers within 250 ms at half of the rate of `http`. They came
+within 31 ms.
 """.strip()
 TIMES = int(os.environ.get("HEADWATERS_BENCH_TIMES", "3"))
 SECONDS = int(os.environ.get("HEADWATERS_BENCH_SECONDS", "30"))  # of the latency's measurement

@@ -1,4 +1,4 @@
-"""File ingestion: the same files read to nowhere, and into bronze and quarantine
+"""File ingestion: the same files read without a target, and into bronze and quarantine
 
 The county history, 8 Parquet files. `noop` reads the same columns as a stream and drops the rows,
 which is the floor; `ingest` checks each record, adds the lineage and writes two Delta tables.

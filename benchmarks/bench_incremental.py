@@ -37,42 +37,40 @@ from benchmarks.runner import (
 
 SUMMARY = regret.summary
 NOTES = """
-The cells of 10 million rows are two runs of 2026-11-27, those of 2, 5 and 8 % the second; the two
-of 50 million rows and those of `text` and `pair` keys are runs of their own, of the same day, and
-the 200 small batches are older. Compare within a case only, and not to the last digit: the machine
-is shared, and the replacement of 10 million rows, much the same work in every cell without new
-rows, took between 17 and 25 CPU seconds.
+The cells of 10 million rows come from two runs of 2026-11-27, those of 2, 5 and 8 % from the
+second. The two cells of 50 million rows and those of `text` and `pair` keys come from separate runs
+of the same day, and the 200 small batches are older. Compare within a case only, and not to the
+last digit: the machine is shared, and the replacement of 10 million rows, much the same work in
+every cell without new rows, took between 17 and 25 CPU seconds.
 
-Wanted of a replacement's CPU: 0.20 where 0.1 % of the rows changed and are recent, 0.30 where they
-are spread over all keys, 0.62 where 1 % is spread; and of new rows at most twice one INSERT. It is
-0.35, 0.40 and 0.60, and new rows take 3 to 13 times one INSERT. What is missed does not depend on
-the rows: a run that changes up to 1 % takes 6 to 10 CPU seconds, as does a model of the warehouse
-above over a few rows, whose profile says for what. On a machine of half the speed 0.1 % recent took
-0.29. At 50 million rows it counts for less: recent rows take 0.11 of a replacement and spread ones
-0.19, which is a seventh of the smallest merge by hand. That reads every column of every file, and
-headwaters those of the key (docs/decisions/0019-replace-by-keys.md).
+Goals, as parts of a replacement's CPU: 0.20 if 0.1 % of the rows changed and are recent, 0.30 if
+they are spread over all keys, 0.62 if 1 % is spread; new rows should take at most twice one INSERT.
+The runs take 0.35, 0.40 and 0.60, and new rows take 3 to 13 times one INSERT. The excess does not
+depend on the rows: a run that changes up to 1 % takes 6 to 10 CPU seconds, like a model of the
+warehouse above over a few rows, whose profile shows the reasons. On a machine of half the speed 0.1
+% recent took 0.29. At 50 million rows it counts for less: recent rows take 0.11 of a replacement
+and spread ones 0.19, a seventh of the smallest merge by hand. The merge reads every column of every
+file, and headwaters only those of the key (docs/decisions/0019-replace-by-keys.md).
 
-The goal of at most 1.15 of the cheapest way by hand is met where changes are spread, and where 5 %
-or more are recent (0.25 to 1.10 of the smallest merge). Fewer recent changes take 1.4 to 3.0 of it,
-for the price of the other statements.
+Runs meet the goal of at most 1.15 of the cheapest way by hand if changes are spread, and if 5 % or
+more are recent (0.25 to 1.10 of the smallest merge). Fewer recent changes take 1.4 to 3.0 of it,
+because of the other statements.
 
-The goal of at most 1.1 of a replacement is met wherever changes are applied. Where the table is
-replaced, it takes 1.11 to 1.38: two questions come before, how many rows changed, and whether a key
-repeats, which reads the input a second time.
+Runs meet the goal of at most 1.1 of a replacement if they apply changes. If they replace the table,
+they take 1.11 to 1.38: two queries come before, for the number of changed rows and for repeated
+keys, and the second reads the input again.
 
-Wanted: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another, when half as
-many new rows as the table has were still staged and appended, for 1.13 to 1.25 of a replacement;
-above 0.4 of the table they replace it now. Replayed means: the functions that decide today choose
-in each cell, in order, and a table's history is what its chosen ways took here
-(docs/decisions/0035-costs-of-a-tables-own-runs.md).
+Goal: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another. Runs then still
+staged and appended new rows of half the size of the table, for 1.13 to 1.25 of a replacement. Above
+0.4 of the table they now replace it (docs/decisions/0041-shares-decide.md).
 
-With a key of 38 characters in no order 0.1 % takes 0.65 of a replacement where it is spread and
-0.39 where it is recent, with one of two columns 0.47 and 0.31. A merge by hand of the spread rows,
-which reads all columns, takes 2.6 and 2.1 of a replacement. A full refresh takes 1.4 to 1.7 of a
-bare replacement with such keys, since it looks for those that repeat; with texts it took 2.0 before
-they were told apart by their hashes.
+With a random key of 38 characters 0.1 % takes 0.65 of a replacement if it is spread and 0.39 if it
+is recent, with a key of two columns 0.47 and 0.31. A merge by hand of the spread rows, which reads
+all columns, takes 2.6 and 2.1 of a replacement. With such keys, a full refresh takes 1.4 to 1.7 of
+a bare replacement, since it searches for repeated keys; with texts it took 2.0 before it compared
+their hashes.
 
-A run that follows changes writes the changed rows and no others, whatever their share. Of 200 small
+A run that follows changes writes only the changed rows, regardless of their share. Of 200 small
 batches in a row, the last tenth took less than the first.
 """
 

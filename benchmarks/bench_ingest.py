@@ -1,4 +1,4 @@
-"""Kafka ingestion: the same topic read to nowhere, parsed to nowhere, by a bare job, by ingest
+"""Kafka ingestion: the same topic only read, only parsed, by a bare job, and by ingest
 
 2 million JSON records of about 200 bytes in 3 partitions; none is malformed in the case `clean`.
 `bare` is the job that one would write by hand, without quarantine, lineage or rescue; `read` drops
@@ -37,34 +37,36 @@ from headwaters.sources import kafka_client
 
 NOTES = """
 Two runs and half a minute of latency (HEADWATERS_BENCH_TIMES=2 HEADWATERS_BENCH_SECONDS=30); the
-200 small batches are of an earlier run. Of 40 beside this one, the first four took 1.1 s each, the
-last four 1.6 s. The goals are 0.9 of the bare job's rows a second, 95 % of the records in bronze
-within 3 s at half of the rate, the last tenth of the batches at most 1.1 times the first, and
-memory that stays. Ingestion reaches 0.56 of the bare job where every record is good, and 0.38 where
-one in 1,000 is not; 95 % of the records take 4.7 s.
+200 small batches come from an earlier run. Of 40 small batches measured with this run, the first
+four took 1.1 s each, the last four 1.6 s.
 
-It was 0.46 where every record is good, in a run just before: what comes twice in the second part of
-an `and` Spark computed for each record, also where the first part was false. Without that a million
-records take 26 to 28 CPU seconds in place of 32; the bare job takes 13. What may be wrong with a
-record is 5 of them, told by leaving all of it out.
+Goals: 0.9 of the bare job's rows a second, 95 % of the records in bronze within 3 s at half of the
+rate, the last tenth of the batches at most 1.1 times the first, and constant memory. Ingestion
+reaches 0.56 of the bare job if every record is good, and 0.38 if one in 1,000 is not; 95 % of the
+records take 4.7 s.
 
-Of the rest, found in an earlier version by leaving out one thing at a time (CPU of 500,000 records
-from memory to Delta, 3.1 s for the bare job with the same lineage, 5.6 to 6.5 s for ingestion):
-which fields a record has is a second look at its text, for `_rescued` (0.7 s); numbers that would
-stall Spark (0.2 to 0.4 s); that nothing follows the record (0.6 s, a sixth of it now). One regular
-expression that clears flat records in place of these looks cost as much as they do.
+A run just before reached 0.46 with good records only: Spark computed the repeated expressions in
+the second part of an `and` for each record, even if the first part was false. Without that a
+million records take 26 to 28 CPU seconds instead of 32; the bare job takes 13. The search for
+faults in a record takes 5 of them, measured by leaving all of it out.
 
-A process that has just started compiles first: of runs over a million records, one in 1,000
-malformed, one after the other on a machine of about half the speed, the first took 178 CPU seconds,
-97 of them Java's compiler, the second 85 (33), and the sixth 62 (7). The bare job took 22 there. A
-run that warmed up four times, of good records, reached 0.52.
+An earlier version shows the rest, by leaving out one part at a time (CPU of 500,000 records from
+memory to Delta, 3.1 s for the bare job with the same lineage, 5.6 to 6.5 s for ingestion). Listing
+the fields of a record reads its text a second time, for `_rescued` (0.7 s). The check for numbers
+that would stall Spark takes 0.2 to 0.4 s, and the check that nothing follows the record 0.6 s, a
+sixth of it now. One regular expression that clears flat records cost as much as these checks.
 
-Quarantine reads only the few records again whose place the first pass marked. By samples of the
+A new process compiles first. Of runs over a million records, one in 1,000 malformed, one after the
+other on a machine of about half the speed, the first took 178 CPU seconds, 97 of them in Java's
+compiler, the second 85 (33), and the sixth 62 (7). The bare job took 22 there. A run that warmed up
+four times, with good records, reached 0.52.
+
+Quarantine reads again only the few records whose position the first pass marked. By samples of the
 tasks that second pass takes a third of the time of the first: a fifth of it reads the topic, two
-fifths parse the few and tell what is wrong with them, a sixth generates code. A batch of 200
-records takes 1.3 s in place of 2.0 s: a quarter went into building the same expressions anew in
-Python, another into Delta's count of its files; what is left is for the most part Delta's own look
-at its log, which every writer with `txnAppId` pays for.
+fifths parse the few records and find their faults, a sixth generates code. A batch of 200 records
+takes 1.3 s instead of 2.0 s: a quarter went into building the same expressions again in Python,
+another into Delta's count of its files. The rest is mostly Delta's own read of its log, which every
+writer with `txnAppId` pays for.
 """
 
 RECORDS = int(os.environ.get("HEADWATERS_BENCH_RECORDS", "2000000"))

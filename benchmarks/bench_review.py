@@ -18,9 +18,9 @@ from typing import Any
 from benchmarks.runner import Bench, clock_process, dbt_project, shared_engine
 
 NOTES = """
-The goals are 120 seconds by a running engine, 180 from a cold start, and to read at most 1.2 of the
-changed files and what the branch wrote: it took 97 and 119, and read 1.13. `bytes written` is what
-the branch wrote. The CPU time is that of all processes, Java's among them.
+Goals: 120 seconds with a running engine, 180 from a cold start, and reads of at most 1.2 of the
+changed files and the branch's writes. The review took 97 and 119 seconds, and read 1.13. `bytes
+written` are the branch's writes. The CPU time is that of all processes, including Java's.
 """
 
 ROWS = int(os.environ.get("ROWS", "1_000_000"))

@@ -319,9 +319,12 @@ def write_document(path: Path, results: Path, sections: dict[str, Section]) -> N
     text = [
         "# Benchmarks",
         "",
-        "Made by `make bench`; do not edit. Ratios are what is kept, since seconds belong to a",
-        "machine: the first variant of each case is 1, and less is better. Rows and statements are",
-        "counts. The lines behind them are in `benchmarks/results`.",
+        "For users who plan capacity and for contributors: the costs of headwaters next to those",
+        "of other ways. Written by `make bench`; do not edit.",
+        "",
+        "The tables have ratios, since seconds depend on the machine: the first variant of each",
+        "case is 1, and less is better. Rows and statements are counts. The measurements are in",
+        "`benchmarks/results`.",
         "",
         f"The machine: {machine()}.",
     ]

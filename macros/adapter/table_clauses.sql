@@ -33,7 +33,7 @@
 {#- dbt-spark does not quote the columns; those that a project has quoted itself stay as they are. -#}
 {% macro headwaters__partition_cols(label, required=false) %}
     {%- set columns = [] -%}
-    {%- for column in hw_as_list(config.get('partition_by')) -%}
+    {%- for column in hw_as_list(config.get('partition_by') or none) -%}
         {%- do columns.append(column if column.startswith('`') else hw_quote(column)) -%}
     {%- endfor -%}
     {%- if columns %}

@@ -1,10 +1,5 @@
 {#- Hidden tables have what a model of the strategy `staged` keeps of the queries below its cuts: `<model>__hw_stage_<n>`, beside its own.
     Their rows follow from the model's inputs alone: one that is dropped is built again by the next run that needs it. -#}
-{% macro hw_hidden_table(target, number) %}
-    {{ return(target.incorporate(path={'identifier': target.identifier ~ '__hw_stage_' ~ number}, type='table', is_delta=true)) }}
-{% endmacro %}
-
-
 {#- Those of a schema: schema, identifier, relation, and the identifier of the model's table that each is of. -#}
 {% macro hw_hidden_tables_in(schema) %}
     {%- set found = [] -%}
@@ -23,12 +18,4 @@
 {% macro hw_count_of_hidden_tables(proof) %}
     {%- set noted = fromjson(proof or 'null', none) -%}
     {{ return(noted.stages.tables | length if noted is mapping and noted.stages else 0) }}
-{% endmacro %}
-
-
-{#- Drops the hidden tables of a table, which its property `headwaters.proof` notes. -#}
-{% macro hw_drop_hidden_tables(target, proof) %}
-    {%- for number in range(1, hw_count_of_hidden_tables(proof) + 1) -%}
-        {%- do adapter.drop_relation(hw_hidden_table(target, number)) -%}
-    {%- endfor -%}
 {% endmacro %}

@@ -33,36 +33,6 @@ create table {{ stage }} using parquet as
 {%- endmacro %}
 
 
-{#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none;
-    then there is no staging table. -#}
-{% macro hw_stage_changes(stage, sql, plan) %}
-    {%- set reading = hw_read_changes(hw_create_staging_table_sql(stage, sql), plan) -%}
-    {%- if reading.gap -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
-    {{ return(reading.gap) }}
-{% endmacro %}
-
-
-{#- Stores what a change set reads more than once: Spark would compute a common table expression again in each place that names it,
-    and does not know how few its rows are. Returns `relation`, or `gap`, why the change feeds cannot be read. -#}
-{% macro hw_store_part(target, part, sql, plan) %}
-    {%- set relation = hw_staging_relation(target, part=part) -%}
-    {%- set gap = hw_stage_changes(relation, sql, plan) -%}
-    {%- if not gap -%}{%- do plan.stored.append(relation) -%}{%- endif -%}
-    {{ return({'relation': relation, 'gap': gap}) }}
-{% endmacro %}
-
-
-{% macro hw_drop_stored_parts(plan) %}
-    {%- for relation in plan.stored -%}{%- do hw_drop_staging_table(relation) -%}{%- endfor -%}
-{% endmacro %}
-
-
-{#- Drops the change sets that were handed on, of which this model was the last reader. -#}
-{% macro hw_drop_released() %}
-    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
-{% endmacro %}
-
-
 {% macro hw_drop_staging_table(stage) %}
     {%- do run_query('drop table if exists ' ~ stage) -%}
 {% endmacro %}

@@ -71,9 +71,3 @@ from (
 {{ touched }}
 )
 {%- endmacro %}
-
-
-{#- Its answer as bounds; none where the types differ. -#}
-{% macro hw_affected_bounds(row, columns, list_rows) %}
-    {{ return(adapter.bounds_of(row, columns, list_rows) if row['types'] | int == 1 else []) }}
-{% endmacro %}

@@ -1,29 +1,27 @@
 {#- dbt-spark's own strategies on Delta: `append`, `merge`, `insert_overwrite` and `microbatch`, configured as dbt documents them.
     What is corrected: the batch is staged in a real table of the model's own schema (dbt-spark's temporary views of two models of one
-    name overwrite each other in a shared session), keys are compared null-safe and quoted, nothing is set on the session, and merges
-    take the conditions that dbt-databricks users know. -#}
+    name overwrite each other in a shared session), keys are compared null-safe and quoted, nothing is set on the session, a microbatch
+    replaces its period, and merges take the settings that dbt-databricks users know.
+    scripts/headwaters/incremental/stock.py decides how a batch is written, or refuses it, before anything is. -#}
 {% macro hw_run_stock_strategy(strategy) %}
     {%- do hw_check_stock_strategy(strategy) -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set existing = load_cached_relation(this) -%}
-    {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
 
     {{ run_hooks(pre_hooks) }}
 
     {%- set created = existing is none or existing.is_view or not existing.is_delta or should_full_refresh() -%}
+    {%- set detail = none if created else run_query('describe detail ' ~ target).rows[0] -%}
+    {%- set write = hw_stock_write(target, detail) -%}
+    {%- set sql = hw_within_period_sql(compiled_code, write.period) if write.period else compiled_code -%}
     {%- if created -%}
         {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
             {%- do adapter.drop_relation(existing) -%}
         {%- endif -%}
-        {%- call statement('main') -%}{{ create_table_as(false, target, compiled_code) }}{%- endcall -%}
+        {%- call statement('main') -%}{{ create_table_as(false, target, sql) }}{%- endcall -%}
         {%- do persist_constraints(target, model) -%}
     {%- else -%}
-        {%- do hw_reconcile_table(target, run_query('describe detail ' ~ target).rows[0]) -%}
-        {%- set stage = hw_staging_relation(target) -%}
-        {%- do hw_create_staging_table(stage, compiled_code) -%}
-        {%- do process_schema_changes(on_schema_change, stage, existing) -%}
-        {%- call statement('main') -%}{{ hw_stock_sql(strategy, target, stage) }}{%- endcall -%}
-        {%- do hw_drop_staging_table(stage) -%}
+        {%- do hw_write_stock_batch(target, detail, write, sql) -%}
     {%- endif -%}
 
     {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh_mode=created)) -%}
@@ -43,62 +41,103 @@
         {{ hw_raise('FILE_FORMAT', model.name ~ ' (' ~ model.original_file_path ~ ') has file_format '
             ~ config.get('file_format') ~ ': incremental models are Delta tables, set file_format: delta') }}
     {%- endif -%}
-    {%- if strategy == 'microbatch' and not config.get('partition_by') -%}
-        {{ hw_raise('NO_PARTITION_BY', model.name ~ ' (' ~ model.original_file_path ~ ') has incremental_strategy '
-            ~ 'microbatch and no partition_by: a batch replaces the partitions of its period, so partition by a column of the '
-            ~ 'grain of batch_size') }}
-    {%- endif -%}
 {% endmacro %}
 
 
-{% macro hw_stock_sql(strategy, target, stage) -%}
-    {%- set columns = adapter.get_columns_in_relation(target) | map(attribute='quoted') | join(', ') -%}
-    {%- if strategy == 'append' -%}
-insert into {{ target }} ({{ columns }}) select {{ columns }} from {{ stage }}
-    {%- elif strategy == 'merge' -%}
-{{ hw_stock_merge_sql(target, stage) }}
-    {%- else -%}
-insert overwrite {{ target }} with ('partitionOverwriteMode' = '{{ 'dynamic' if config.get('partition_by') else 'static' }}')
-select {{ columns }} from {{ stage }}
+{#- How the batch is written to its table, whose row of DESCRIBE DETAIL is given, or to a new one. -#}
+{% macro hw_stock_write(target, detail) %}
+    {%- set table = none -%}
+    {%- if detail -%}
+        {%- set fields = hw_table_state(target.identifier, target).fields or none if adapter.may_fill(detail) else [] -%}
+        {%- set table = adapter.stock_table(adapter.get_columns_in_relation(target), detail, fields) -%}
     {%- endif -%}
-{%- endmacro %}
+    {%- set batch = adapter.columns_of(run_query('describe query\n' ~ compiled_code).rows) -%}
+    {%- set write = adapter.stock_write(model, batch, table) -%}
+    {%- if write.problem -%}{{ hw_raise_problems([write.problem]) }}{%- endif -%}
+    {{ return(write) }}
+{% endmacro %}
 
 
-{% macro hw_stock_merge_sql(target, stage) -%}
-    {%- set key = hw_as_list(config.get('unique_key')) -%}
-    {%- set conditions = hw_as_list(config.get('incremental_predicates') or config.get('predicates')) | list -%}
-    {%- do conditions.append(hw_equals(key, 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE') if key else 'false') -%}
-    {%- set deleted, updated = config.get('delete_condition'), config.get('matched_condition') -%}
-    {%- set inserted = [config.get('not_matched_condition')] if config.get('not_matched_condition') else [] -%}
-    {%- if deleted and 'DBT_INTERNAL_DEST' not in deleted -%}
-        {%- do inserted.append('not coalesce(' ~ deleted ~ ', false)') -%}
+{#- Changes the table after the batch is staged: the model's SQL may fail until then. -#}
+{% macro hw_write_stock_batch(target, detail, write, sql) %}
+    {%- set stage = hw_staging_relation(target) -%}
+    {%- do hw_create_staging_table(stage, sql) -%}
+    {%- do hw_reconcile_table(target, detail) -%}
+    {%- for statement in hw_column_changes_sql(target, write) -%}{%- do run_query(statement) -%}{%- endfor -%}
+    {%- set statement_sql = hw_stock_merge_sql(target, stage, write) if write.merge else hw_stock_insert_sql(target, stage, write) -%}
+    {%- call statement('main') -%}{{ statement_sql }}{%- endcall -%}
+    {%- do hw_drop_staging_table(stage) -%}
+{% endmacro %}
+
+
+{#- dbt's `on_schema_change: sync_all_columns`; new columns are added by the statement that writes the rows. -#}
+{% macro hw_column_changes_sql(target, write) %}
+    {%- set statements = [] -%}
+    {%- if write.dropped -%}
+        {%- do statements.append('alter table ' ~ target ~ ' drop columns (' ~ hw_quoted(write.dropped) | join(', ') ~ ')') -%}
     {%- endif -%}
-    {%- set unmatched = config.get('not_matched_by_source_condition') -%}
-    {%- set assignments = hw_stock_assignments(target) -%}
-merge into {{ target }} as DBT_INTERNAL_DEST using {{ stage }} as DBT_INTERNAL_SOURCE
-on {{ conditions | join(' and ') }}
-{%- if deleted %}
-when matched and {{ deleted }} then delete
-{%- endif %}
-{%- if not config.get('skip_matched_step') %}
-when matched{{ ' and ' ~ updated if updated }} then update set {{ assignments }}
-{%- endif %}
-{%- if not config.get('skip_not_matched_step') %}
-when not matched{{ ' and ' ~ inserted | join(' and ') if inserted }} then insert *
-{%- endif %}
-{%- if config.get('not_matched_by_source_action') == 'delete' %}
-when not matched by source{{ ' and ' ~ unmatched if unmatched }} then delete
-{%- endif %}
-{%- endmacro %}
-
-
-{#- The columns that a merge updates; all of them where the model names none. -#}
-{% macro hw_stock_assignments(target) %}
-    {%- set columns = adapter.get_columns_in_relation(target) -%}
-    {%- set assignments = [] -%}
-    {%- for column in get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns) or [] -%}
-        {%- set name = column if column.startswith('`') else adapter.quote(column) -%}
-        {%- do assignments.append(name ~ ' = DBT_INTERNAL_SOURCE.' ~ name) -%}
+    {%- for column in write.widened -%}
+        {%- do statements.append('alter table ' ~ target ~ ' alter column ' ~ hw_quote(column.name) ~ ' type ' ~ column.type) -%}
     {%- endfor -%}
-    {{ return(assignments | join(', ') if assignments else '*') }}
+    {{ return(statements) }}
+{% endmacro %}
+
+
+{#- The rows of a microbatch. One outside of its period would be in the table twice, as soon as its own batch runs. -#}
+{% macro hw_within_period_sql(sql, period) -%}
+    {%- set shown = 'coalesce(cast(' ~ hw_quote(period.column) ~ " as string), 'NULL')" -%}
+select * from (
+{{ adapter.without_end(sql) }}
+) where if({{ hw_period_condition(period) }}, true, raise_error(concat({{ hw_literal(period.outside) }}, {{ shown }})))
+{%- endmacro %}
+
+
+{% macro hw_period_condition(period) -%}
+{{ hw_quote(period.column) }} >= {{ period.start }} and {{ hw_quote(period.column) }} < {{ period.end }}
+{%- endmacro %}
+
+
+{% macro hw_stock_insert_sql(target, stage, write) -%}
+    {%- set options = {'mergeSchema': 'true'} if write.evolves else {} -%}
+    {%- if write.period -%}{%- do options.update({'replaceWhere': hw_period_condition(write.period)}) -%}{%- endif -%}
+    {%- if write.overwrites -%}{%- do options.update({'partitionOverwriteMode': write.overwrites}) -%}{%- endif -%}
+insert {{ 'overwrite' if write.period or write.overwrites else 'into' }} {{ target }}
+{%- if options %} with ({{ hw_assignments(options) }}){% endif %} by name
+select
+{%- for name in write.columns %} {{ hw_cast_column(name, write.casts[name]) if name in write.casts else hw_quote(name) }}
+{%- if not loop.last %},{% endif -%}
+{%- endfor %} from {{ stage }}
+{%- endmacro %}
+
+
+{% macro hw_cast_column(name, type) -%}
+cast({{ hw_quote(name) }} as {{ type }}) as {{ hw_quote(name) }}
+{%- endmacro %}
+
+
+{% macro hw_stock_merge_sql(target, stage, write) -%}
+    {%- set merge, quoted = write.merge, hw_quoted(write.columns) | join(', ') -%}
+    {%- set on = hw_equals(merge.keys, merge.target, merge.source) if merge.keys else 'false' -%}
+merge {{ 'with schema evolution ' if write.evolves }}into {{ target }} as {{ merge.target }} using {{ stage }} as {{ merge.source }}
+on {{ hw_all_of(merge.predicates | list + [on]) }}
+{%- if merge.deletes %}
+when matched and {{ hw_bracketed(merge.deletes) }} then delete
+{%- endif %}
+{%- if merge.updates %}
+when matched{{ hw_and(merge.update_condition) }} then update set {{ hw_set_from(merge.updates, merge.source) }}
+{%- endif %}
+{%- if merge.inserts %}
+when not matched{{ ' and ' ~ hw_all_of(merge.insert_conditions) if merge.insert_conditions }} then insert ({{ quoted }})
+values ({{ hw_quoted(merge.inserts, merge.source) | join(', ') }})
+{%- endif %}
+{%- if merge.by_source_action %}
+when not matched by source{{ hw_and(merge.by_source_condition) }} then {{ merge.by_source_action }}
+{%- endif %}
+{%- endmacro %}
+
+
+{% macro hw_set_from(names, source) %}
+    {%- set assignments = [] -%}
+    {%- for name in hw_quoted(names) -%}{%- do assignments.append(name ~ ' = ' ~ source ~ '.' ~ name) -%}{%- endfor -%}
+    {{ return(assignments | join(', ')) }}
 {% endmacro %}

@@ -142,7 +142,7 @@
 {#- In one line, since a plan shows it. -#}
 {% macro hw_optimize_sql(state, policy) -%}
     optimize {{ state.relation }}
-    {%- if policy.where %} where {{ policy.where }}{% endif -%}
+    {%- if policy.where %} where {{ hw_bracketed(policy.where) }}{% endif -%}
     {%- if policy.zorder_by %} zorder by ({{ hw_quoted(policy.zorder_by) | join(', ') }}){% endif -%}
 {%- endmacro %}
 

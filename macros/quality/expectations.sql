@@ -19,7 +19,7 @@
 
 
 {% macro hw_is_met(rule) %}
-    {{ return('coalesce(' ~ rule.expression ~ ', false)') }}
+    {{ return('coalesce(' ~ hw_ended(rule.expression) ~ ', false)') }}
 {% endmacro %}
 
 

@@ -21,11 +21,11 @@
 {% macro hw_rows_where_sql(sql, predicate) -%}
 (
 {{ sql }}
-) where {{ predicate }}
+) where {{ hw_bracketed(predicate) }}
 {%- endmacro %}
 
 
 {% macro hw_replace_where_sql(relation, predicate, rows) -%}
-insert into {{ relation }} replace where {{ predicate }}
+insert into {{ relation }} replace where {{ hw_bracketed(predicate) }}
 select * from {{ rows }}
 {%- endmacro %}

@@ -43,7 +43,7 @@
 
 
 {% macro hw_add_check_sql(relation, name, expression) -%}
-    alter table {{ relation }} add constraint {{ hw_quote(name) }} check ({{ expression }})
+    alter table {{ relation }} add constraint {{ hw_quote(name) }} check ({{ hw_ended(expression) }})
 {%- endmacro %}
 
 

@@ -21,6 +21,14 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
+def ended(condition: str) -> str:
+    """Return a condition that text may follow, as the macro `hw_ended` writes it.
+
+    A comment at its end takes no more than its own line.
+    """
+    return f"{condition}\n" if "--" in condition else condition
+
+
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """Rename tables in a text: `names` in lower case, each with its new name."""
     if not names:

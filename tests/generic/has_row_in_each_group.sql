@@ -10,5 +10,5 @@ select
 from {{ model }}
 group by
     {{ names | join(',\n    ') }}
-having count_if({{ condition }}) = 0
+having count_if({{ hw_ended(condition) }}) = 0
 {% endtest %}

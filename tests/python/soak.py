@@ -96,10 +96,12 @@ def _right(lake: Path, declared: list[Node]) -> bool:
     )
     SUMMARY.write_text(
         "# Soak: ingestion\n\n"
-        "Written by `make soak`; do not edit. A process that ingests a Kafka topic and a folder of "
-        "files, one record in ten\nmalformed, is killed with `SIGKILL` together with its Spark, "
-        "again and again, while new records arrive. Then `headwaters audit`\ncompares both "
-        "sources with bronze and quarantine, record by record.\n\n"
+        "For users who want evidence that ingestion is exactly once. Written by `make soak`; do "
+        "not edit.\n\n"
+        "A process ingests a Kafka topic and a folder of files, one record in ten malformed.\n"
+        "The test kills it with `SIGKILL` together with its Spark, again and again, while new "
+        "records arrive.\nThen `headwaters audit` compares both sources with bronze and "
+        "quarantine, record by record.\n\n"
         f"| killed | times |\n|---|--:|\n{counts}| in all | {points.total():,} |\n\n"
         "The last audit of each lane:\n\n```text\n" + "".join(audits) + "```\n"
     )

@@ -79,6 +79,19 @@ def test_the_development_kit_does_not_import_the_demonstration() -> None:
     assert violations(("headwaters.dev",), ("headwaters.demo",)) == []
 
 
+def test_other_parts_import_the_analysis_by_its_interface() -> None:
+    public = {"headwaters.analysis", "headwaters.analysis.functions"}
+    others = {name: found for name, found in GRAPH.items() if not inside(name, *public)}
+    for path in (SCRIPTS / "dbt").rglob("*.py"):
+        others[str(path)] = set(_named(ast.parse(path.read_text())))
+    assert [
+        f"{module} imports {name}"
+        for module, found in sorted(others.items())
+        for name in sorted(found)
+        if inside(name, "headwaters.analysis") and name not in public
+    ] == []
+
+
 def test_the_wheel_has_every_package() -> None:
     settings = tomllib.loads((SCRIPTS.parent / "pyproject.toml").read_text())
     folders = {path.parent for path in (SCRIPTS / "headwaters").rglob("__init__.py")}

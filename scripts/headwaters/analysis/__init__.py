@@ -1,1 +1,55 @@
-"""What a model's SQL proves about how its table can be maintained: docs/analysis.md."""
+"""The SQL of models: proofs, derivations, and what a change of it needs.
+
+Other parts import from here, and from `functions`, the list of Spark's functions. The names are
+resolved when they are first used: the parser takes an eighth of a second to import, and most runs
+have nothing to prove.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwaters.analysis.exact import are_exact
+    from headwaters.analysis.model import (
+        Patch,
+        derivation,
+        is_same_query,
+        keeps_meaning,
+        patch_of,
+        problem_of_unread,
+        refusal_of,
+        same_inputs,
+        used_columns,
+    )
+    from headwaters.analysis.noted import added_columns, columns_digest, noted_proof
+    from headwaters.analysis.plain_columns import columns_alone
+
+__all__ = [
+    "Patch",
+    "added_columns",
+    "are_exact",
+    "columns_alone",
+    "columns_digest",
+    "derivation",
+    "is_same_query",
+    "keeps_meaning",
+    "noted_proof",
+    "patch_of",
+    "problem_of_unread",
+    "refusal_of",
+    "same_inputs",
+    "used_columns",
+]
+_MODULES = {
+    "are_exact": "exact",
+    "columns_alone": "plain_columns",
+    **dict.fromkeys(("added_columns", "columns_digest", "noted_proof"), "noted"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(name)
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'model')}"), name)

@@ -40,6 +40,7 @@ from headwaters.analysis.relations import (
 )
 from headwaters.analysis.scopes import Names
 from headwaters.analysis.traced import TracedRules, refuse_one_group
+from headwaters.analysis.unread import refuse_changing_words
 from headwaters.incremental.strategies import STRATEGIES
 
 # A column of an input: the input's name, and the column's in lower case.
@@ -47,10 +48,10 @@ Place = tuple[str, str]
 # Keys, and roles of inputs for a key, that are tried before the search ends.
 MOST_KEYS = 32
 MOST_ROLES = 32
+# What the analysis does not understand, and Spark may.
+_UNREAD = ("HW_NOT_UNDERSTOOD", "HW_NO_SUCH_COLUMN")
 # Columns of a key that leads give.
 MOST_COLUMNS = 8
-# Whether it answers the same in another run is not known, so it is not replaced by itself either.
-_UNREAD = "Write it in another way, or make the model a table (materialized: table)"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Derivation:
     is why nothing better was proven, where the table is replaced or a lookup that is no seed makes
     it so when it changes. `leads` have, for each followed input, the query of the affected keys,
     whose columns are `key`: see traced.py. `stages` are kept in hidden tables, which `rest` reads:
-    see cut.py.
+    see cut.py. `is_unread`: the analysis does not know what the query reads; Spark does.
     """
 
     strategy: str
@@ -72,6 +73,7 @@ class Derivation:
     key: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     rest: str = ""
+    is_unread: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,34 @@ class Question:
 
 
 def derive(question: Question) -> Derivation:
-    """The way that follows most inputs, and of these the cheapest. Raises Refused.
+    """Return the way that follows most inputs, and of these the cheapest. Raises Refused.
 
-    Refused is only what another run over the same inputs would answer otherwise.
+    Refused is only what another run over the same inputs would answer otherwise. The table of a
+    query that the analysis does not understand is replaced.
     """
     try:
         text = dialect.read(question.sql)
         refuse_changing(text.nodes, question.inputs, question.allowed, question.functions)
-    except Refused as refused:
-        if refused.code == "HW_NOT_UNDERSTOOD":
-            refused.remedy = refused.remedy or _UNREAD
+    except Exception as error:
+        refused = error if isinstance(error, Refused) else unforeseen(error)
+        if refused.code not in _UNREAD or refused.reason == dialect.AT_ITS_VERSION:
+            raise refused from None
+        refuse_changing_words(question.sql, question.inputs, question.allowed, question.functions)
+        return replace(_replaced(question, refused), is_unread=True)
+    try:
+        return _derivation(question, text)
+    except Refused:
         raise
+    except Exception as error:
+        return _replaced(question, unforeseen(error))
+
+
+def _replaced(question: Question, reason: Refused | None) -> Derivation:
+    lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
+    return Derivation("replace", tuple(question.unique_key), lookups, reason)
+
+
+def _derivation(question: Question, text: dialect.Text) -> Derivation:
     tree = text.tree
     unproven: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
@@ -134,9 +153,7 @@ def derive(question: Question) -> Derivation:
     if not unproven and whole.is_across_rows and (best is None or best[0][0]):
         unproven += _refusals(question, tree)
     if best is None:
-        lookups = tuple(replace(source, kind="lookup") for source in question.inputs)
-        reason = _reason(unproven) or _without_feed(question)
-        return Derivation("replace", tuple(question.unique_key), lookups, reason)
+        return _replaced(question, _reason(unproven) or _without_feed(question))
     (unfollowed, _), found = best
     if not unfollowed:
         return found

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
-from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import Token, TokenizerCore
+from sqlglot.tokenizer_core import Token
 
-from headwaters.analysis.operands import Operands
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.words import Words, WordTypes
 
 # Functions whose arguments have a syntax of their own.
-_SPECIAL = (
+_SPECIAL = {
     *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
     *("AND", "OR"),
-)
+}
+# Functions that sqlglot has a class for. A class stands for several of Spark's functions.
+_CLASSES = (SparkParser.FUNCTIONS.keys() | SparkParser.FUNCTION_PARSERS.keys()) - _SPECIAL
+# Words that are no functions unless they are quoted, such as CASE.
+_WORDS = SparkParser.NO_PAREN_FUNCTION_PARSERS.keys()
+# A prefix by which sqlglot does not recognise a name.
+_MARK = "\x00"
+# After these words a name with brackets is a type, as in `cast(a as char(9))`.
+_BEFORE_TYPES = {TokenType.ALIAS, TokenType.DCOLON, TokenType.LT, TokenType.COLON}
+_TYPES = SparkParser.TYPE_TOKENS - {TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP}
 # Operators that sqlglot groups otherwise than Spark where brackets lack.
 _BITWISE = (
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe),
@@ -34,11 +42,13 @@ _PREDICATES = (
 )
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
+AT_ITS_VERSION = "each input is read at the version that its run begins with"
 _WITHOUT_VERSION = "Leave it out, or make the model a table (materialized: table)"
 _DOUBTED = {exp.Interval, exp.Parameter, exp.Version, *_LOOSE}
 # Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 NAMES = {exp.Identifier, exp.Literal}
+_MARKED = {exp.Anonymous, exp.Identifier, exp.Var, exp.DataType}
 _OTHER_TEXTS = {exp.RawString, exp.National}
 _OTHERWISE = "which operands belong to which operator is read in two ways"
 
@@ -46,38 +56,12 @@ _Told = TypeVar("_Told")
 _Node = TypeVar("_Node", bound=exp.Expr)
 
 
-class _Written(Spark):
-    """Functions stay `Anonymous`: sqlglot's classes put several of Spark's functions into one."""
+class _Spark(Spark):
+    """sqlglot's Spark with the escapes of Spark 4."""
 
     class Tokenizer(Spark.Tokenizer):
-        # since Spark 4 a doubled quote is one quote, as in `'it''s'`
+        # a doubled quote is one quote, as in `'it''s'`
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
-
-        def _init_core(self) -> TokenizerCore:
-            return Words(super()._init_core(), _WORD_TYPES)
-
-    class Parser(Operands):
-        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
-        # `current_date` may be a column
-        NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, type[exp.Expr]]] = {}
-        # `array(a, b)[0]` would be read as an array of 0
-        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}
-        FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-            name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
-        }
-
-    class Generator(SparkGenerator):
-        # a time of the day, since Spark 4.1, is no timestamp, and has a precision
-        SUPPORTS_TEMPORAL_PRECISION = True
-        TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
-            **SparkGenerator.TYPE_MAPPING,
-            exp.DType.TIME: "TIME",
-        }
-
-
-_WORD_TYPES = WordTypes(
-    _Written.Tokenizer.KEYWORDS, _Written.Tokenizer.SINGLE_TOKENS, _Written.Tokenizer.COMMANDS
-)
 
 
 @dataclass(frozen=True)
@@ -115,9 +99,10 @@ def parsed(sql: str) -> exp.Query:
 def read(sql: str) -> Text:
     """The same with its words and its nodes."""
     try:
-        tokens = _Written().tokenize(sql)
+        tokens = _Spark().tokenize(sql)
         _refuse_words(sql, tokens)
-        trees = [tree for tree in _Written().parser().parse(tokens, sql) if tree is not None]
+        with _as_written(tokens):
+            trees = [tree for tree in _Spark().parser().parse(tokens, sql) if tree is not None]
     except (ParseError, TokenError) as error:
         details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
         near = f"{details.get('highlight') or ''}"
@@ -129,20 +114,66 @@ def read(sql: str) -> Text:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
     nodes = walked(trees[0])
     for node in nodes:
+        if type(node) in _MARKED:
+            _unmark(node)
         if type(node) not in _DOUBTED:
             continue
         if type(node) is exp.Parameter:
             # also as the alias of a table, `t@v1`, which is another version of it to Delta
             raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
         if type(node) is exp.Version:
-            reason = "each input is read at the version that its run begins with"
-            raise refused(node, "HW_NOT_UNDERSTOOD", reason, _WITHOUT_VERSION)
+            raise refused(node, "HW_NOT_UNDERSTOOD", AT_ITS_VERSION, _WITHOUT_VERSION)
         if type(node) is exp.Interval and not node.args.get("unit"):
             reason = "an interval without a unit may be a column"
             raise refused(node, "HW_NOT_UNDERSTOOD", reason)
         if type(node) in _LOOSE and any(_is_grouped_otherwise(node, part) for part in within(node)):
             raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
     return Text(sql, trees[0], tokens, nodes)
+
+
+@contextmanager
+def _as_written(tokens: Sequence[Token]) -> Iterator[None]:
+    """Keep the names of functions, which sqlglot would replace by classes.
+
+    Within it, the names have a mark, and `current_date` without brackets is a name, which may be
+    that of a column. A compiled parser allows no subclass, which could be configured instead.
+    """
+    changed: list[tuple[Token, str, TokenType]] = []
+    before: Token | None = None
+    for token, after in itertools.pairwise([*tokens, None]):
+        assert token is not None
+        is_called = after is not None and after.token_type is TokenType.L_PAREN
+        kind = token.token_type
+        name = token.text.upper() if is_called and kind is not TokenType.STRING else ""
+        is_word = name in _WORDS and kind is not TokenType.IDENTIFIER
+        if not is_word and (name in _CLASSES or name in _WORDS):
+            is_type = kind in _TYPES and before is not None and before.token_type in _BEFORE_TYPES
+            if not is_type:
+                changed.append((token, token.text, kind))
+                token.text = _MARK + token.text
+        elif kind in SparkParser.NO_PAREN_FUNCTIONS:
+            changed.append((token, token.text, kind))
+            token.token_type = TokenType.VAR
+        before = token
+    try:
+        yield
+    finally:
+        for token, text, kind in changed:
+            token.text, token.token_type = text, kind
+
+
+def _unmark(node: exp.Expr) -> None:
+    """Take the mark away, and name the type TIME, which sqlglot writes as TIMESTAMP."""
+    if type(node) is exp.DataType:
+        if node.this is exp.DType.TIME:
+            precision = [part.name for part in node.expressions]
+            kind = f"TIME({precision[0]})" if precision else "TIME"
+            node.args.clear()
+            node.args.update(this=exp.DType.USERDEFINED, kind=kind)
+        return
+    name = node.args.get("this")
+    if type(name) is str and name.startswith(_MARK):
+        node.args["this"] = name.removeprefix(_MARK)
 
 
 def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
@@ -262,5 +293,5 @@ def line(node: exp.Expr) -> int | None:
 
 def whole_text(node: exp.Expr, is_own: bool = False) -> str:
     """The node as SQL. `is_own`: it is a copy that may be changed."""
-    written = _Written().generator(normalize_functions=False)
+    written = _Spark().generator(normalize_functions=False)
     return str(written.generate(node, copy=not is_own))

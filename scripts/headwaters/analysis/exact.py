@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from sqlglot import exp
@@ -259,3 +259,8 @@ _TYPES: dict[type[exp.Expr], Callable[[exp.Expr, _Types], str | None]] = {
     exp.Case: _type_of_answers,
     exp.If: _type_of_answers,
 }
+
+
+def are_exact(types: Iterable[str]) -> bool:
+    """Tell whether values of all types are equal only if they are the same."""
+    return all(map(is_exact, types))

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def _names(*texts: str) -> frozenset[str]:
+def names(*texts: str) -> frozenset[str]:
+    """Return the words of the texts."""
     return frozenset(" ".join(texts).split())
 
 
 # The answer depends on the arguments alone, or on the session's settings, which are recorded.
-ROW = _names(
+ROW = names(
     "array array_append array_compact array_contains array_distinct array_except array_insert",
     "array_intersect array_join array_max array_min array_position array_prepend array_remove",
     "array_repeat array_size array_union arrays_overlap arrays_zip flatten get sequence slice",
@@ -58,24 +59,24 @@ ROW = _names(
     "xpath_string window window_time",
 )
 # Of groups of rows, or kept as a sketch of them: only a table that is computed whole has them.
-WHOLE = _names(
+WHOLE = names(
     "session_window approx_top_k approx_top_k_accumulate approx_top_k_combine",
     "approx_top_k_estimate count_min_sketch hll_sketch_agg hll_sketch_estimate hll_union",
     "hll_union_agg",
 )
 # They begin with a unit, which is no column.
-BY_UNIT = _names("date_add date_diff dateadd datediff timestampadd timestampdiff")
-UNITS = _names(
+BY_UNIT = names("date_add date_diff dateadd datediff timestampadd timestampdiff")
+UNITS = names(
     "year quarter month week day dayofyear hour minute second millisecond microsecond years",
     "quarters months weeks days hours minutes seconds milliseconds microseconds",
 )
 # Several rows of one row.
-GENERATORS = _names(
+GENERATORS = names(
     "explode explode_outer inline inline_outer posexplode posexplode_outer stack json_tuple",
     "variant_explode variant_explode_outer",
 )
 # One answer of several rows, whatever their order. `_ORDERED` depend on it.
-AGGREGATES = _names(
+AGGREGATES = names(
     "any approx_count_distinct avg bit_and bit_or bit_xor bitmap_construct_agg",
     "bitmap_or_agg bool_and bool_or corr count count_if covar_pop covar_samp every kurtosis max",
     "mean median min percentile percentile_cont percentile_disc regr_avgx",
@@ -83,7 +84,7 @@ AGGREGATES = _names(
     "some std stddev stddev_pop stddev_samp sum var_pop var_samp variance",
     "bitmap_and_agg grouping grouping_id",
 )
-ORDERED_AGGREGATES = _names(
+ORDERED_AGGREGATES = names(
     "any_value approx_percentile array_agg collect_list collect_set first first_value",
     "histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg",
     # whether a sum on the way to the last one is too large is a matter of order
@@ -91,20 +92,21 @@ ORDERED_AGGREGATES = _names(
 )
 ANY_AGGREGATES = AGGREGATES | ORDERED_AGGREGATES
 # Row functions that take the order away again.
-ORDERING = _names("array_sort sort_array array_max array_min array_size size cardinality")
+ORDERING = names("array_sort sort_array array_max array_min array_size size cardinality")
 # One of the values of their first argument, of its type; LAG and LEAD also have a default.
-CHOOSING = _names(
+CHOOSING = names(
     "any_value first first_value lag last last_value lead max max_by min min_by nth_value",
 )
 # Over a window, the same for rows that its order does not tell apart.
-PEERS = _names("cume_dist dense_rank percent_rank rank")
-ORDERED_WINDOW = _names("lag lead nth_value ntile row_number")
+PEERS = names("cume_dist dense_rank percent_rank rank")
+ORDERED_WINDOW = names("lag lead nth_value ntile row_number")
 # The same for the same rows, whatever the day, but for the order of rows that tie.
 STABLE = ROW | WHOLE | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW
 # What a from clause may call.
 IN_FROM = GENERATORS | {"range"}
+STABLE_IN_QUERIES = STABLE | IN_FROM
 # Another answer on another day, in another run, or for the same row in another place.
-CHANGING = _names(
+CHANGING = names(
     "aes_encrypt try_aes_encrypt curdate current_catalog current_database current_date",
     "current_path current_schema current_time current_timestamp current_user",
     "input_file_block_length input_file_block_start input_file_name java_method localtimestamp",
@@ -112,12 +114,12 @@ CHANGING = _names(
     "spark_partition_id try_reflect uniform user uuid version",
 )
 # Functions that are called without brackets where no column has their name.
-BARE = _names(
+BARE = names(
     "current_catalog current_database current_date current_schema current_time current_timestamp",
     "current_user localtimestamp session_user user",
 )
 # What a name of several parts may begin with that is no column: session variables.
-VARIABLES = _names("session system")
+VARIABLES = names("session system")
 
 
 def is_moment(name: str, arguments: Sequence[object]) -> bool:

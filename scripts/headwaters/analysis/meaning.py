@@ -10,6 +10,7 @@ from sqlglot import exp
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.scopes import arguments_of, parts_of
+from headwaters.declared.names import nearest
 
 # By name in lower case: the names of their columns, in lower case.
 Tables = Mapping[str, frozenset[str]]
@@ -22,6 +23,8 @@ _KEEP_FILE = (
     "Ingestion keeps the file as the column _source_file: select that, or make the model a table "
     "(materialized: table)"
 )
+_OF_VARIABLES = "a variable of the session may have another value in each run"
+_OF_INPUTS = "Take the value from a column of an input, or make the model a table"
 # A query that selects `*` and has no other clause hands each column on, under its name.
 _HANDED_ON = {"with_", "expressions", "from_", "joins", "laterals", "where", "hint"}
 
@@ -61,7 +64,9 @@ def _unmarked(nodes: Iterable[exp.Expr], names: frozenset[str]) -> Iterator[exp.
         if not isinstance(table, exp.Table):
             continue
         is_function = isinstance(table.this, exp.Anonymous)
-        if not is_function and table.name.lower() not in names and query_of(table) is None:
+        if is_function or table.name.lower() in names or query_of(table) is not None:
+            continue
+        if table.find_ancestor(exp.Hint) is None:
             yield table
 
 
@@ -134,10 +139,14 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
         is_hidden = "_metadata" in parts[:2] and "_metadata" not in known
         is_unknown = parts[0] not in known and not is_bare
         if is_hidden:
-            raise dialect.refused(column, "HW_NOT_UNDERSTOOD", _OF_FILES, _KEEP_FILE)
-        if is_unknown and (parts[0] in functions.VARIABLES or not is_open):
+            raise dialect.refused(column, "HW_NONDETERMINISTIC", _OF_FILES, _KEEP_FILE)
+        if is_unknown and parts[0] in functions.VARIABLES:
+            raise dialect.refused(column, "HW_NONDETERMINISTIC", _OF_VARIABLES, _OF_INPUTS)
+        if is_unknown and not is_open:
+            near = nearest(parts[0], {name for names in tables.values() for name in names})
             reason = "there is no such column in its inputs"
-            raise dialect.refused(column, "HW_NOT_UNDERSTOOD", reason)
+            reason += f", did you mean '{near}'" if near else ""
+            raise dialect.refused(column, "HW_NO_SUCH_COLUMN", reason, "Correct the name")
 
 
 def keeps_meaning(tree: exp.Query, added: Iterable[str]) -> bool:

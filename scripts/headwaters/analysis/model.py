@@ -14,16 +14,20 @@ from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
+from headwaters.analysis.unread import unlisted
 from headwaters.declared.expectations import expectations_of
 from headwaters.declared.nodes import Config, Node, as_tuple, table_name
 from headwaters.declared.problems import Problem
+from headwaters.incremental.sql_text import line_in
 from headwaters.incremental.strategies import strategy_of
 
+# Characters of a line of SQL in a message.
+_LONGEST = 80
 # Names that stand for inputs begin with it.
 _NAME = "hw_input_"
 
 
-def refusal(
+def refusal_of(
     sql: str,
     inputs: Sequence[Mapping[str, Any]],
     config: Config,
@@ -58,6 +62,7 @@ def derivation(
     config: Config,
     graph: Mapping[str, Mapping[str, Node]],
     functions: Mapping[str, str],
+    compiled: str | None = None,
 ) -> dict[str, Any] | Problem:
     """How a model of plain SQL is maintained: `strategy`, `unique_key`, `inputs` and `reason`.
 
@@ -66,9 +71,13 @@ def derivation(
     to which changed rows are traced, and for each input the name that stands for it and the `sql`
     of the affected keys. `stages`, or None: `names` that stand for sources in SQL, `rest`, and
     `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the
-    table is replaced when some of its inputs changed, or None.
+    table is replaced when some of its inputs changed, or None. `unread`, or None: why the analysis
+    does not understand the SQL; Spark has to list what it reads, see `problem_of_unread`.
+
+    `compiled` is the model's text as dbt compiled it, whose lines messages name.
     """
     lines = sql.count("\n") + 1
+    place = _Place(inputs, lines, compiled)
     sql, found = _named(_kept(sql, config), inputs, graph)
     seeds = {
         table_name(node).lower()
@@ -91,9 +100,12 @@ def derivation(
     try:
         derived = derive(question)
     except Refused as refused:
-        return _problem(refused, inputs, lines)
+        return place.problem(refused)
     except Exception as error:
-        return _problem(unforeseen(error), inputs, lines)
+        return place.problem(unforeseen(error))
+    reason = place.placed(derived.refused) if derived.refused else None
+    if reason and derived.is_unread and str(reason.clause).startswith("expectation: "):
+        return place.problem(derived.refused or reason)
     return {
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
@@ -121,8 +133,64 @@ def derivation(
         }
         if derived.stages
         else None,
-        "reason": _spoken(derived.refused.cause, inputs) if derived.refused else None,
+        "reason": _spoken(place.unanalysed(reason) if derived.is_unread else reason.cause, inputs)
+        if reason
+        else None,
+        "unread": vars(place.problem(derived.refused))
+        if derived.refused and derived.is_unread
+        else None,
     }
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The lines of a model: of its SQL, and of the text that dbt compiled, if it is given."""
+
+    inputs: Sequence[Mapping[str, Any]]
+    lines: int
+    compiled: str | None
+
+    def placed(self, refused: Refused) -> Refused:
+        """Return the refusal with its line in the compiled text; an expectation has none."""
+        clause, line = refused.place
+        if line and line > self.lines:
+            clause, line = f"expectation: {clause}", None
+        elif line and self.compiled is not None:
+            line = line_in(self.compiled, line)
+        return Refused(refused.code, clause, line, refused.reason, refused.remedy)
+
+    def unanalysed(self, refused: Refused) -> str:
+        """Return the place in a query that the analysis does not understand, for a run's line."""
+        clause, line = refused.place
+        if line and self.compiled is not None:
+            text = re.sub(r"/\* .*? \*/ ", "", self.compiled.splitlines()[line - 1]).strip()
+            clause = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        where = f"line {line}: " if line else ""
+        return f"{where}`{clause}` is not analysed" if clause else f"{where}{refused.reason}"
+
+    def problem(self, refused: Refused) -> Problem:
+        """Return the refusal as an error shows it, with the inputs' own names."""
+        told = self.placed(refused)
+        return Problem(told.code, _spoken(str(told), self.inputs))
+
+
+def problem_of_unread(
+    plan: str, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+) -> Problem | None:
+    """Return why a table cannot be replaced from SQL that the analysis does not understand.
+
+    `plan` is what `explain extended` gives of the SQL, empty where Spark refuses it.
+    """
+    if not plan:
+        return Problem(unread["code"], unread["text"])
+    other = unlisted(plan, sql, [spec["source"] for spec in inputs])
+    if other is None:
+        return None
+    return Problem(
+        "HW_UNDECLARED_INPUT",
+        f"reads {other}, which is no input by ref() or source(), so its changes would be missed. "
+        "Declare it as a source, or read it in SQL that is analysed.",
+    )
 
 
 def _kept(sql: str, config: Config) -> str:
@@ -300,11 +368,7 @@ def used_columns(
 
 def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
     """The refusal of a model whose SQL has so many lines; what comes after them is added to it."""
-    clause, line = refused.place
-    if line and line > lines:
-        clause, line = f"expectation: {clause}", None
-    told = Refused(refused.code, clause, line, refused.reason, refused.remedy)
-    return Problem(told.code, _spoken(str(told), inputs))
+    return _Place(inputs, lines, None).problem(refused)
 
 
 def _spoken(text: str, inputs: Sequence[Mapping[str, Any]]) -> str:

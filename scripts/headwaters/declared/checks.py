@@ -19,6 +19,7 @@ from headwaters.declared.publications import declared as published
 from headwaters.declared.publications import publication_problems
 from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
 from headwaters.declared.settings import node_setting_problems, strategy_problems
+from headwaters.declared.stock_settings import stock_problems
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -34,10 +35,12 @@ def node_problems(node: Node) -> Iterator[Problem]:
         return
     problems = node_setting_problems(node)
     if not problems:  # the other checks need values of the right type
-        of_queries = [build_problems, expectation_problems] if kind != "source" else []
-        of_models = [strategy_problems] if kind == "model" else []
-        for check in (*of_models, property_problems, *of_queries, policy_problems):
-            problems += check(config)
+        checks = [property_problems, policy_problems]
+        if kind != "source":
+            checks += [build_problems, expectation_problems]
+        if kind == "model":
+            checks += [strategy_problems, stock_problems]
+        problems += [problem for check in checks for problem in check(config)]
     yield from (problem.at(place_of(node)) for problem in problems)
 
 

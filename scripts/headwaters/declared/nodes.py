@@ -55,5 +55,7 @@ def place_of(node: Node) -> str:
 
 
 def as_tuple(value: Any) -> tuple[str, ...]:
-    """Return one name or a list of them as a tuple."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    """Return one name or a list of them as a tuple; an empty text is none."""
+    if value is None or value == "":
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -167,8 +167,7 @@ class ModelSettings(BaseModel):
     replace_above: Share | None = _documented(
         "the share of changes above which the table is replaced: of its keys (`affected_keys`), of "
         "the input's rows (`signed_sum`), of its rows (`change_feed`). It counts if more than "
-        "10,000 rows changed; if it is not set, the table's [costs](#what-a-run-costs) come first, "
-        "where they are known",
+        "10,000 rows changed",
         "0.3, 0.5, 0.08; `change_feed`: 0.4 if rows were only inserted",
     )
     allow_nondeterministic: Functions | None = _documented(

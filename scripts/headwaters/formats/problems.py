@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import headwaters.contract as declared
 from headwaters.contract import Contract
 from headwaters.formats.values import outside_years, type_of
+from headwaters.sql import ended
 
 # The condition of a problem, and the value of `_bad` for it.
 Problem = tuple[Column, Column]
@@ -99,7 +100,7 @@ def broken_constraints(column: declared.Column) -> list[Problem]:
             problems.append((value.isNull(), problem_of("not_null", name, F.lit("is null"))))
         else:
             problem = problem_of("check", name, F.lit(f"breaks {rule.expression}"))
-            problems.append((F.expr(f"not ({rule.expression})"), problem))
+            problems.append((F.expr(f"not ({ended(str(rule.expression))})"), problem))
     return problems
 
 

@@ -1,16 +1,16 @@
 """What the next run of a model does, and why: pure functions from facts to a decision.
 
-The macro `hw_plan_run` gathers the facts, the cheap ones first, and asks after each group of them;
+headwaters.runs.planning gathers the facts, the cheap ones first, and asks after each group of them;
 the first decision counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from headwaters.incremental.costs import Predicted, Way, shown
+from headwaters.incremental.commits import Range
 from headwaters.incremental.sql_text import without_format
 from headwaters.incremental.surroundings import changed_settings
 
@@ -22,30 +22,17 @@ FEW_ROWS = 10_000
 ROWS_WORTH_STORING = 1_000
 MOST_ROWS_BROADCAST = 100_000
 
-# Where one way is predicted to take at most half of the other, nothing more is asked. Otherwise the
-# share that changed decides, unless the other way is predicted, by two runs of each at least, to
-# take four fifths of what it chooses. Less than five seconds are not told from what else a machine
-# does, and from what Java takes when it runs a thing the first time.
-CLEARLY_LESS = 0.5
-LESS = 0.8
-FEWEST_RUNS = 2
-FEWEST_SECONDS = 5.0
-
-NOTHING_PREDICTED = Predicted()
+# An incremental run applies rows that were only inserted, or any changes. New rows are appended,
+# which costs much less.
+Way = Literal["inserts", "changes"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a run does: nothing, replace the table, or apply the changes.
-
-    `predicted`: the seconds that it is expected to take, and `predicted_text`, those of both ways;
-    None where it was not decided by them.
-    """
+    """A decision to skip the run, to replace the table, or to apply the changes."""
 
     choice: Literal["skip", "replace", "incremental"]
     reason: str
-    predicted: float | None = None
-    predicted_text: str | None = None
 
 
 def of_request(
@@ -100,15 +87,9 @@ def of_changes(rows: int) -> Decision | None:
     return Decision("skip", "no changes") if rows == 0 else None
 
 
-def of_costs(rows: int, predicted: Predicted) -> Decision | None:
-    """What is clearly cheaper by the table's own history: the share that changed is not asked for.
-
-    Nothing is predicted where history does not decide, as where the model sets `replace_above`.
-    """
-    for decision in (Decision("incremental", ""), Decision("replace", "")):
-        if _is_less(predicted, decision, CLEARLY_LESS):
-            return _with_costs(replace(decision, reason=f"{rows} rows changed"), predicted)
-    return None
+def way_of_ranges(ranges: Iterable[Range]) -> Way:
+    """Return the way of an incremental run over these ranges."""
+    return "inserts" if all(one.inserts_only for one in ranges) else "changes"
 
 
 def most_of_rows(way: Way) -> float:
@@ -119,56 +100,18 @@ def most_of_rows(way: Way) -> float:
     return 0.4 if way == "inserts" else 0.08
 
 
-def of_share(
-    rows: int,
-    share: Mapping[str, Any] | None,
-    above: float | None,
-    predicted: Predicted = NOTHING_PREDICTED,
-) -> Decision:
+def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) -> Decision:
     """Whether a replacement is cheaper: `share` is what the hook `share_changed` gives.
 
-    `above`: the model's own `replace_above`, in place of the strategy's. `predicted`: see
-    `of_costs`.
+    `above`: the model's own `replace_above`, in place of the strategy's.
     """
-    incremental = Decision("incremental", f"{rows} rows changed")
-    if share is None:
-        return incremental
-    part, whole = share["part"], share["whole"]
-    percent = min(100 * part / max(whole, 1), 100)
-    share_text = f"{percent:.1f}" if percent < 1 else f"{percent:.0f}"
-    replacement = Decision("replace", f"{share_text} % of the {share['what']}")
-    chosen, other = incremental, replacement
-    if part > whole * (share["above"] if above is None else above):
-        chosen, other = replacement, incremental
-    if predicted.runs >= FEWEST_RUNS and _is_less(predicted, other, LESS):
-        chosen = other
-    return _with_costs(chosen, predicted)
-
-
-def _is_less(predicted: Predicted, decision: Decision, times: float) -> bool:
-    """Whether a decision is predicted to take at most so many times what the other takes."""
-    own, other = _seconds_of(predicted, decision)
-    return (
-        own is not None
-        and other is not None
-        and own <= times * other
-        and other - own >= FEWEST_SECONDS
-    )
-
-
-def _with_costs(decision: Decision, predicted: Predicted) -> Decision:
-    own, other = _seconds_of(predicted, decision)
-    if own is None:
-        return decision
-    name = "a replacement" if decision.choice == "incremental" else "an incremental run"
-    beside = "" if other is None else f", {name} {shown(other)}"
-    return replace(decision, predicted=own, predicted_text=f"predicted {shown(own)}{beside}")
-
-
-def _seconds_of(predicted: Predicted, decision: Decision) -> tuple[float | None, float | None]:
-    """What a decision is predicted to take, and what the other."""
-    seconds = predicted.incremental, predicted.replacement
-    return seconds if decision.choice == "incremental" else seconds[::-1]
+    if share is not None:
+        part, whole = share["part"], share["whole"]
+        if part > whole * (share["above"] if above is None else above):
+            percent = min(100 * part / max(whole, 1), 100)
+            share_text = f"{percent:.1f}" if percent < 1 else f"{percent:.0f}"
+            return Decision("replace", f"{share_text} % of the {share['what']}")
+    return Decision("incremental", f"{rows} rows changed")
 
 
 def is_small_change(rows: int) -> bool:

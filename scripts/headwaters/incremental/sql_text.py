@@ -2,7 +2,7 @@
 
 The tokens are Spark's: nested comments, hints, strings in single and double quotes and raw
 strings, names in backquotes. An input macro leaves a comment, its marker, in front of its relation
-(macros/incremental/inputs.sql); in a comment of somebody else it marks nothing.
+(headwaters.runs.inputs); in a comment of somebody else it marks nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-# What the macros `hw_marked` and `hw_through_view` write; the first names its kind twice.
+# What headwaters.runs.inputs and views write; the first names its kind twice.
 _MARKER = re.compile(r'/\* (?:view \{.*\}|(\w+) \{.*"kind": "\1".*\}) \*/', re.DOTALL)
 
 # After the relation in a from clause these words begin what comes next, and name no alias.
@@ -38,7 +38,7 @@ _FOLLOWED_BY = {  # as do these, where such a token follows
     **dict.fromkeys(["pivot", "unpivot"], re.compile(r"\(")),
 }
 _ENDS_FROM = {*_SET_OPERATIONS, *_BY, "having", "limit", "offset", "qualify", "select", "where"}
-_ENDS_FROM |= {"window", "with"}
+_ENDS_FROM |= {"window", "with", "|>"}
 
 # Words that name nothing but a clause, an operator or a literal: their case says nothing.
 _KEYWORDS = {
@@ -143,6 +143,20 @@ def prepared(sql: str) -> str:
         kept.pop()
     aliases = dict(_missing_aliases(kept))
     return "".join(token.text + aliases.get(place, "") for place, token in enumerate(kept)).strip()
+
+
+def line_in(code: str, line: int) -> int:
+    """Return the line of a compiled model that is this line of it as `prepared`."""
+    at = place = 1
+    has_begun = False
+    for token in tokens(code):
+        if at >= line and has_begun and token.kind not in ("blank", "comment"):
+            break
+        lines = token.text.count("\n")
+        has_begun = has_begun or token.kind not in ("blank", "comment")
+        place += lines
+        at += lines if has_begun and token.kind != "comment" else 0
+    return place
 
 
 def _missing_aliases(code: list[Token]) -> Iterator[tuple[int, str]]:

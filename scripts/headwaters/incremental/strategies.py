@@ -1,8 +1,7 @@
 """The incremental strategies that follow change data feeds: the one list of them.
 
-A strategy is a row here, a file `macros/incremental/strategies/<name>.sql` with its hooks, and the
-macro that marks its inputs. The hooks are described in macros/incremental/strategies.sql; what is
-the same for several strategies and no SQL is a column of this list.
+A strategy is a row here, a class in headwaters.runs.strategies with its hooks, and the macro that
+marks its inputs. A column of this list is a fact that other wings read as well.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Patch = Literal["rows", "appended", "keys", "never"]
 class Strategy:
     """How a model is maintained.
 
-    `name` begins the names of its hooks, `hw_<name>__…`; `configured_as` is what a model's
+    `name` is that of its class in headwaters.runs.strategies; `configured_as` is what a model's
     configuration says, with the setting `chosen_by` where one strategy has two ways; `marker` is
     the macro around the inputs that it follows, one or `many_inputs` of them.
     """
@@ -49,20 +48,8 @@ class Strategy:
     may_drop_rows: bool = True
     # on_lookup_change may be ignore.
     may_ignore_lookups: bool = True
-    # How repeated keys are found when the table is replaced: by a query before, within the
-    # statement that writes, or not at all, since there are none.
-    repeated_keys: Literal["queried", "counted", "impossible"] = "impossible"
-    # Its columns are measures, and each statement casts them to the table's types.
-    needs_types: bool = False
-    # A full refresh gives other columns than the model's SQL.
-    adds_columns: bool = False
     # The rows that a run replaces are computed from the change feed, not read from the table.
     computes_old_rows: bool = False
-    # Rows that were only inserted are looked for in the table within the bounds of prune_by.
-    prunes_inserts: bool = False
-    # A replacement is taken where it is predicted to be cheaper: nothing is lost with the table,
-    # and what later runs cost does not depend on it.
-    weighs_costs: bool = True
     patch: Patch = "never"
     # No configuration names it: it is derived.
     is_derived: bool = False
@@ -77,9 +64,7 @@ STRATEGIES = {
             "changes",
             needs_key=False,
             may_lack_key=True,
-            repeated_keys="queried",
             computes_old_rows=True,
-            prunes_inserts=True,
             patch="rows",
         ),
         # Of rows that are equal in `latest_by` the rest of the row decides, in its order.
@@ -88,7 +73,6 @@ STRATEGIES = {
             "change_feed",
             "changes",
             chosen_by="latest_by",
-            prunes_inserts=True,
             patch="appended",
         ),
         Strategy(
@@ -99,7 +83,6 @@ STRATEGIES = {
             many_inputs=True,
             needs_key=False,
             may_lack_key=True,
-            repeated_keys="counted",
             patch="rows",
         ),
         # Only what is derived has leads.
@@ -112,7 +95,6 @@ STRATEGIES = {
             many_inputs=True,
             needs_key=False,
             may_lack_key=True,
-            repeated_keys="counted",
             patch="rows",
         ),
         Strategy(
@@ -123,9 +105,6 @@ STRATEGIES = {
             reserved=("_here", "_stays"),
             may_drop_rows=False,
             may_ignore_lookups=False,
-            repeated_keys="counted",
-            needs_types=True,
-            adds_columns=True,
             patch="keys",
         ),
         Strategy(
@@ -139,9 +118,7 @@ STRATEGIES = {
                 *("_superseded", "_cut", "_until", "_next"),
             ),
             keeps_past=True,
-            weighs_costs=False,
             may_drop_rows=False,
-            adds_columns=True,
         ),
         Strategy(
             "replace",
@@ -150,7 +127,6 @@ STRATEGIES = {
             rules="whole",
             many_inputs=True,
             may_ignore_lookups=False,
-            repeated_keys="counted",
             needs_key=False,
             patch="rows",
         ),
@@ -165,8 +141,6 @@ STRATEGIES = {
             needs_key=False,
             may_lack_key=True,
             may_ignore_lookups=False,
-            repeated_keys="counted",
-            weighs_costs=False,
             is_derived=True,
         ),
         # Stands for the one that is derived: headwaters.analysis.derive.

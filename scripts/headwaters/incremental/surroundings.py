@@ -54,7 +54,7 @@ def definitions(
 
 
 def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
-    """What the session says in another way than when a table was built: texts of `hw_built_by`."""
+    """What the session says in another way than when a table was built: texts of `built_by`."""
     before, now = _settings(built_by), _settings(would_be_built_by)
     return [
         f"{name} was {before[name]} and is {now[name]}"

@@ -34,7 +34,7 @@ class Write:
 def way_of_writing(
     look: Mapping[str, Any], apply_by: str | None, engine: str, followers: int
 ) -> Write:
-    """How to write what the macro `hw_inspect_staged` looked at.
+    """Return how to write a change set, by a look at its staging table.
 
     `apply_by` is the model's setting; `engine` what wrote the table's newest commit, which is the
     one that writes now; `followers`: how many models read this commit in the change data feed.

@@ -12,6 +12,7 @@ from headwaters.errors import UserError, WorkError
 from headwaters.formats.debezium import enveloped
 from headwaters.ingestion.inputs import source_of
 from headwaters.sources.base import Source
+from headwaters.sql import ended
 from headwaters.stream import From, Stream
 from headwaters.tables import Table
 
@@ -110,7 +111,7 @@ def _check_expressions(spark: SparkSession, contract: Contract) -> None:
 
     def understood(frame: DataFrame, what: str, expression: str) -> DataFrame:
         try:
-            return frame.selectExpr("*", f"({expression}) as `{what}`")
+            return frame.selectExpr("*", f"({ended(expression)}) as `{what}`")
         except PySparkException as error:
             reason = str(error).splitlines()[0]
             raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,16 +116,9 @@ def outcomes(project: Project) -> dict[str, Outcome]:
             _ended(one["timing"], ended),
             float(one["execution_time"]),
             str(one["message"] or ""),
-            *_costs(one.get("adapter_response") or {}),
         )
         for one in found["results"]
     }
-
-
-def _costs(response: Mapping[str, Any]) -> Iterator[float | None]:
-    for name in ("seconds", "predicted_seconds"):
-        value = response.get(name)
-        yield None if value is None else float(value)
 
 
 def _ended(timing: list[Mapping[str, str]], ended: datetime) -> datetime:

@@ -83,18 +83,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """dbt's result for a model's last run, with `success`, `error` or another status.
-
-    `took` is the seconds that the run spent on its plan. `predicted` is the table's own prediction
-    from earlier runs, if the plan depended on it.
-    """
+    """dbt's result for a model's last run, with `success`, `error` or another status."""
 
     status: str
     at: datetime
     seconds: float
     message: str
-    took: float | None = None
-    predicted: float | None = None
 
     @property
     def failed(self) -> bool:

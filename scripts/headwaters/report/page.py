@@ -80,7 +80,6 @@ class ModelRow:
     ticks: str
     slots: float
     cost: str
-    time: str
     waiting: str
     waits_for: str
 
@@ -266,7 +265,6 @@ def _model(model: Model, lake: Lake) -> ModelRow:
         plots.ticks([run.expected_bytes for run in runs], most),
         max(len(runs), 1),
         _cost(model),
-        _time(model),
         *_waiting(model, lake.at),
     )
 
@@ -298,14 +296,6 @@ def _cost(model: Model) -> str:
     if run is None or not run.expected_bytes:
         return ""
     return f"{run.bytes / run.expected_bytes * 100:,.0f} % of expected"
-
-
-def _time(model: Model) -> str:
-    """Compare the last run's duration with the prediction, if its plan depended on one."""
-    last = model.outcome
-    if last is None or last.took is None or last.predicted is None:
-        return ""
-    return f"{duration(last.took)}, predicted {duration(last.predicted)}"
 
 
 def _table(table: Table, lake: Lake) -> TableRow:

@@ -1,20 +1,17 @@
-"""The expected costs of a table's runs, from its last runs and from sizes. Pure.
+"""The expected costs of a table's runs, from its log and from sizes. Pure.
 
-Times are predicted as runs predict them, from the costs that the table notes. If it has no costs of
-such runs, the log has the duration, rows and bytes of incremental runs, from their begin notes. The
-bytes of a rebuild are proportional to the table's rows. Its time is that of the base's full
-computation, if this review made one.
+The log has the duration, rows and bytes of incremental runs, from their begin notes. The bytes of a
+rebuild are proportional to the table's rows. Its time is that of the base's full computation, if
+this review made one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from statistics import median
 
-from headwaters.incremental import costs
 from headwaters.incremental.commits import Commit
-from headwaters.incremental.costs import Costs, Predicted
 from headwaters.incremental.recovery import noted_run
 from headwaters.pages.texts import duration, size
 from headwaters.review.facts import Cost, Difference, Effort
@@ -28,24 +25,13 @@ _WRITTEN = ("numOutputBytes", "numTargetBytesAdded")
 class Past:
     """The history of a production table: its commits, newest first, rows and bytes.
 
-    `bytes_read` is the size of the tables that its model reads. `noted` are the costs of runs in
-    the table's properties, read at the moment `at`, in milliseconds.
+    `bytes_read` is the size of the tables that its model reads.
     """
 
     commits: Sequence[Commit] = ()
     rows: int = 0
     size: int | None = None
     bytes_read: int | None = None
-    noted: Costs = field(default_factory=Costs)
-    at: int = 0
-
-    def predicted(self, changed: int, rows: int | None = None) -> Predicted:
-        """Predict a run over some changed rows, and a replacement, from the table's noted costs.
-
-        `rows` is the table's size after the run, if it differs from the present one.
-        """
-        noted = self.noted if rows is None else replace(self.noted, rows=rows)
-        return costs.predicted(noted, "changes", changed, self.at)
 
 
 @dataclass(frozen=True)
@@ -81,10 +67,8 @@ def of_a_run(past: Past, rows: int | None = None) -> Effort | None:
     per_row = median(run.bytes / run.rows for run in runs)
     usual = round(median(run.rows for run in runs)) if rows is None else rows
     last = "its last run" if len(runs) == 1 else f"the median of its last {len(runs)} runs"
-    noted = past.predicted(usual).incremental
-    seconds = median(run.seconds for run in runs) if noted is None else noted
-    basis = "without planning" if noted is None else "its time by the table's costs"
-    return Effort(round(seconds, 1), round(per_row * usual), None, f"{last}, {basis}")
+    seconds = median(run.seconds for run in runs)
+    return Effort(round(seconds, 1), round(per_row * usual), None, f"{last}, without planning")
 
 
 def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) -> Effort | None:
@@ -96,10 +80,7 @@ def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) ->
     if seconds is not None:
         basis += ", the time of the base's full computation"
         return Effort(seconds, written, past.bytes_read, basis)
-    noted = past.predicted(0, found.rows_after).replacement
-    if noted is not None:
-        basis += ", its time by the table's costs"
-    return Effort(None if noted is None else round(noted, 1), written, past.bytes_read, basis)
+    return Effort(None, written, past.bytes_read, basis)
 
 
 def predicted(effort: Effort | None) -> str:

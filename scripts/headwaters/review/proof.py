@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,7 +11,6 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.errors import first_line
 from headwaters.incremental.commits import Commit
-from headwaters.incremental.costs import Costs, costs_of
 from headwaters.incremental.strategies import strategy_of
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
@@ -139,10 +137,8 @@ def past_runs(both: Both) -> None:
             continue  # not a Delta table, or never built
         read = [size(side.table(parent)) for parent in changing.inputs([key], side)]
         whole = None if None in read else sum(filter(None, read))
-        noted = costs_of(known.properties, commits) if known else Costs()
-        now = round(time.time() * 1000)
         before = rows.difference.rows_before
-        both.known.past[key] = Past(commits, before, size(name), whole, noted, now)
+        both.known.past[key] = Past(commits, before, size(name), whole)
 
 
 def next_runs(both: Both) -> None:

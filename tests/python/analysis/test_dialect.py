@@ -6,8 +6,9 @@ import re
 
 import pytest
 from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
 
-from headwaters.analysis import dialect
+from headwaters.analysis import dialect, functions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import structure
 
@@ -275,3 +276,30 @@ REFUSED = [
 def test_what_is_read_otherwise_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         dialect.parsed(f"select {text}")
+
+
+def test_every_function_that_sqlglot_has_a_class_for_keeps_its_name() -> None:
+    classes = SparkParser.FUNCTIONS.keys() | SparkParser.FUNCTION_PARSERS.keys()
+    names = sorted(classes & {one.upper() for one in functions.STABLE | functions.CHANGING})
+    assert len(names) > 200
+    texts = [text for name in names for text in (name, f"`{name.lower()}`")]
+    special = SparkParser.NO_PAREN_FUNCTION_PARSERS.keys()
+    arguments = {"EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM"}
+    arguments |= {"AND", "OR", "CAST", "TRY_CAST"}
+    for text in texts:
+        name = text.strip("`")
+        if name.upper() in arguments or (name == text and name in special):
+            continue
+        called = read(f"{text}(i)")
+        assert isinstance(called, exp.Anonymous), text
+        assert (dialect.name_of(called), called.expressions) == (name.lower(), [read("i")]), text
+        assert isinstance(read(f"{text}()"), exp.Anonymous), text
+
+
+@pytest.mark.parametrize("name", ["current_date", "current_user", "session_user", "date", "left"])
+def test_a_function_without_brackets_may_be_a_column_and_the_words_stay(name: str) -> None:
+    found = dialect.read(f"select {name}, t.{name}, {name}(i) as {name} from t")
+    assert [type(node.unalias()) for node in found.tree.selects] == [
+        *(exp.Column, exp.Column, exp.Anonymous),
+    ]
+    assert [token.text for token in found.tokens].count(name) == 4

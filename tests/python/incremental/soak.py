@@ -234,12 +234,16 @@ def summary(results: list[dict[str, str]]) -> str:
     lines = [
         "# Soak: histories, stops and kills",
         "",
-        "Written by `make soak-incremental`. Each trial changes small inputs at random, runs dbt",
-        f"over some of {len(EXPECTED)} models of every strategy ({FEW} and what they read, for",
-        f"kills {len(KILLED)}), and compares their tables, row for row, with plain SQL that DuckDB",
-        "answers over the same inputs, or, for periods of validity, with a full refresh. The",
-        "changes of a trial are repeated with `python -m incremental.soak --kind KIND --first SEED",
-        "--count 1`; the record of a failure tells all that happened to the tables before it.",
+        "For users who want evidence that incremental runs equal full refreshes.",
+        "Written by `make soak-incremental`.",
+        "",
+        "Each trial changes small inputs at random and runs dbt over some of"
+        f" {len(EXPECTED)} models of every strategy ({FEW} and their inputs; for kills"
+        f" {len(KILLED)}).",
+        "It compares their tables, row for row, with the result of plain SQL that DuckDB executes"
+        " over the same inputs, or, for periods of validity, with a full refresh.",
+        "To repeat the changes of a trial, run `python -m incremental.soak --kind KIND --first"
+        " SEED --count 1`; the record of a failure has all earlier events of the tables.",
         "",
         f"Last run: {time.strftime('%Y-%m-%d')}, Python {platform.python_version()},"
         f" {os.cpu_count()} CPUs.",

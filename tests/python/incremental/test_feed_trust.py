@@ -113,9 +113,6 @@ CASES: dict[str, Case] = {
             "insert overwrite {it} values (5, 'a', 55)",
             "reset spark.sql.sources.partitionOverwriteMode",
             "insert into {it} replace where grp = 'a' values (4, 'a', 44)",
-            "insert into {it} replace using (grp) select 1 as id, 'a' as grp, 9 as val",
-            "insert into {it} as t replace on t.grp = s.grp (select 1 as id, 'a' as grp, 5 as val)"
-            " as s",
             "truncate table {it}",
             f"insert into {{it}} values {ROWS}",
         ],

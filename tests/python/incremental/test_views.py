@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis.columns_alone import columns_alone
+from headwaters.analysis import columns_alone
 from headwaters.incremental import surroundings
 from headwaters.incremental.sql_text import with_relations
 from headwaters.incremental.views import (

@@ -48,11 +48,6 @@ def test_a_page_forbids_what_it_does_not_need() -> None:
         )
 
 
-def test_what_the_last_run_took_is_beside_what_was_predicted() -> None:
-    shown = re.findall(r'<span class="sub">([^<]*predicted[^<]*)</span>', render(usual()))
-    assert shown == ["18 s, predicted 15 s"]
-
-
 def test_bars_are_as_high_as_their_values() -> None:
     assert plots.bars([1, 0, 2], height=20) == "M0 20v-10h3v10zM8 20v-20h3v20z"
     # what is more than nothing is seen, and nothing is higher than the plot

@@ -345,16 +345,14 @@ def test_what_dbt_said_of_a_model(lake: SmallLake, monkeypatch: pytest.MonkeyPat
     said = {
         "metadata": {"generated_at": "2026-11-25T11:01:00.000000Z"},
         "results": [
-            result
-            | {"message": "no such column", "timing": timing}
-            | {"adapter_response": {"seconds": 1.2, "predicted_seconds": 4}}
+            result | {"message": "no such column", "timing": timing},
         ],
     }
     target = lake.project.root / "target"
     target.mkdir()
     (target / "run_results.json").write_text(json.dumps(said))
     (model,) = lake.read().models
-    assert model.outcome == Outcome("error", ago(hours=1), 1.5, "no such column", 1.2, 4.0)
+    assert model.outcome == Outcome("error", ago(hours=1), 1.5, "no such column")
     assert model.outcome.failed
     (target / "run_results.json").write_text("{")
     found = lake.read()

@@ -12,8 +12,8 @@ models:
     config:
       meta:
         expectations:
-          - {name: small, expression: amount < 1000}
-          - {name: known, expression: customer is not null, on_failure: drop}
+          - {name: small, expression: "amount < 1000 or day is null -- or"}
+          - {name: known, expression: "customer is not null or false -- or", on_failure: drop}
           - {name: sold, expression: amount >= 0, on_failure: fail}
 """
 SILVER = "select id, customer, amount from {silver} order by id"

@@ -16,6 +16,9 @@ from tables.conftest import BUILT, FILES, GOLD, Orders
 
 pytestmark = pytest.mark.slow
 
+# A condition in the words of a person: with `or`, and a comment.
+ANN = "customer = 'ann' or customer = 'anna' -- a test account"
+
 
 def dry(shared: Orders, operation: str, **arguments: Any) -> list[str]:
     """The plan of an operation, and that it changed nothing."""
@@ -133,12 +136,12 @@ def test_delete_where_takes_every_row_only_where_that_is_meant(shared: Orders) -
 
 
 def test_delete_where_reaches_gold_and_can_be_undone(shared: Orders) -> None:
-    plan = dry(shared, "delete_where", table="bronze.orders", predicate="customer = 'ann'")
+    plan = dry(shared, "delete_where", table="bronze.orders", predicate=ANN)
     assert plan[1].startswith("  - 2 rows: ")
     printed = shared.operation(
         "delete_where",
         table="bronze.orders",
-        predicate="customer = 'ann'",
+        predicate=ANN,
         reason="a test account",
         dry_run=False,
     )
@@ -150,7 +153,10 @@ def test_delete_where_reaches_gold_and_can_be_undone(shared: Orders) -> None:
 def test_replace_where_fills_again_from_the_model_s_own_sql(shared: Orders) -> None:
     shared.sql("update {silver} set amount = 0 where day = date'2026-01-01'")
     assert of_silver(shared) == [("ann", 2, 30), ("bob", 2, 50), ("cyd", 1, 40)]
-    arguments: dict[str, Any] = {"model": "silver_orders", "predicate": "day = date'2026-01-01'"}
+    arguments: dict[str, Any] = {
+        "model": "silver_orders",
+        "predicate": "day = date'2026-01-01' or id = 0 -- again",
+    }
     plan = dry(shared, "replace_where", **arguments)
     assert plan[1].endswith(" are replaced by the 2 that its SQL gives")
     printed = shared.operation("replace_where", reason="by hand", dry_run=False, **arguments)

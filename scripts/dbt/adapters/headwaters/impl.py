@@ -14,24 +14,23 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.base.column import Column
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
+from dbt.adapters.headwaters.runs import Runs
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-from headwaters.analysis import noted
+from headwaters import analysis
 from headwaters.arguments import check_arguments
 from headwaters.declared import (
     checks,
@@ -47,28 +46,21 @@ from headwaters.declared import (
     streams,
     units,
 )
-from headwaters.declared.nodes import place_of
 from headwaters.declared.problems import Problem
+from headwaters.declared.stock_settings import is_empty
 from headwaters.erasing import Erasure, read_value
 from headwaters.errors import UserError, first_line
 from headwaters.incremental import (
-    bounds,
     commits,
-    costs,
     handed_on,
     layout,
-    lost,
-    plan,
-    recovery,
     sql_text,
+    stock,
     strategies,
     surroundings,
     unchanged,
     views,
-    writing,
 )
-from headwaters.incremental.failures import NOT_UTF8, lost_feed
-from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
 from headwaters.incremental.histories import COMMITS, Histories
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
@@ -94,6 +86,8 @@ class HeadwatersConfig(SparkConfig):
 
         dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
         """
+        if is_empty(data.get("file_format")):
+            data.pop("file_format", None)
         merged = super()._merge_dicts(src, data)
         if "materialized" in src and "file_format" not in src:
             merged.setdefault("file_format", cls.file_format)
@@ -106,8 +100,7 @@ class RunResponse(AdapterResponse):
 
     `rows_*` are rows of the model's table, `input_rows` the changed rows of its inputs, whether
     they changed anything or not, `bytes_written` those of the rows that were written. `seconds`
-    are counted from when the plan was carried out; `predicted_seconds` by earlier runs, where they
-    had a part in the decision.
+    are counted from when the plan was carried out.
     """
 
     rows_inserted: int | None = None
@@ -116,19 +109,6 @@ class RunResponse(AdapterResponse):
     input_rows: int | None = None
     bytes_written: int | None = None
     seconds: float | None = None
-    predicted_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a statement that reads change feeds gave: `rows`, or `gap`, why a feed has lost them.
-
-    `garbled`: the input whose feed has U+FFFD, which may be what the input has.
-    """
-
-    rows: Any = ()
-    gap: str | None = None
-    garbled: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,14 +117,6 @@ class Answer:
 
     rows: Any
     failure: str | None
-
-
-def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
-    return grouping_of((column.name, column.dtype) for column in columns)
-
-
-def _texts_of(columns: Sequence[Column]) -> list[str]:
-    return texts_of((column.name, column.dtype) for column in columns)
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
@@ -161,17 +133,6 @@ def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         scoped = declared.get(package)
         declared = {**declared, **(scoped if isinstance(scoped, dict) else {})}
     return declared, getattr(config, "cli_vars", None) or {}
-
-
-def _run_config(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's config with its settings typed; raises what is wrong with them."""
-    problems = settings.node_setting_problems(node) or settings.strategy_problems(node["config"])
-    _refuse(problem.at(place_of(node)) for problem in problems)
-    return settings.run_config(node["config"])
-
-
-def _strategy_problems(where: str, config: Mapping[str, Any]) -> list[Problem]:
-    return [problem.at(where) for problem in settings.strategy_problems(config)]
 
 
 def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
@@ -193,61 +154,6 @@ def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[
         raise CompilationError(str(error)) from None
 
 
-def _refusal(*arguments: Any) -> Problem | None:
-    # the parser takes an eighth of a second to import, and most runs have nothing to prove
-    from headwaters.analysis.model import refusal
-
-    return refusal(*arguments)
-
-
-def _derivation(*arguments: Any) -> dict[str, Any] | Problem:
-    from headwaters.analysis.model import derivation
-
-    return derivation(*arguments)
-
-
-def _are_exact(types: Sequence[str]) -> bool:
-    from headwaters.analysis.exact import is_exact
-
-    return all(map(is_exact, types))
-
-
-def _keeps_meaning(*arguments: Any) -> bool:
-    from headwaters.analysis.model import keeps_meaning
-
-    return keeps_meaning(*arguments)
-
-
-def _used_columns(*arguments: Any) -> list[str]:
-    from headwaters.analysis.model import used_columns
-
-    return used_columns(*arguments)
-
-
-def _same_inputs(*arguments: Any) -> bool:
-    from headwaters.analysis.model import same_inputs
-
-    return same_inputs(*arguments)
-
-
-def _is_same_query(*arguments: Any) -> bool:
-    from headwaters.analysis.model import is_same_query
-
-    return is_same_query(*arguments)
-
-
-def _patch_of(*arguments: Any) -> Any:
-    from headwaters.analysis.model import patch_of
-
-    return patch_of(*arguments)
-
-
-def _columns_alone(sql: str) -> str | None:
-    from headwaters.analysis.columns_alone import columns_alone
-
-    return columns_alone(sql)
-
-
 def _vacuumed_before(vacuums: str) -> int | None:
     """Of commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as text."""
     return commits.vacuumed_before(
@@ -258,81 +164,21 @@ def _vacuumed_before(vacuums: str) -> int | None:
 
 # What macros call of the modules that decide. They work while dbt parses as well.
 PURE: dict[str, Callable[..., Any]] = {
-    "grouping_of": _grouping_of,
-    "texts_of": _texts_of,
-    "range_of": commits.range_of,
-    "replacements": commits.replacements,
-    "first_known": commits.first_known,
     "as_names": commits.as_names,
     "as_mapping": commits.as_mapping,
     "milliseconds": commits.milliseconds,
-    "applied_versions": recovery.applied_versions,
-    "since": recovery.since,
-    "version_of_run": recovery.version_of_run,
-    "signature": recovery.signature,
     "is_redacted": layout.is_redacted,
-    "layout_note": layout.layout_note,
-    "noted_detail": layout.noted_detail,
-    "bounds_of": bounds.bounds_of,
-    "within_bounds": bounds.within_bounds,
-    "with_values": bounds.with_values,
-    "keys_as_sql": bounds.keys_as_sql,
-    "lists_all": bounds.lists_all,
-    "way_of_writing": writing.way_of_writing,
-    "followers": handed_on.followers,
-    "served": handed_on.served,
+    "columns_of": stock.columns_of,
+    "stock_table": stock.table_of,
+    "stock_write": stock.write_of,
+    "may_fill": stock.may_fill,
+    "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
-    "is_of_model": lost.is_of_model,
-    "lost_table": lost.lost_table,
-    "other_format": lost.other_format,
-    "plan_of_request": plan.of_request,
-    "plan_of_state": plan.of_state,
-    "plan_of_changes": plan.of_changes,
-    "plan_of_costs": plan.of_costs,
-    "plan_of_share": plan.of_share,
-    "is_small_change": plan.is_small_change,
-    "most_of_rows": plan.most_of_rows,
-    "is_worth_storing": plan.is_worth_storing,
-    "is_broadcast": plan.is_broadcast,
-    "columns_read": plan.columns_read,
-    "no_costs": costs.Costs,
-    "costs_of": costs.costs_of,
-    "costs_note": costs.noted,
-    "costs_with_run": costs.with_incremental,
-    "costs_with_replacement": costs.with_replacement,
-    "cost_lines": costs.cost_lines,
-    "predicted_costs": costs.predicted,
-    "way_of_ranges": costs.way_of_ranges,
-    "prepared_sql": sql_text.prepared,
-    "names_in": sql_text.names,
-    "with_names": sql_text.with_names,
-    "weight_column": sql_text.weight_column,
-    "noted_proof": noted.noted_proof,
-    "columns_digest": noted.columns_digest,
-    "added_columns": noted.added_columns,
-    "keeps_meaning": _keeps_meaning,
-    "used_columns": _used_columns,
-    "same_inputs": _same_inputs,
-    "is_same_query": _is_same_query,
-    "patch_of": _patch_of,
-    "refusal": _refusal,
-    "derivation": _derivation,
-    "are_exact": _are_exact,
-    "view": views.view,
-    "other_columns": views.other_columns,
-    "are_of_expressions": views.are_of_expressions,
-    "columns_alone": _columns_alone,
-    "has_casts": views.has_casts,
-    "parts_of": sql_text.parts_of,
-    "relations_in": sql_text.relations_in,
-    "with_relations": sql_text.with_relations,
     "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
     "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
-    "run_config": _run_config,
-    "strategy_problems": _strategy_problems,
     "setting": nodes.setting,
     "table_of_hidden": nodes.table_of_hidden,
     "milliseconds_of": units.milliseconds_of,
@@ -381,9 +227,10 @@ class HeadwatersAdapter(SparkAdapter):
         # What functions are, by the invocation and the model whose run asked first.
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._erasure: Erasure | None = None
-        self._handed_on = handed_on.HandedOn()
+        self.change_sets = handed_on.HandedOn()
+        self.runs = Runs(self)
         target = Path(getattr(config, "project_target_path", "target"))
-        self._unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
+        self.unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
 
     def valid_incremental_strategies(self) -> list[str]:
         """dbt-spark's strategies, and those that follow change feeds."""
@@ -414,15 +261,9 @@ class HeadwatersAdapter(SparkAdapter):
             macro_name, macro_resolver, project, context_override, kwargs, needs_conn
         )
 
-    @available
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
         """A materialization's result with its counts, for run_results.json."""
         return RunResponse(_message=message, code=code, **counts)
-
-    @available
-    def moment(self) -> int:
-        """Now, in milliseconds since 1970."""
-        return round(time.time() * 1000)
 
     @available
     def failure_of(self, sql: str) -> str | None:
@@ -433,8 +274,7 @@ class HeadwatersAdapter(SparkAdapter):
             return first_line(error)
         return None
 
-    @available
-    def answer_of(self, sql: str, conditions: list[str]) -> Answer:
+    def answer_of(self, sql: str, conditions: Sequence[str]) -> Answer:
         """Run a query that may fail with one of these error conditions of Spark."""
         try:
             return Answer(self.execute(sql, fetch=True)[1].rows, None)
@@ -444,7 +284,24 @@ class HeadwatersAdapter(SparkAdapter):
                 raise
             return Answer([], failure)
 
-    @available
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table.
+
+        Spark says what the SQL reads. What Spark refuses as well fails with Spark's own message,
+        unless it is a column that does not exist.
+        """
+        query = sql.rstrip().rstrip(";")
+        rows = self.execute(f"explain extended {query}", fetch=True)[1].rows
+        plan = "\n".join(str(row[0]) for row in rows)
+        if "Error occurred during query planning" in plan or "AnalysisException" in plan:
+            if unread["code"] == "HW_NO_SUCH_COLUMN":
+                plan = ""
+            else:
+                self.execute(f"select * from ({query}\n) limit 0")
+        return analysis.problem_of_unread(plan, sql, inputs, unread)
+
     def history_of(
         self,
         table: str,
@@ -473,24 +330,6 @@ class HeadwatersAdapter(SparkAdapter):
         answered: list[commits.Commit] = self._ask_history(table, limit).rows
         return answered
 
-    @available
-    def hand_on(
-        self, table: str, run: str, stage: str, beside: list[str], readers: list[str]
-    ) -> None:
-        """Keep the staging table of a run that has written, for models that run after it."""
-        self._handed_on.keep(table, handed_on.ChangeSet(run, stage, tuple(beside)), readers)
-
-    @available
-    def released_by(self, reader: str) -> list[str]:
-        """The staging tables that nobody needs any more, now that a model has run."""
-        return self._handed_on.released_by(reader)
-
-    @available
-    def handed_on(self, changes: commits.Range, reader: str) -> handed_on.ChangeSet | None:
-        """Where the rows of a range are at hand for a model, or None."""
-        return self._handed_on.find(changes, reader)
-
-    @available
     def unchanged_version(self, table: str, models: Sequence[str]) -> dict[str, int] | None:
         """Version and time of a table's newest commit, if an earlier run saw and kept it.
 
@@ -499,7 +338,6 @@ class HeadwatersAdapter(SparkAdapter):
         newest = self._unchanged_commit(table, models)
         return {"version": newest.version, "at": newest.at} if newest else None
 
-    @available
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
         """Stands for what a run of a model is planned from but for its tables.
 
@@ -508,29 +346,23 @@ class HeadwatersAdapter(SparkAdapter):
         """
         self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in sql_text.relations_in(sql)]
-        promised = noted.noted_proof({}, inputs, graph)
+        promised = analysis.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 
-    @available
     def is_unchanged(self, model: str, digest: str, models: Sequence[str]) -> bool:
         """Whether an earlier run found nothing to do for a model, and all is as it was."""
-        return self._unchanged.is_planned(
+        return self.unchanged.is_planned(
             model, digest, lambda table: self._unchanged_commit(table, models)
         )
 
     @available
-    def note_unchanged(self, model: str, digest: str, tables: dict[str, dict[str, int]]) -> None:
-        """Note that there is nothing to do for a model whose tables are at these commits."""
-        self._unchanged.note(model, digest, tables)
-
-    @available
     def keep_unchanged(self) -> None:
         """Keep for later runs what this one found unchanged."""
-        self._unchanged.keep(self._location_of, self._rows_or_none)
+        self.unchanged.keep(self._location_of, self._rows_or_none)
 
     def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.Commit | None:
         def look() -> dict[str, unchanged.Commit]:
-            return self._unchanged.look(models, self._location_of, self._rows_or_none)
+            return self.unchanged.look(models, self._location_of, self._rows_or_none)
 
         histories = self._histories()
         histories.begin(get_invocation_id())
@@ -556,7 +388,7 @@ class HeadwatersAdapter(SparkAdapter):
     def _ask_history(self, table: str, limit: int, conditions: Sequence[str] = ()) -> Answer:
         question = self._histories().question(table, limit)
         sql = f"describe history {table} limit {limit}"
-        answer: Answer = self.answer_of(sql, list(conditions))
+        answer: Answer = self.answer_of(sql, conditions)
         if answer.failure is not None:
             return answer
         told = commits.commits_of(answer.rows)
@@ -573,47 +405,6 @@ class HeadwatersAdapter(SparkAdapter):
             self._histories().discard(None)
         return response
 
-    @available
-    def read_changes(self, sql: str, feeds: Mapping[str, str]) -> Reading:
-        """Run a statement over change feeds: pairs of an input and its `table_changes(…)`.
-
-        Where it fails, each feed is read for itself: other errors than that of a feed that is lost
-        are raised as they are.
-        """
-        try:
-            _, table = self.execute(sql, fetch=True)
-        except DbtRuntimeError as error:
-            for source, feed in feeds.items():
-                cause = None if isinstance(error, KeyboardInterrupt) else self._lost_feed(feed)
-                if cause is not None:
-                    gap = f"the change feed of {source} cannot be read, {cause}"
-                    return Reading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
-            raise
-        return Reading(rows=table.rows)
-
-    @available
-    def readable_from(self, literal: str, versions: Sequence[int], to: int) -> int:
-        """The least of `versions` after which the feed of a table can be read up to version `to`.
-
-        `literal` is the table's name as a literal of SQL, `versions` ascend: see `first_readable`.
-        """
-
-        def is_readable(version: int) -> bool:
-            return self._lost_feed(f"table_changes({literal}, {version + 1}, {to})") is None
-
-        return commits.first_readable(versions, is_readable)
-
-    def _lost_feed(self, feed: str) -> str | None:
-        """Why a change feed cannot be read; an error of another kind says nothing."""
-        try:
-            self.execute(f"select count(*) from {feed}", fetch=True)
-        except DbtRuntimeError as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            return lost_feed(error)
-        return None
-
-    @available
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
         """What a model's rows depend on besides its SQL: settings of the session, functions."""
         run = get_invocation_id()
@@ -637,7 +428,6 @@ class HeadwatersAdapter(SparkAdapter):
             "functions": surroundings.definitions(sql, known, describe),
         }
 
-    @available
     def other_function(self, view: views.View) -> str | None:
         """A function that a view calls by its name alone, where the session finds another one."""
         # asked each time: the hooks of a model may have made some since
@@ -647,7 +437,6 @@ class HeadwatersAdapter(SparkAdapter):
         """The functions of the session that somebody created."""
         return [str(row[0]) for row in self._rows("show user functions")]
 
-    @available
     def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
         """What the session has otherwise than a view that stores these settings."""
         run = get_invocation_id()
@@ -702,4 +491,4 @@ class HeadwatersAdapter(SparkAdapter):
 
 for _name, _function in PURE.items():
     setattr(HeadwatersAdapter, _name, staticmethod(_function))
-HeadwatersAdapter._available_ |= frozenset(PURE)
+HeadwatersAdapter._available_ |= frozenset(PURE) | {"runs"}

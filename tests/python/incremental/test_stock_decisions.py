@@ -1,0 +1,352 @@
+"""Settings and decisions of dbt's own strategies, without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbt.adapters.headwaters.impl import HeadwatersConfig
+from dbt.adapters.spark.impl import SparkConfig
+from dbt.artifacts.resources.v1.model import ModelConfig
+from dbt.artifacts.resources.v1.seed import SeedConfig
+from dbt.artifacts.resources.v1.snapshot import SnapshotConfig
+
+from headwaters.declared.checks import node_problems
+from headwaters.declared.stock_settings import stock_problems, stock_settings
+from headwaters.incremental.stock import (
+    Column,
+    Table,
+    Write,
+    may_fill,
+    table_of,
+    without_end,
+    write_of,
+)
+
+COLUMNS = [Column("id", "int"), Column("amount", "int"), Column("day", "date")]
+
+
+def config(**settings: Any) -> dict[str, Any]:
+    return {
+        "materialized": "incremental",
+        "incremental_strategy": "merge",
+        "unique_key": "id",
+    } | settings
+
+
+def problems(**settings: Any) -> list[str]:
+    return [str(problem) for problem in stock_problems(config(**settings))]
+
+
+def node(batch: tuple[str, str] | None = None, **settings: Any) -> dict[str, Any]:
+    start, end = batch or ("", "")
+    return {
+        "name": "orders",
+        "original_file_path": "models/orders.sql",
+        "config": config(**settings),
+        "batch": {"event_time_start": start, "event_time_end": end},
+    }
+
+
+def write(columns: list[Column], table: Table | None = None, **settings: Any) -> Write:
+    return write_of(node(**settings), columns, table or Table(COLUMNS))
+
+
+def refusal(columns: list[Column], table: Table | None = None, **settings: Any) -> str:
+    place = "orders (models/orders.sql, incremental_strategy: "
+    text = str(write(columns, table, **settings).problem)
+    assert place in text and "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"not_matched_by_source_acton": "delete"},
+            "'not_matched_by_source_acton' is not a setting, "
+            "did you mean 'not_matched_by_source_action'?",
+        ),
+        ({"unqiue_key": "id"}, "'unqiue_key' is not a setting, did you mean 'unique_key'?"),
+        (
+            {"Matched_Condition": "true"},
+            "'Matched_Condition' is not a setting; write matched_condition.",
+        ),
+        (
+            {"not_matched_by_source_action": "remove"},
+            "not_matched_by_source_action must be delete, or update set <column> = <expression> "
+            "(given: 'remove').",
+        ),
+        (
+            {"on_schema_change": "sync_all"},
+            "on_schema_change: 'sync_all' is not allowed here, did you mean 'sync_all_columns'? "
+            "(allowed: ignore, fail, append_new_columns, sync_all_columns).",
+        ),
+        ({"skip_matched_step": "yes"}, "skip_matched_step must be true or false (given: 'yes')."),
+        (
+            {"source_alias": "new rows"},
+            "source_alias must be a name of letters, digits and underscores (given: 'new rows').",
+        ),
+        ({"source_alias": "a", "target_alias": "A"}, "source_alias and target_alias are both a."),
+        (
+            {"merge_update_columns": ["a"], "merge_exclude_columns": ["b"]},
+            "merge_update_columns and merge_exclude_columns exclude each other.",
+        ),
+        (
+            {"matched_condition": "true", "skip_matched_step": True},
+            "matched_condition does nothing with skip_matched_step: remove one.",
+        ),
+        (
+            {"not_matched_condition": "true", "skip_not_matched_step": True},
+            "not_matched_condition does nothing with skip_not_matched_step: remove one.",
+        ),
+        (
+            {"not_matched_by_source_condition": "true"},
+            "not_matched_by_source_condition does nothing without not_matched_by_source_action: "
+            "delete, or update set <column> = <expression>.",
+        ),
+        (
+            {"not_matched_by_source_action": "delete", "unique_key": None},
+            "not_matched_by_source_action needs a unique_key: "
+            "without one no row of the table is matched.",
+        ),
+        (
+            {"incremental_strategy": "append", "delete_condition": "true"},
+            "delete_condition belongs to merge and does nothing with append: remove it.",
+        ),
+        (
+            {"incremental_strategy": "microbatch", "predicates": "true"},
+            "incremental_predicates belongs to merge and does nothing with microbatch: remove it.",
+        ),
+        (
+            {"unique_key": {"name": "id"}},
+            "unique_key is a mapping; write one name or a list of names (given: {'name': 'id'}).",
+        ),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused_by_name(
+    settings: dict[str, Any], problem: str
+) -> None:
+    assert problems(**settings) == [f"[HW_SETTING] {problem}"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"not_matched_by_source_action": "DELETE"},
+        {"not_matched_by_source_action": " Update\n set t.a = 1"},
+        {"unique_key": ["id", "`the-day`"], "incremental_predicates": "a or b"},
+        {"merge_with_schema_evolution": True, "source_alias": "s", "target_alias": "t"},
+        {"unique_key": "", "partition_by": [], "incremental_predicates": "", "source_alias": None},
+        {"owner": "us", "unique_id": "id", "batch": 1, "target_table": "x", "delete_after": 3},
+        {"materialized": "table", "matched_conditions": "true"},
+    ],
+)
+def test_what_is_documented_and_what_is_somebody_elses_is_taken(settings: dict[str, Any]) -> None:
+    assert problems(**settings) == []
+
+
+def test_no_setting_of_dbt_is_taken_for_a_misspelt_one() -> None:
+    classes = (ModelConfig, SeedConfig, SnapshotConfig, SparkConfig, HeadwatersConfig)
+    names = {name for one in classes for name in one.__dataclass_fields__}
+    names |= {"pre-hook", "post-hook", "latest_by", "on_gap", "prune_by", "replace_above"}
+    assert {"merge_exclude_columns", "event_time", "on_schema_change"} & names
+    keys = {name: None for name in names - {"_extra"}}
+    assert [str(one) for one in stock_problems({**keys, **config()})] == []
+
+
+def test_a_layout_that_is_a_mapping_is_refused_in_one_line() -> None:
+    found = node_problems(
+        {
+            "config": {
+                "partition_by": {"field": "day", "data_type": "date"},
+                "materialized": "table",
+            },
+            "resource_type": "model",
+            "name": "daily",
+            "original_file_path": "models/daily.sql",
+        }
+    )
+    assert [str(problem) for problem in found] == [
+        "[HW_SETTING] models/daily.sql: daily: partition_by is "
+        "'{'field': 'day', 'data_type': 'date'}': write a column, or a list of columns"
+    ]
+
+
+def test_names_are_taken_with_the_backticks_of_dbt_spark() -> None:
+    settings = stock_settings(config(unique_key="`the-value`", merge_update_columns="a"))
+    assert (settings.unique_key, settings.merge_update_columns) == (("the-value",), ("a",))
+
+
+@pytest.mark.parametrize(
+    ("type_of_column", "start", "end"),
+    [
+        (
+            "timestamp",
+            "timestamp'2026-03-01 05:00:00.000000+00:00'",
+            "timestamp'2026-03-01 06:00:00.000000+00:00'",
+        ),
+        (
+            "timestamp_ntz",
+            "timestamp_ntz'2026-03-01 05:00:00.000000'",
+            "timestamp_ntz'2026-03-01 06:00:00.000000'",
+        ),
+        # as dbt filters the inputs by these bounds: the last hour of a day has its rows
+        ("date", "date'2026-03-01'", "date'2026-03-01'"),
+    ],
+)
+def test_a_period_is_that_of_the_batch_in_the_type_of_its_column(
+    type_of_column: str, start: str, end: str
+) -> None:
+    bounds = ("2026-03-01T05:00:00+00:00", "2026-03-01T08:00:00+02:00")
+    of_batch = node(bounds, incremental_strategy="microbatch", event_time="`AT`", unique_key=None)
+    period = write_of(of_batch, [Column("at", type_of_column)], None).period
+    assert period is not None
+    assert (period.column, period.start, period.end) == ("at", start, end)
+
+
+def test_an_event_time_that_the_model_does_not_give_is_refused_by_name() -> None:
+    settings: dict[str, Any] = {"incremental_strategy": "microbatch", "event_time": "days"}
+    assert "has event_time: days, and no such column, did you mean 'day'." in refusal(
+        COLUMNS, **settings
+    )
+    text = [Column("days", "string")]
+    assert "[HW_NO_EVENT_TIME]" in refusal(text, **settings)
+    assert "has event_time: days, which is of type string." in refusal(text, **settings)
+
+
+MAPPED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+LESS = COLUMNS[:2]
+MORE = [*COLUMNS, Column("note", "string")]
+WIDER = [Column("ID", "INT"), Column("Amount", "bigint"), COLUMNS[2]]
+
+
+def test_columns_are_changed_as_on_schema_change_says() -> None:
+    names = ["id", "amount", "day"]
+    assert write(MORE) == write(COLUMNS)
+    assert write(WIDER).columns == names, "a name in other letters is the same column"
+    assert write(WIDER).widened == () and not write(WIDER).evolves
+    appended = write(MORE, on_schema_change="append_new_columns")
+    assert (appended.columns, appended.evolves) == ([*names, "note"], True)
+    narrower = [COLUMNS[0], Column("amount", "smallint"), *MORE[2:]]
+    assert write(narrower, on_schema_change="append_new_columns").casts == {"amount": "int"}
+    assert not write(narrower[:3]).casts
+    less = write(LESS, on_schema_change="append_new_columns")
+    assert (less.columns, less.dropped, less.evolves) == (["id", "amount"], (), False)
+    mapped = Table(COLUMNS, properties=MAPPED)
+    synced = write([*LESS, MORE[3]], mapped, on_schema_change="sync_all_columns")
+    assert (synced.columns, synced.dropped) == (["id", "amount", "note"], ["day"])
+    widened = write(WIDER, mapped, on_schema_change="sync_all_columns")
+    assert (widened.widened, widened.dropped) == ([Column("amount", "bigint")], [])
+    evolved = write(MORE[1:], merge_with_schema_evolution=True, unique_key="day")
+    assert (evolved.columns, evolved.evolves) == (["amount", "day", "note"], True)
+    assert write(COLUMNS, on_schema_change="fail").problem is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns", "properties", "text"),
+    [
+        ("ignore", LESS, MAPPED, "does not select day, which its table has"),
+        ("fail", LESS, {}, "on_schema_change is fail: missing are day."),
+        ("fail", MORE, {}, "on_schema_change is fail: new are note."),
+        ("fail", WIDER, {}, "on_schema_change is fail: Amount is bigint and was int."),
+        (
+            "append_new_columns",
+            [*WIDER, MORE[3]],
+            MAPPED,
+            "gives Amount as bigint, and its table has int: Delta adds no columns",
+        ),
+        ("sync_all_columns", LESS, {}, "does not select day, and Delta drops columns only from"),
+        ("sync_all_columns", WIDER, {}, "delta.enableTypeWidening"),
+        (
+            "sync_all_columns",
+            [COLUMNS[0], Column("amount", "string"), COLUMNS[2]],
+            MAPPED,
+            "gives amount as string, and its table has int: Delta does not change this type",
+        ),
+    ],
+)
+def test_a_change_of_columns_that_cannot_be_made_is_refused(
+    mode: str, columns: list[Column], properties: dict[str, str], text: str
+) -> None:
+    table = Table(COLUMNS, properties=properties)
+    said = refusal(columns, table, on_schema_change=mode)
+    assert said.startswith("[HW_COLUMNS_DIFFER] ") and text in said
+
+
+def test_a_column_of_the_layout_is_not_dropped() -> None:
+    table = Table(COLUMNS, partitioned_by=["day"], properties=MAPPED)
+    assert "by which its table is laid out" in refusal(
+        LESS, table, on_schema_change="sync_all_columns"
+    )
+
+
+def test_columns_that_delta_fills_are_left_to_it() -> None:
+    detail: dict[str, Any] = {"partitionColumns": [], "clusteringColumns": [], "properties": {}}
+    fields = [{"name": "Day", "metadata": {"delta.generationExpression": "cast(at as date)"}}]
+    for known in (fields, None):
+        table = table_of([_Dbt(one.name, one.type) for one in COLUMNS], detail, known)
+        assert write(LESS, table).columns == ["id", "amount"]
+    assert not may_fill({"tableFeatures": ["changeDataFeed"]})
+    assert may_fill({"tableFeatures": ["identityColumns"]})
+
+
+class _Dbt:
+    """A column as dbt has it."""
+
+    def __init__(self, name: str, dtype: str) -> None:
+        self.name, self.dtype = name, dtype
+
+
+def test_a_merge_names_only_columns_that_there_are() -> None:
+    for setting in ("unique_key", "merge_update_columns", "merge_exclude_columns"):
+        named: dict[str, Any] = {setting: ["amounts"]}
+        said = refusal(COLUMNS, **named)
+        assert f"has {setting}: amounts, and no such column, did you mean 'amount'." in said
+        assert write_of(node(**named), COLUMNS, None).problem is not None
+
+
+def test_the_parts_of_a_merge_are_those_of_its_settings() -> None:
+    merge = write(
+        COLUMNS,
+        unique_key="ID",
+        target_alias="t",
+        merge_exclude_columns=["DAY"],
+        delete_condition="s.amount < 0 -- gone",
+        not_matched_condition="s.amount > 1 or s.day is null",
+        source_alias="s",
+    ).merge
+    assert merge is not None
+    assert (merge.keys, merge.updates) == (["id"], ["id", "amount"])
+    assert merge.inserts == ["id", "amount", "day"]
+    assert merge.insert_conditions == [
+        "s.amount > 1 or s.day is null",
+        "not coalesce(s.amount < 0 -- gone\n, false)",
+    ]
+    of_target = write(COLUMNS, target_alias="t", delete_condition="T.amount < 0").merge
+    assert of_target is not None and of_target.insert_conditions == []
+    skipped = write(COLUMNS, skip_matched_step=True, skip_not_matched_step=True).merge
+    assert skipped is not None and not skipped.updates and not skipped.inserts
+
+
+def test_an_overwrite_replaces_declared_partitions_or_the_table() -> None:
+    table, days = Table(COLUMNS), Table(COLUMNS, partitioned_by=["day"])
+    overwrite: dict[str, Any] = {"incremental_strategy": "insert_overwrite", "unique_key": None}
+    assert write(COLUMNS, table, **overwrite).overwrites == "static"
+    assert write(COLUMNS, days, partition_by="`Day`", **overwrite).overwrites == "dynamic"
+    assert write(COLUMNS, table, partition_by="", **overwrite).overwrites == "static"
+    said = refusal(COLUMNS, table, partition_by="day", **overwrite)
+    assert said.startswith("[HW_PARTITIONS_DIFFER] ")
+    assert "partitioned by day" in refusal(COLUMNS, days, **overwrite)
+
+
+@pytest.mark.parametrize(
+    ("sql", "query"),
+    [
+        ("select 1;", "select 1"),
+        ("select ';' -- ; of\n;\n -- the end", "select ';'"),
+        ("select /*+ broadcast(a) */ 1 /* x */", "select /*+ broadcast(a) */ 1"),
+    ],
+)
+def test_a_query_loses_what_a_subquery_cannot_have_at_its_end(sql: str, query: str) -> None:
+    assert without_end(sql) == query
