@@ -1,8 +1,8 @@
-"""The arguments of `dbt run-operation`, checked against what the operation's YAML declares.
+"""The arguments of `dbt run-operation`, checked against the operation's YAML.
 
-dbt passes on whatever YAML gives: `dry_run: 0` would run, `allow_all: 'false'` would permit. Every
-operation is checked before it begins, one that is written tomorrow as well: the adapter calls this
-for each (dbt/adapters/headwaters/impl.py), and a rule of the project demands the types.
+dbt passes on any YAML: `dry_run: 0` would run, `allow_all: 'false'` would permit. The adapter
+checks each operation before it begins, new ones included (dbt/adapters/headwaters/impl.py), and a
+rule of the project requires the types.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from headwaters.errors import UserError
 
 
 def check_arguments(operation: str, declared: Mapping[str, str | None], given: Any) -> None:
-    """Raise UserError for the first argument that is not what its operation declares.
+    """Raise UserError for the first argument that violates its operation's declaration.
 
-    `declared` has each argument's type as in the YAML of macros (`string`, `bool`, `int`, `any`,
-    `list[…]`, `optional[…]`), None where none is known; `given` is what `--args` was read as.
+    `declared` has each argument's type from the YAML of macros (`string`, `bool`, `int`, `any`,
+    `list[…]`, `optional[…]`), None if unknown. `given` is the parsed `--args`.
     """
     if given is None:
         given = {}
@@ -46,14 +46,14 @@ def check_arguments(operation: str, declared: Mapping[str, str | None], given: A
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: in one line, as YAML has it, and no longer than people read."""
+    """Return a value for an error: one line of YAML, shortened."""
     words = {"None": "empty", "True": "true", "False": "false"}
     text = words.get(repr(value), repr(value))
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _wanted(kind: str, value: Any) -> str | None:
-    """What a value of this type must be; None where it is so."""
+    """Return the requirement of a type that a value violates, or None."""
     kind = kind.replace(" ", "")
     if kind.startswith("optional["):
         kind = kind.removeprefix("optional[").removesuffix("]")
@@ -65,7 +65,7 @@ def _wanted(kind: str, value: Any) -> str | None:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return None if whole else "it must be a whole number, without quotes"
     if kind in ("str", "string"):
-        # YAML makes a date of what looks like one
+        # YAML parses some texts as dates
         text = isinstance(value, str | datetime.date)
         if not text:
             return "it must be a text: write it in quotes"
@@ -84,14 +84,14 @@ def _selection_problem(value: Any) -> str | None:
     return None if named else "it must be a name or a list of names"
 
 
-# What Spark's lexer takes as one piece, so that nothing in it is read as SQL.
+# Tokens of Spark's lexer whose contents are not SQL.
 _PIECES = re.compile(
     r"""(?P<text>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`)"""
     r"""|(?P<comment>--|/\*)|(?P<word>\w+)|(?P<space>\s+)|(?P<other>.)""",
     re.DOTALL,
 )
 _QUERIES = {"select", "table", "values", "from", "with"}
-# They take other rows when the plan is made than when it is carried out.
+# Their rows differ between the plan and its execution.
 _RANDOM = {
     *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle"),
     *("monotonically_increasing_id", "spark_partition_id"),
@@ -99,10 +99,10 @@ _RANDOM = {
 
 
 def predicate_problem(predicate: str) -> str | None:
-    """What a condition must be, where it is more than one expression over a row; else None.
+    """Return the requirement that a condition violates, or None for one expression over a row.
 
-    It is put into statements between other words, so nothing may end it early (a bracket too many,
-    a comment, a semicolon), and Delta's DELETE knows no subqueries.
+    Statements contain it between other words, so nothing may end it early (a superfluous bracket, a
+    comment, a semicolon). Delta's DELETE does not support subqueries.
     """
     depth, opened = 0, False
     for piece in _PIECES.finditer(predicate):
@@ -126,7 +126,7 @@ def predicate_problem(predicate: str) -> str | None:
     return "its brackets do not match" if depth else None
 
 
-# What an argument of a name must be beyond its type.
+# Requirements of arguments by name, in addition to their types.
 _MORE: dict[str, Callable[[Any], str | None]] = {
     "predicate": predicate_problem,
     "select": _selection_problem,

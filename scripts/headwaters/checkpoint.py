@@ -1,9 +1,17 @@
-"""A stream's checkpoint, read from disk while nothing runs.
+"""A stream's checkpoint on disk, read without a running query.
 
-Structured Streaming keeps `metadata` (the checkpoint's own id), `offsets/<batch>` (planned),
-`commits/<batch>` (done) and, for files, `sources/0/<batch>` (which files each batch took).
-headwaters adds `contract.json`, the contract that the last planned batch is read with,
-`topics.json`, which topics these are, and `begin.json`, where Spark does not keep the beginning.
+Structured Streaming writes these files:
+
+- `metadata`: the checkpoint's identity
+- `offsets/<batch>`: planned batches
+- `commits/<batch>`: completed batches
+- `sources/0/<batch>`: the files of each batch, if the source is files
+
+headwaters adds these:
+
+- `contract.json`: the contract of the last planned batch
+- `topics.json`: the identities of the topics
+- `begin.json`: a start that Spark does not store
 """
 
 from __future__ import annotations
@@ -32,7 +40,7 @@ Offsets = dict[str, dict[int, int]]  # topic → partition → offset
 
 @dataclass(frozen=True)
 class Pending:
-    """What a stream has not yet taken, and whether a batch was interrupted."""
+    """The unread part of a stream, and whether a batch was interrupted."""
 
     number: int
     unit: str  # files or records
@@ -41,11 +49,11 @@ class Pending:
 
     @property
     def nothing(self) -> bool:
-        """Whether a run would find nothing to do."""
+        """Return true if a run would have no work."""
         return not self.number and not self.unfinished
 
     def __str__(self) -> str:
-        """As people read it: `3 files, 1.2 MB`."""
+        """Return it as text: `3 files, 1.2 MB`."""
         size = "" if self.size is None or not self.number else f", {self.size / 1e6:,.1f} MB"
         return f"{self.number:,} {self.unit}{size}"
 
@@ -58,7 +66,7 @@ class Checkpoint:
 
     @property
     def id(self) -> str | None:
-        """The checkpoint's own identity; None before the first batch."""
+        """Return the checkpoint's identity, or None before the first batch."""
         file = self.path / "metadata"
         with self._intact(file):
             identity: str | None = json.loads(file.read_text())["id"] if file.exists() else None
@@ -66,31 +74,31 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a checkpoint, be it damaged."""
+        """Return true if there is a checkpoint, even a damaged one."""
         return (self.path / "metadata").exists()
 
     @property
     def app_id(self) -> str:
-        """The `txnAppId` of every write: another checkpoint is another writer."""
+        """Return the `txnAppId` of every write: another checkpoint is another writer."""
         return f"headwaters:{self.path.name}:{self.id}"
 
     @property
     def planned(self) -> int:
-        """The last batch whose input is fixed; -1 before the first."""
+        """Return the last batch with a fixed input, or -1 before the first."""
         return max(_batches(self.path / "offsets"), default=-1)
 
     @property
     def committed(self) -> int:
-        """The last batch that is done; -1 before the first."""
+        """Return the last committed batch, or -1 before the first."""
         return max(_batches(self.path / "commits"), default=-1)
 
     @property
     def unfinished(self) -> bool:
-        """Whether a batch was planned and interrupted: it is run again, with the same input."""
+        """Return true if a batch was interrupted: Spark will repeat it with the same input."""
         return self.planned > self.committed
 
     def seen(self, until: int | None = None) -> set[str]:
-        """The files that batches have taken, up to one if it is given, as unquoted URIs."""
+        """Return the files that batches have taken, up to one if given, as unquoted URIs."""
         log = self.path / "sources" / "0"
         batches = _batches(log)
         compacts = [int(f.stem) for f in _visible(log) if f.name.endswith(".compact")]
@@ -102,24 +110,24 @@ class Checkpoint:
         return {unquote(path) for path, taken in entries if last is None or taken <= last}
 
     def taken(self, batch: int) -> list[str]:
-        """The files of one batch, as unquoted URIs."""
+        """Return the files of one batch, as unquoted URIs."""
         log, files = self.path / "sources" / "0", []
         for entry in range(self._log_offset(batch - 1) + 1, self._log_offset(batch) + 1):
             file = log / str(entry)
             part = file if file.exists() else log / f"{entry}.compact"
             files += [unquote(path) for path, taken in self._entries(part) if taken == entry]
-        # it lists Parquet's _metadata as well, and does not read it
+        # Spark lists Parquet's _metadata as well, and does not read it
         return [file for file in files if not _hidden(Path(file).name)]
 
     def _entries(self, part: Path) -> list[tuple[str, int]]:
-        """The files in a part of the source's own log, and which entry of it took each."""
+        """Return the files in a part of the source's log, with the entry that took each."""
         with self._intact(part):
             found = [json.loads(line) for line in lines(part)[1:]]
             return [(entry["path"], entry["batchId"]) for entry in found]
 
     @contextmanager
     def _intact(self, file: Path) -> Iterator[None]:
-        """Read a file of the checkpoint. Raises WorkError where it does not say what it should."""
+        """Guard a read of the checkpoint. Raises WorkError if the file is damaged."""
         try:
             yield
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -131,21 +139,21 @@ class Checkpoint:
             ) from error
 
     def _note(self, name: str) -> dict[str, Any]:
-        """What headwaters has written down under a name; {} before."""
+        """Return the note that headwaters wrote under a name, or {}."""
         file = self.path / name
         with self._intact(file):
             return dict(json.loads(file.read_text())) if file.exists() else {}
 
     def _log_offset(self, batch: int) -> int:
-        """How far a batch of a files stream reads in the source's own log."""
+        """Return the position of a batch of files in the source's log."""
         planned = self._planned(batch)
         with self._intact(self.path / "offsets" / str(batch)):
             return -1 if planned is None else int(planned["logOffset"])
 
     def delta_position(self, batch: int | None = None) -> tuple[int, bool] | None:
-        """The version of a Delta source that is read next, and whether nothing of it was read yet.
+        """Return the version of a Delta source to read next, and whether it is still unread.
 
-        After a batch, or the last one; None before the first batch.
+        The position is that after a batch, or after the last; None before the first batch.
         """
         planned = self._planned(self.committed if batch is None else batch)
         if planned is None:
@@ -154,24 +162,24 @@ class Checkpoint:
         return int(planned["reservoirVersion"]), untouched
 
     def rate_seconds(self, batch: int | None = None) -> int:
-        """Up to which second of its own clock a rate source was read, by a batch or the last."""
+        """Return the last second that a rate source has read, by a batch or the last one."""
         return int(self._planned(self.committed if batch is None else batch) or 0)
 
     def _planned(self, batch: int) -> Any:
-        """Where a batch ends, as the source says it; None before the first batch."""
+        """Return the end of a batch in its source's form, or None before the first."""
         file = self.path / "offsets" / str(batch)
         with self._intact(file):
             return json.loads(lines(file)[2]) if file.exists() else None
 
     def pending(self, folder: Path) -> Pending:
-        """The files under `folder` that no batch has taken yet."""
+        """Return the files under `folder` that no batch has taken yet."""
         seen = self.seen()
         new = [f for f in landed(folder) if unquote(f.as_uri()) not in seen]
         size = sum(map(_size, new))
         return Pending(len(new), "files", size, self.unfinished)
 
     def offsets(self, batch: int) -> Offsets:
-        """Where a batch of a Kafka stream ends; nothing before the first batch."""
+        """Return the end of a batch of a Kafka stream, or nothing before the first batch."""
         ends = self._planned(batch)
         if ends is None:
             return {}
@@ -179,7 +187,7 @@ class Checkpoint:
             return {t: {int(p): end for p, end in parts.items()} for t, parts in ends.items()}
 
     def start(self) -> Offsets:
-        """Where the first batch of a Kafka stream began."""
+        """Return the start of the first batch of a Kafka stream."""
         file = self.path / "sources" / "0" / "0"
         if not file.exists():
             return {}
@@ -190,7 +198,7 @@ class Checkpoint:
             }
 
     def behind(self, ends: dict[str, dict[int, tuple[int, int]]]) -> Pending:
-        """The records of a Kafka stream that no batch has taken, given each partition's range."""
+        """Return the records of a Kafka stream that no batch has taken, by partition ranges."""
         taken = self.offsets(self.committed)
         number = sum(
             max(0, high - max(low, taken.get(topic, {}).get(partition, 0)))
@@ -200,9 +208,9 @@ class Checkpoint:
         return Pending(number, "records", None, self.unfinished)
 
     def contract(self) -> Contract | None:
-        """The contract that the last planned batch was begun with.
+        """Return the contract with which the last planned batch began.
 
-        Raises WorkError where a batch was interrupted and another release wrote its contract.
+        Raises WorkError if a batch was interrupted and another release wrote its contract.
         """
         file = self.path / "contract.json"
         try:
@@ -211,7 +219,7 @@ class Checkpoint:
             return None
         except ValidationError:
             if not self.unfinished:
-                return None  # no batch is left that needs it
+                return None  # no remaining batch needs it
             raise WorkError(
                 "HW_OTHER_RELEASE",
                 f"{self.path.name}: a batch was interrupted, and this release of headwaters cannot "
@@ -221,12 +229,12 @@ class Checkpoint:
 
     @property
     def error(self) -> str | None:
-        """Why the stream last failed; None after a run that did not."""
+        """Return the reason of the stream's last failure, or None if its last run succeeded."""
         file = self.path / "error.txt"
         return file.read_text().strip() if file.exists() else None
 
     def keep_error(self, error: str | None) -> None:
-        """Record why the stream failed, or that it did not."""
+        """Record the reason of the stream's failure, or its success."""
         file = self.path / "error.txt"
         if error is None:
             file.unlink(missing_ok=True)
@@ -235,22 +243,22 @@ class Checkpoint:
 
     @property
     def committed_at(self) -> datetime | None:
-        """When the last batch was done."""
+        """Return the time of the last commit."""
         file = self.path / "commits" / str(self.committed)
         return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
 
     def begun(self) -> dict[str, Any]:
-        """Where `--from` or `start: latest` begins, as far as Spark does not keep it; else {}."""
+        """Return the start from `--from` or `start: latest`, as far as Spark does not store it."""
         return self._note("begin.json")
 
     def keep_begun(self, note: dict[str, Any]) -> None:
-        """Write down where the first batch begins."""
+        """Store the start of the first batch."""
         self._keep("begin.json", json.dumps(note))
 
     def replace(self) -> None:
-        """Remove what a beginning that was written down replaces; done again after a kill.
+        """Remove the files that a stored start replaces; a killed attempt repeats.
 
-        The checkpoint's identity goes last: as long as it is there, something may be left.
+        The checkpoint's identity is removed last: while it exists, other files may remain.
         """
         note = self.begun()
         if "replaces" not in note or note["replaces"] != self.id:
@@ -262,28 +270,28 @@ class Checkpoint:
         (self.path / "metadata").unlink()
 
     def unreadable(self, batch: int) -> dict[str, str]:
-        """The files that bronze's part of a batch is written without, as URIs, and why."""
+        """Return the files that bronze's part of a batch omits, as URIs, with the reasons."""
         note = self._note("unreadable.json")
         files: dict[str, str] = note["files"] if note.get("batch") == batch else {}
         return files
 
     def keep_unreadable(self, batch: int, files: dict[str, str]) -> None:
-        """Write down the files that bronze's part of a batch is written without."""
+        """Store the files that bronze's part of a batch omits."""
         if self.unreadable(batch) != files:
             self._keep("unreadable.json", json.dumps({"batch": batch, "files": files}))
 
     def topics(self) -> dict[str, str]:
-        """The identity of each topic that was read, where that is known."""
+        """Return the identities of the topics that were read, if known."""
         return self._note("topics.json")
 
     def keep_topics(self, identities: dict[str, str]) -> None:
-        """Write down which topics are read."""
+        """Store the identities of the topics."""
         known = self.topics()
         if known | identities != known:
             self._keep("topics.json", json.dumps(known | identities))
 
     def keep_contract(self, contract: Contract) -> None:
-        """Write the contract down before a batch is planned with it."""
+        """Store the contract before a batch is planned with it."""
         self._keep("contract.json", contract.model_dump_json(by_alias=True))
 
     def _keep(self, name: str, text: str) -> None:
@@ -295,9 +303,9 @@ class Checkpoint:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the stream for this process, for as long as it lives.
+        """Hold the stream for this process until the context ends.
 
-        Raises WorkError with the holder's identity when another process ingests the stream.
+        Raises WorkError with the holder's identity if another process ingests the stream.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("a+") as lock:
@@ -317,16 +325,16 @@ class Checkpoint:
 
 
 def landed(folder: Path) -> list[Path]:
-    """The files under a folder as Spark's file source sees them: hidden names do not count.
+    """Return the files under a folder that Spark's file source sees, without hidden ones.
 
-    Raises WorkError for a folder that this user may not read.
+    Raises WorkError for a folder without read permission.
     """
 
     def refuse(error: OSError) -> None:
         raise WorkError(
             "HW_INPUT_UNREADABLE",
-            f"{error.filename} cannot be read ({error.strerror}), so that nobody knows what is in "
-            "it: let this user read it, or move it elsewhere",
+            f"{error.filename} cannot be read ({error.strerror}): let this user read it, or move "
+            "it elsewhere",
         ) from error
 
     found = []
@@ -337,7 +345,7 @@ def landed(folder: Path) -> list[Path]:
             name
             for name in folders
             if not _hidden(name)
-            # a link to a folder around it would never end
+            # a link to a parent folder would recurse forever
             and not ((here / name).is_symlink() and (here / name).resolve() in around)
         ]
         found += [here / name for name in files if not _hidden(name) and (here / name).is_file()]
@@ -347,12 +355,12 @@ def landed(folder: Path) -> list[Path]:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError:  # it was removed meanwhile
+    except OSError:  # just removed
         return 0
 
 
 def _hidden(name: str) -> bool:
-    """Whether Spark passes over a file or folder (`PartitioningAwareFileIndex.isDataPath`)."""
+    """Return true if Spark ignores a file or folder (`PartitioningAwareFileIndex.isDataPath`)."""
     underscore = name.startswith("_") and "=" not in name
     return underscore or name.startswith(".") or name.endswith("._COPYING_")
 

@@ -1,11 +1,11 @@
-"""Java's class data of Spark: an archive of loaded classes, with which Spark starts faster.
+"""Java's class data of Spark: an archive of loaded classes that makes Spark start faster.
 
-Loading and verifying 20,000 classes is half of what a Spark costs until its first answer. Java
-writes the classes of one training run to an archive (`-XX:ArchiveClassesAtExit`), and maps it at
-the next start (`-XX:SharedArchiveFile`). Java compares the archive with its own release and with
-every jar, and starts without it where they differ: an archive can be outdated, but not wrong.
+Loading and verifying 20,000 classes takes half of the time to Spark's first answer. Java writes the
+classes of one training run to an archive (`-XX:ArchiveClassesAtExit`), and maps it at the next
+start (`-XX:SharedArchiveFile`). Java compares the archive with its own release and with every jar,
+and ignores it if they differ: an archive can be outdated, but not wrong.
 
-The set-up runs this before anything is installed, so it imports nothing but the standard library.
+The set-up runs this before anything is installed, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from headwaters.jars import LOCKS, Java, Say, digest
 
 
 def archive(pyspark: Path, java: Java) -> Path:
-    """Where the class data of this Spark on this Java is, or would be."""
+    """Return the path for the class data of this Spark on this Java."""
     spark = (pyspark / "version.py").read_text()
     name = digest(LOCKS / "jars.sha256", text=f"{spark} {java.path.resolve()} {java.release}")
     return pyspark / f"headwaters-{name[:12]}.jsa"
 
 
 def options(file: Path) -> str:
-    """Java's options for a start from an archive; it is silent about one that it cannot use."""
+    """Return Java's options to start from an archive; Java silently ignores an unusable one."""
     return f"'-XX:SharedArchiveFile={file}' -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def make(pyspark: Path, java: Java, python: Path, say: Say) -> bool:
-    """Write the archive by a training run of Spark; True if there was none.
+    """Write the archive by a training run of Spark. Return true if there was none.
 
-    `python` is the interpreter that has pyspark. Without the archive Spark starts more slowly:
-    where the run fails, that is said, and no error.
+    `python` is the interpreter that has pyspark. Without the archive Spark only starts more slowly,
+    so a failed run prints a message instead of an error.
     """
     file = archive(pyspark, java)
     if file.exists() or not os.access(pyspark, os.W_OK):

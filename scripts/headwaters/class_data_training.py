@@ -1,7 +1,7 @@
 """The training run of `class_data`: `python -m headwaters.class_data_training ARCHIVE`.
 
-Java writes what this run has loaded to the archive when it ends. The run does once what a project
-does all the time: tables, merges, change feeds, a stream, and the classes of Spark Connect.
+When the run ends, Java writes the loaded classes to the archive. It does once the usual work of a
+project: tables, merges, change feeds, a stream, and the classes of Spark Connect.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SETTINGS = {
 
 
 def train(archive: Path) -> None:
-    """Run once what a project does, in the current folder, and wait until Java has ended."""
+    """Do a project's usual work once in the current folder, and wait until Java has ended."""
     builder = SparkSession.builder.enableHiveSupport().config(
         "spark.driver.extraJavaOptions",
         f"-XX:TieredStopAtLevel=1 '-XX:ArchiveClassesAtExit={archive}' -Xlog:disable",
@@ -72,7 +72,7 @@ def train(archive: Path) -> None:
     assert gateway is not None  # pyspark has it until it stops
     java = gateway.proc
     spark.stop()
-    java.stdin.close()  # which ends Java, and makes it write
+    java.stdin.close()  # ends Java, which then writes the archive
     java.wait()
 
 

@@ -1,7 +1,7 @@
-"""The contract of a stream: what `config.meta.stream` of a bronze source may say, and what follows.
+"""The contract of a stream: the settings in `config.meta.stream` of a bronze source, parsed.
 
-The same contract is read by `headwaters ingest`, which writes the tables, and by the macro
-`register_sources`, which shows them to dbt. Everything here is pure: no Spark, no files.
+`headwaters ingest`, which writes the tables, and the macro `register_sources`, which shows them to
+dbt, read the same contract. Pure: no Spark, no files.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ QUARANTINE_COLUMNS = (
     ("contract", "string"),
 )
 RESCUED = ("_rescued", "string")
-# Names the columns whose value a change event lacks; NULL if it lacks none
+# The names of columns whose value a change event lacks; NULL if it has all of them
 UNAVAILABLE = ("_unavailable", "array<string>")
-# What ingestion calls its own columns, and what Delta and Spark keep for theirs; in rows, since one
-# name a line would be a page
+# Columns of ingestion, and names that Delta and Spark reserve; several a line, because one a line
+# would fill a page
 _INTERNAL = (
     "_good", "_bad", "_raw", "_unknown", "_uncast", "_seen", "_reason", "_place", "_metadata",
     "_change_type", "_commit_version", "_commit_timestamp",
@@ -49,7 +49,7 @@ RESERVED = frozenset(
     | {name for name, _ in (*BATCH, RESCUED)}
     | set(_INTERNAL)
 )
-# What an expression of a stream with Debezium's envelope calls it: `payload.op`
+# The name of Debezium's envelope in a stream's expressions: `payload.op`
 ENVELOPE = ("schema", "payload")
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
 
@@ -76,7 +76,7 @@ def _trigger(value: object) -> object:
 
 
 class Deduplicate(Part):
-    """A record whose key came before, and not longer ago than `within`, is no new one."""
+    """A rule that a record repeats an earlier one if its key occurred within `within`."""
 
     key: tuple[str, ...] = Field(min_length=1)
     event_time: str
@@ -84,7 +84,7 @@ class Deduplicate(Part):
 
 
 class Stream(FormatKeys, SourceKeys):
-    """`config.meta.stream`: where the records come from and how they are treated."""
+    """`config.meta.stream`: the source of the records, and their treatment."""
 
     batch: Batch = Batch()
     trigger: Annotated[Literal["available_now"] | float, BeforeValidator(_trigger)] = (
@@ -95,7 +95,7 @@ class Stream(FormatKeys, SourceKeys):
     )
     bad_records: Literal["quarantine", "fail"] = "quarantine"
     deduplicate: Deduplicate | None = None
-    # who besides ingestion may append to bronze
+    # other writers that may append to bronze
     writers: tuple[Literal["foreign"], ...] = ()
 
     @model_validator(mode="after")
@@ -186,63 +186,63 @@ class Contract(Part):
     schema_name: str = "bronze"
 
     def __hash__(self) -> int:
-        """Of what can be hashed: a contract may be a key."""
+        """Hash the hashable parts, so that a contract can be a key."""
         return hash((self.name, self.table, self.columns))
 
     @property
     def version(self) -> str:
-        """A short name for exactly this contract, kept beside each quarantined record."""
+        """Return a short identifier of this contract, stored with each quarantined record."""
         text = self.model_dump_json(exclude={"file", "schema_name"})
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def full_name(self) -> str:
-        """The bronze table, with its schema."""
+        """Return the bronze table, with its schema."""
         return f"{self.schema_name}.{self.table}"
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
-        """The columns that stand in the record itself."""
+        """Return the columns in the record itself."""
         return tuple(column for column in self.columns if column.expression is None)
 
     @property
     def computed_columns(self) -> tuple[Column, ...]:
-        """The columns that are computed from the ones that were read."""
+        """Return the columns computed from other columns."""
         return tuple(column for column in self.columns if column.expression is not None)
 
     @property
     def envelope(self) -> tuple[str, ...]:
-        """What expressions read of an event besides columns: Debezium's envelope, or nothing."""
+        """Return Debezium's envelope, which expressions may also use, or nothing."""
         changes = self.stream.changes
         return ENVELOPE if changes is not None and changes.envelope == "debezium" else ()
 
     @property
     def source(self) -> DeclaredSource:
-        """What its source says of a record."""
+        """Return its source's declaration."""
         return SOURCES[self.stream.source]
 
     @property
     def format(self) -> DeclaredFormat | None:
-        """The format of its records; None where the source delivers rows with types."""
+        """Return the format of its records, or None if the source delivers typed rows."""
         named = self.stream.format
         return None if self.source.delivers is None or named is None else FORMATS[named]
 
     @property
     def form(self) -> str:
-        """What a record is when it arrives: the name of its format, or typed `columns`."""
+        """Return the form of an arriving record: its format, or typed `columns`."""
         if self.format is None or self.source.delivers in self.format.typed_in:
             return "columns"
         return self.format.name
 
     @property
     def rescues(self) -> bool:
-        """Whether unknown fields are kept: a CSV file cannot name them record by record."""
+        """Return true if unknown fields are rescued; in CSV, records cannot name them."""
         named = self.format is None or self.format.names_fields
         return named and self.stream.schema_policy != "fail"
 
     @property
     def placeholder(self) -> str | None:
-        """The text that stands for a value that a change event does not have, if any may."""
+        """Return the placeholder of values that a change event may lack, or None."""
         changes = self.stream.changes
         return (
             placeholder_of(changes.unavailable_value) if changes and self.form == "json" else None
@@ -250,7 +250,7 @@ class Contract(Part):
 
     @property
     def marks(self) -> tuple[tuple[str, str], ...]:
-        """The columns of bronze that mark values which a change event lacks."""
+        """Return the columns of bronze that mark missing values of a change event."""
         return () if self.placeholder is None else (UNAVAILABLE,)
 
     def maybe_unavailable(self) -> dict[str, tuple[str, ...]]:
@@ -272,39 +272,39 @@ class Contract(Part):
 
     @property
     def lineage(self) -> tuple[tuple[str, str], ...]:
-        """The columns that say where a record came from."""
+        """Return the columns with a record's origin."""
         return (*self.source.origin, *BATCH)
 
     @property
     def origin(self) -> tuple[str, ...]:
-        """The columns of the lineage that the source itself delivers."""
+        """Return the columns of the lineage that the source itself delivers."""
         return tuple(name for name, _ in self.source.origin)
 
     def bronze_columns(self) -> list[tuple[str, str]]:
-        """Name and type of every column of the bronze table, in order."""
+        """Return name and type of every column of the bronze table, in order."""
         declared = [(column.name, column.data_type) for column in self.columns]
         rescued = [RESCUED] if self.rescues else []
         return [*declared, *rescued, *self.marks, *self.lineage]
 
     def quarantine_columns(self) -> list[tuple[str, str]]:
-        """Name and type of every column of the quarantine table, in order."""
+        """Return name and type of every column of the quarantine table, in order."""
         return [*QUARANTINE_COLUMNS, *self.lineage]
 
     def bronze_properties(self) -> dict[str, str]:
-        """Table properties of the bronze table."""
+        """Return table properties of the bronze table."""
         declared = dict([CHANGE_FEED]) | self.properties
         return declared | {DECLARED: in_order(declared)}
 
     def quarantine_properties(self) -> dict[str, str]:
-        """Table properties of the quarantine; others that are declared may name columns."""
+        """Return the quarantine's properties; other declared ones may name columns."""
         owners = {key: text for key, text in self.properties.items() if key.startswith("catalog.")}
         return dict([CHANGE_FEED]) | owners
 
 
 def parse_contract(node: Mapping[str, Any]) -> Contract:
-    """The contract in a source node of dbt's manifest.
+    """Return the contract in a source node of dbt's manifest.
 
-    Raises UserError that names file, table and key, and says what is allowed.
+    Raises UserError with file, table and key, and the allowed values.
     """
     where = f"{node['original_file_path']}: {node['source_name']}.{node['name']}"
     meta = node["config"]["meta"]
@@ -375,7 +375,7 @@ def _storable(name: str) -> str:
 
 
 def _unread_problem(stream: object) -> str | None:
-    """What must not be read from what is declared, whichever source is named; or None."""
+    """Return the problem of a declared key that no source may read, or None."""
     keys = stream if isinstance(stream, Mapping) else {}
     return next(filter(None, (source.unread_problem(keys) for source in SOURCES.values())), None)
 
@@ -383,10 +383,9 @@ def _unread_problem(stream: object) -> str | None:
 def new_columns(
     contract: Contract, names: Iterable[str], types: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """The columns that unknown fields become: in their own type, or as text where they have none.
+    """Return columns for unknown fields: in their own type, or as text if they have none.
 
-    A name that no column can have, that is ingestion's own, or that differs from another in case
-    alone, is left out.
+    It omits names that are invalid, that ingestion uses, or that differ from another only in case.
     """
     taken = {name.lower() for name, _ in contract.bronze_columns()} | RESERVED
     found = []
@@ -398,7 +397,7 @@ def new_columns(
 
 
 def _columns_for_the_stream(contract: Contract) -> str | None:
-    """What is wrong with the columns of a stream that wants certain ones, or None."""
+    """Return the problem of the columns, if the stream requires certain ones, or None."""
     types = {column.name: column.data_type.strip().lower() for column in contract.columns}
     read = [column.name for column in contract.read_columns]
     problem = contract.format and contract.format.columns_problem([types[name] for name in read])
@@ -416,7 +415,7 @@ def _columns_for_the_stream(contract: Contract) -> str | None:
 
 
 def _changes_problem(contract: Contract, read: Sequence[str]) -> str | None:
-    """What is wrong with the columns of a stream of changes, or None."""
+    """Return the problem of the columns of a stream of changes, or None."""
     changes = contract.stream.changes
     if changes is None:
         return None
@@ -430,12 +429,12 @@ def _changes_problem(contract: Contract, read: Sequence[str]) -> str | None:
 
 
 def _changes_by_itself(contract: Contract) -> str | None:
-    """What is wrong with an expression that answers otherwise each time, or None.
+    """Return the problem of a nondeterministic expression, or None.
 
-    A batch is looked at twice, for bronze and for quarantine, and again after a crash: a record
-    could be in both tables, or in neither.
+    A batch is evaluated twice, for bronze and for quarantine, and again after a crash. A record
+    could end up in both tables, or in neither.
     """
-    # a column wins over a function that is called without brackets
+    # a column shadows a function that is called without brackets
     bare = "|".join(sorted(BARE - {column.name.lower() for column in contract.columns}))
     called = "|".join(sorted(CHANGING)) + r"|unix_timestamp(?=\s*\(\s*\))"
     call = rf"(?i)(?<![\w.`])(?:({bare})(?![\w`])|({called})\s*\()"

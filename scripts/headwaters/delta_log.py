@@ -1,8 +1,8 @@
-"""What a Delta table is, from its log alone: no Spark, so it costs milliseconds.
+"""The state of a Delta table from its log alone, without Spark, in milliseconds.
 
 The log's format is Delta's protocol (https://github.com/delta-io/delta/blob/master/PROTOCOL.md):
-each commit adds and removes data files, a checkpoint holds the files of one version. A file's rows
-are its statistics' `numRecords` less what its deletion vector marks.
+each commit adds and removes data files, and a checkpoint lists the files of one version. The rows
+of a file are `numRecords` of its statistics, less the rows in its deletion vector.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_COMMITS = 200
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table at its latest version; rows is None when a file carries no statistics."""
+    """A table at its latest version; rows is None if a file has no statistics."""
 
     version: int
     rows: int | None
@@ -44,7 +44,7 @@ class Logged:
 
     @property
     def rows(self) -> int:
-        """How many rows it changed, at most: those of its files where the commit does not count."""
+        """Return the rows it changed at most: those of its files if the commit has no count."""
         effect = self.commit.effect
         return max(effect.rows, self.rows_added) if effect.uncounted else effect.rows
 
@@ -53,9 +53,9 @@ class Logged:
 class State:
     """A table at its newest version, and its newest commits, newest first.
 
-    `rows` is None when a file carries no statistics, `sizes` are the bytes of each data file;
-    `oldest` is the first version whose commit the log still has. `columns` have
-    the types of Delta's protocol, nested ones as JSON.
+    `rows` is None if a file has no statistics. `sizes` are the bytes of each data file. `oldest` is
+    the first version whose commit the log still has. `columns` have the types of Delta's protocol,
+    nested ones as JSON.
     """
 
     id: str
@@ -70,12 +70,12 @@ class State:
 
 
 def exists(table: Path) -> bool:
-    """Whether this folder is a Delta table; a log without a commit does not make it one."""
+    """Return true if this folder is a Delta table; a log without a commit is not enough."""
     return next((table / "_delta_log").glob("*.json"), None) is not None
 
 
 def snapshot(table: Path) -> Snapshot | None:
-    """The latest state of the table in this folder, or None when there is no Delta table."""
+    """Return the latest state of the table in this folder, or None without a Delta table."""
     found = _replay(table)
     if found is None:
         return None
@@ -84,10 +84,10 @@ def snapshot(table: Path) -> Snapshot | None:
 
 
 def state(table: Path, most: int = MOST_COMMITS) -> State | None:
-    """The newest version of the table in this folder, and up to `most` of its commits.
+    """Return the newest version of the table in this folder, and up to `most` of its commits.
 
-    None where there is no Delta table. Raises WorkError for a log that lacks a part, or cannot be
-    read as one.
+    Returns None if the folder is not a Delta table. Raises WorkError for an incomplete or
+    unreadable log.
     """
     try:
         found = _replay(table)
@@ -119,7 +119,7 @@ def state(table: Path, most: int = MOST_COMMITS) -> State | None:
 
 @dataclass(frozen=True)
 class _File:
-    """A data file; `rows` without those that its deletion vector marks, if they are known."""
+    """A data file; `rows` exclude those in its deletion vector, if known."""
 
     size: int
     rows: int | None
@@ -128,7 +128,7 @@ class _File:
 
 @dataclass
 class _Replayed:
-    """The files of the newest version; `start` is that of the checkpoint that was read, or -1."""
+    """The files of the newest version; `start` is the version of the checkpoint, or -1."""
 
     start: int
     version: int
@@ -141,7 +141,7 @@ class _Replayed:
         if add := action.get("add"):
             self.files[_key(add)] = _file(add)
         if metadata := action.get("metaData"):
-            # a map of Parquet is a list of pairs
+            # Parquet stores a map as a list of pairs
             self.metadata = {**metadata, "configuration": dict(metadata["configuration"] or {})}
 
 
@@ -165,7 +165,7 @@ def _replay(table: Path) -> _Replayed | None:
 
 
 def _gap(commits: Mapping[int, Path], start: int, version: int) -> int | None:
-    """The first version after a checkpoint that the log lacks."""
+    """Return the first version after a checkpoint that the log lacks."""
     return next((number for number in range(start + 1, version) if number not in commits), None)
 
 
@@ -201,12 +201,12 @@ def _total(files: Iterable[_File]) -> int | None:
 
 
 def version(table: Path) -> int | None:
-    """The newest version of the table in this folder, or None when there is no Delta table."""
+    """Return the newest version of the table in this folder, or None without a Delta table."""
     return max(_commits(table), default=None)
 
 
 def first_after(table: Path, app: str, batch: int) -> int | None:
-    """The first version in which a writer (`txnAppId`) wrote a later batch than this, if any."""
+    """Return the first version with a later batch of a writer (`txnAppId`), if any."""
     found = None
     for number, path in sorted(_commits(table).items(), reverse=True):
         for line in lines(path):
@@ -219,7 +219,7 @@ def first_after(table: Path, app: str, batch: int) -> int | None:
 
 
 def commit_of(table: Path, app: str, batch: int) -> int | None:
-    """The version in which a writer (`txnAppId`) wrote a batch, if the log still has it."""
+    """Return the version with a batch of a writer (`txnAppId`), if the log still has it."""
     for version, path in sorted(_commits(table).items(), reverse=True):
         for line in lines(path):
             transaction = json.loads(line).get("txn")
@@ -229,7 +229,7 @@ def commit_of(table: Path, app: str, batch: int) -> int | None:
 
 
 def appended(table: Path, since: int) -> tuple[int, int]:
-    """Files and bytes that commits from version `since` on have added to the rows of a table."""
+    """Return the files and bytes that commits from version `since` on have added."""
     files = size = 0
     for version, path in _commits(table).items():
         if version >= since:
@@ -255,7 +255,7 @@ _OF_CHECKPOINT = ["add.path", "add.size", "add.stats", "add.deletionVector", "me
 
 def _checkpoint(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for part in parts:
-        # `stats_parsed` and `partitionValues_parsed` may have years that Python does not know
+        # `stats_parsed` and `partitionValues_parsed` may have years that Python does not support
         with parquet.ParquetFile(part) as file:
             yield from file.read(columns=_OF_CHECKPOINT).to_pylist()
 

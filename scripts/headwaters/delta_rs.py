@@ -9,8 +9,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-# Timestamps of INT96, which other writers' files and those of older releases have: by default they
-# are nanoseconds, and years before 1677 and after 2262 wrap.
+# INT96 timestamps, from other writers and older releases, default to nanoseconds, which overflow
+# before 1677 and after 2262.
 _SETTINGS = {"datafusion.execution.parquet.coerce_int96": "us"}
 
 
@@ -29,9 +29,9 @@ def read(builder: QueryBuilder, sql: str) -> pa.RecordBatchReader:
 
 @contextmanager
 def without_panic() -> Iterator[None]:
-    """Raise DeltaError where delta-rs panics, as over a year that it does not know.
+    """Raise DeltaError if delta-rs panics, for example over a year that it does not support.
 
-    Python takes a panic for no Exception, and would end the process with a stack trace.
+    Python does not treat a panic as an Exception, and would end the process with a stack trace.
     """
     try:
         yield

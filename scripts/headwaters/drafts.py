@@ -1,6 +1,6 @@
-"""Files that appear under their name whole or not at all, also when a process is killed.
+"""Files that appear under their name whole or not at all, also if a process is killed.
 
-Set-up uses this before anything is installed, so it imports nothing but the standard library.
+The set-up uses this before anything is installed, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 @contextmanager
 def draft(file: Path) -> Iterator[Path]:
-    """A free path in the same folder, which replaces the file when the block ends well.
+    """Yield a free path in the same folder, which replaces the file if the block succeeds.
 
-    Its name is hidden, so that no stream reads it. What a killed process left there is removed.
+    Its name is hidden, so that no stream reads it. Leftovers of killed processes are removed.
     """
     path = file.with_name(f".{file.name}.new")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -25,7 +25,7 @@ def draft(file: Path) -> Iterator[Path]:
         yield path
         path.replace(file)
     except BaseException:
-        with contextlib.suppress(OSError):  # what went wrong is said already
+        with contextlib.suppress(OSError):  # the original error matters more
             path.unlink()
         raise
 
@@ -37,7 +37,7 @@ def write(file: Path, text: str) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file, or replace it, which its owner alone may read, whatever the umask."""
+    """Write or replace a file that only its owner may read, regardless of the umask."""
     alone = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with draft(file) as path, os.fdopen(os.open(path, alone, 0o600), "w") as opened:
         opened.write(text)

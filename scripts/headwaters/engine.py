@@ -1,8 +1,8 @@
-"""The engine that runs on a lake: a local Spark Connect server, one warm Spark for many processes.
+"""The engine of a lake: a local Spark Connect server, one warm Spark for many processes.
 
-`<lake>/engine/engine.json` says where it listens, which process it is, and the token without which
-it refuses a client: its owner alone may read the file. That the engine runs is told by the
-metastore's lock, which the server inherits, never by that file alone.
+`<lake>/engine/engine.json` has its address, its process, and the token that it requires from
+clients; only its owner may read the file. The metastore's lock, which the server inherits, proves
+that the engine runs. The file alone does not.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ class Engine(Server):
 
     @property
     def address(self) -> str:
-        """Where it listens, as people may see it. A client needs `remote`."""
+        """Return its address for display. A client needs `remote`."""
         return f"sc://localhost:{self.port}"
 
     @property
     def remote(self) -> str:
-        """What Spark's `spark.remote` takes: the address with the token.
+        """Return the value of `spark.remote`: the address with the token.
 
-        The name is localhost, since Spark's client would want TLS at any other. Raises WorkError
-        where somebody else listens at localhost's other address, and would be given the token.
+        The name is localhost, because Spark's client requires TLS for any other. Raises WorkError
+        if another process listens at localhost's other address, and would receive the token.
         """
         if listens(self.port, "::1"):
             raise WorkError(
                 "HW_PORT",
-                f"another process listens at [::1]:{self.port}, beside the engine: start the "
+                f"another process listens at [::1]:{self.port}, the engine's port: start the "
                 "engine again on another --port",
             )
         return f"{self.address}/;token={self.token}" if self.token else self.address
 
 
 def find(lake: Path) -> Engine | None:
-    """The engine that runs on this lake, or None."""
+    """Return the engine that runs on this lake, or None."""
     return Engine.running(record(lake))
 
 
 def record(lake: Path) -> Path:
-    """The file that says where the engine is."""
+    """Return the file with the engine's address."""
     return lake / "engine" / "engine.json"
 
 
 def answers(address: str) -> bool:
-    """Whether something listens at a `spark.remote`; the client itself would retry for minutes."""
+    """Return true if a server listens at a `spark.remote`; the client would retry for minutes."""
     url = urlsplit(address.split(";")[0])
     return listens(url.port or DEFAULT_PORT, url.hostname or "localhost")

@@ -1,9 +1,9 @@
-"""The part of an erasure that is not SQL: the subject, what only decoding can tell, and files.
+"""The Python part of an erasure: the subject, texts that need decoding, and files.
 
-`macros/repair/erase.sql` gets an `Erasure` from `adapter.erasure`. The subject's value is in no
-statement, so that no log, plan, commit or artifact has it: statements read it from the temporary
-view `headwaters_erased`, which lives as long as the command, and what is decided here is handed
-back as hashes of rows, in the view `headwaters_erased_rows`.
+`macros/repair/erase.sql` gets an `Erasure` from `adapter.erasure`. No statement contains the
+subject's value, so it never reaches a log, plan, commit or artifact. Statements read it from the
+temporary view `headwaters_erased`, which lives as long as the command. Decisions return as hashes
+of rows, in the view `headwaters_erased_rows`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ REMEDY = (
     "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "
     "the value is: {%s: {env: SUBJECT}}, or {file: path} with a path that only you can read"
 )
-# Larger files are not read as one piece.
+# Larger files are not read in one piece.
 LINE = 64 << 20
 
 
 @dataclass(frozen=True)
 class Decided:
-    """Rows with texts that only decoding tells: how many hold the subject, by hash of the row.
+    """Rows whose texts need decoding: the number that contain the subject, by hash of the row.
 
     `undecided` has the SHA-256 of each text that mentions it and cannot be parsed, with the place.
     """
@@ -62,7 +62,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Found:
-    """How many files there are, how many hold the subject, and when the newest was written."""
+    """The number of files, the number that contain the subject, and the newest write."""
 
     files: int
     found: int
@@ -71,24 +71,24 @@ class Found:
 
 @dataclass
 class Beside:
-    """What was found in files that are no table's, and what could not be read."""
+    """The findings in files outside of tables, and the files that could not be read."""
 
     searched: int = 0
     found: list[str] = field(default_factory=list)
     _unread: Counter[str] = field(default_factory=Counter)
 
     def pass_over(self, what: str, number: int = 1) -> None:
-        """Count what is not read."""
+        """Count files that are not read."""
         self._unread[what] += number
 
     @property
     def unread(self) -> list[str]:
-        """What could not be read, or not usefully, as people read it."""
+        """Return the files that were not read, or not fully, as one text by kind."""
         return [f"{number} {what}" if number else what for what, number in self._unread.items()]
 
 
 def read_value(given: Any, name: str, root: Path) -> str:
-    """The subject's value, from the environment or a file; raises UserError where it has none."""
+    """Return the subject's value from the environment or a file. Raises UserError without one."""
     if not isinstance(given, Mapping) or len(given) != 1 or not {"env", "file"} & set(given):
         raise UserError(
             "HW_SUBJECT",
@@ -132,7 +132,10 @@ class Erasure:
         artifacts: Sequence[Path],
         lake: Path,
     ) -> None:
-        """`columns`: all that hold this kind; `artifacts`: where dbt writes files."""
+        """Store the value for the session.
+
+        `columns` are all columns of this kind; `artifacts` are the folders of dbt's files.
+        """
         self.kind, self.columns, self._artifacts = kind, list(columns), list(artifacts)
         self._spark, self._value = spark, value
         self._lake = lake
@@ -141,24 +144,24 @@ class Erasure:
         view.createOrReplaceTempView("headwaters_erased")
 
     def forget(self) -> None:
-        """Drop the views that hold the value, in a session that may serve others afterwards."""
+        """Drop the views that contain the value; the session may serve other work afterwards."""
         for view in ("headwaters_erased", "headwaters_erased_rows"):
-            with contextlib.suppress(Exception):  # of a session that has ended, nothing is left
+            with contextlib.suppress(Exception):  # an ended session has no views
                 self._spark.catalog.dropTempView(view)
 
     def __repr__(self) -> str:
-        """Without the value: what is printed may be kept."""
+        """Omit the value, because output may be stored."""
         return f"Erasure({self.kind})"
 
     # --- the ledger's name of the subject
 
     @property
     def key(self) -> Path:
-        """The key of the ledger's hashes: in the lake, for its owner alone."""
+        """Return the key of the ledger's hashes: in the lake, for its owner alone."""
         return self._lake / "erasure.key"
 
     def digest(self, make: bool) -> str | None:
-        """HMAC-SHA256 of the subject; None where there is no key yet and none is made."""
+        """Return the HMAC-SHA256 of the subject; None if the key is missing and not `make`."""
         if not self.key.exists():
             if not make:
                 return None
@@ -166,7 +169,7 @@ class Erasure:
         return keyed_hash(bytes.fromhex(self.key.read_text().strip()), self.kind, self._value)
 
     def is_told(self, text: str) -> bool:
-        """Whether a text such as the reason names the subject."""
+        """Return true if a text, such as the reason, names the subject."""
         return spoken_of(f" {text} ", self._value, set(self.columns))
 
     # --- rows
@@ -174,15 +177,15 @@ class Erasure:
     def rows(
         self, source: str, excluded: str, texts: Sequence[Mapping[str, Any]], keep: Sequence[str]
     ) -> Decided:
-        """Decide on the texts of rows. `excluded`: a condition on rows that are known already.
+        """Decide on the texts of rows. `excluded` is a condition for rows already decided.
 
         Each of `texts` has `sql` (binary), `name`, and the keywords of a Form. A text whose SHA-256
-        begins with one of `keep` was looked at by somebody, and is another's.
+        begins with one of `keep` belongs to another person, as an operator has confirmed.
         """
         if not texts:
             return Decided(0, [], {}, [])
         listed = ", ".join(f"{t['sql']} as _text_{i}" for i, t in enumerate(texts))
-        # the cheap question first: what is neither there nor escaped cannot hold it
+        # a cheap filter: without the value or an escape, a text cannot contain it
         maybe = " or ".join(
             f"contains({t['sql']}, s._headwaters_fragment) or contains({t['sql']}, X'5C75')"
             f" or contains({t['sql']}, X'00')"
@@ -220,7 +223,7 @@ class Erasure:
         return Decided(rows, list(hashes), undecided, list(files))
 
     def spoken_of_in(self, source: str, columns: Sequence[str], identity: str) -> list[str]:
-        """Which rows of a ledger name the subject in one of their texts."""
+        """Return the rows of a ledger that name the subject in one of their texts."""
         text = f"concat_ws(' ', {', '.join(columns)})"
         rows = self._spark.sql(
             f"select {identity} as _id, {text} as _text from {source} cross join headwaters_erased"
@@ -238,12 +241,12 @@ class Erasure:
 
     @staticmethod
     def hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
-        """SQL of what tells rows apart by their texts: rows of one hash hold the same."""
+        """Return SQL of a hash that is equal for rows with equal texts."""
         parts = ", ".join(f"hex({text['sql']}) as _{at}" for at, text in enumerate(texts))
         return f"sha2(to_json(struct({parts})), 256)"
 
     def stage(self, hashes: Sequence[str]) -> None:
-        """Put hashes of rows into the view `headwaters_erased_rows`, to be joined with."""
+        """Put hashes of rows into the view `headwaters_erased_rows`, for joins."""
         view = self._spark.createDataFrame([(one,) for one in hashes], "_headwaters_hash string")
         view.createOrReplaceTempView("headwaters_erased_rows")
 
@@ -256,13 +259,13 @@ class Erasure:
         texts: Sequence[Mapping[str, Any]],
         keep: Sequence[str],
     ) -> Found:
-        """In how many Parquet files of a table's folder the subject is, change files included.
+        """Count the Parquet files of a table's folder with the subject, including change files.
 
-        Files that no commit names are among them. Columns that a table is partitioned by are not in
-        its files but in the names of folders.
+        They include files that no commit names. Partition columns are not in files but in the names
+        of folders.
         """
         root = location.replace("`", "``")
-        # _delta_log is always there, so that the path names something without change files
+        # _delta_log always exists, so that the path is valid without change files
         listed = [
             row["path"]
             for row in self._listed(root, root + "/{_change_data,_delta_log}")
@@ -280,12 +283,12 @@ class Erasure:
         return Found(len(listed), found, None)
 
     def remove_emptied(self, location: str, columns: Sequence[str]) -> None:
-        """Remove the subject's folders of partitions that have no file any more.
+        """Remove the subject's partition folders that have no files left.
 
-        Their names have the value. VACUUM removes such a folder too, but takes the removal of its
-        last file for a use of it, and keeps it for the retention of the table. In a store of
-        objects there are no folders; those of another file system are left to VACUUM. Every folder
-        is looked at, since the table may have been partitioned otherwise before.
+        Their names contain the value. VACUUM removes such a folder too, but counts the removal of
+        its last file as a use, and keeps it for the table's retention. Object stores have no
+        folders. Those of other file systems are left to VACUUM. It visits every folder, because the
+        table may have had other partition columns before.
         """
         if not location.startswith("file:"):
             return
@@ -306,7 +309,7 @@ class Erasure:
         texts: Sequence[Mapping[str, Any]],
         keep: Sequence[str],
     ) -> int:
-        # by its files: Spark takes a folder with a Delta log for no other table
+        # read as files: Spark refuses to read a folder with a Delta log as another format
         source = f"parquet.`{folder.replace('`', '``')}/*.parquet`"
         there = {name.lower() for name in self._spark.sql(f"select * from {source}").columns}
         files: set[str] = set()
@@ -332,7 +335,7 @@ class Erasure:
 
     @contextmanager
     def _files_of_any_table(self) -> Iterator[None]:
-        """Let Spark read Parquet files that lie in a Delta table's folder."""
+        """Let Spark read Parquet files in a Delta table's folder."""
         settings = {
             "spark.databricks.delta.formatCheck.enabled": "false",
             "spark.sql.parquet.mergeSchema": "true",
@@ -348,7 +351,7 @@ class Erasure:
     def log_files(
         self, location: str, columns: Sequence[str], texts: Sequence[Mapping[str, Any]], prefix: int
     ) -> Found:
-        """In how many files of a table's log the subject is: commits, checksums, checkpoints."""
+        """Count the files of a table's log with the subject: commits, checksums, checkpoints."""
         log = f"{location}/_delta_log".replace("`", "``")
         written = {row["path"]: row["at"] for row in self._listed(log)}
         forms = {str(text["column"]): _form(text) for text in texts}
@@ -375,10 +378,10 @@ class Erasure:
         newest = max((_at(written, path) for path in found), default=None)
         return Found(len(written), len(found), newest)
 
-    # --- what is beside the tables
+    # --- files outside of the tables
 
     def interrupted(self, streams: Sequence[str]) -> str | None:
-        """Why records of a stream may yet come back from a batch or a replay; None if none may."""
+        """Return why a batch or a replay may restore records of a stream, or None."""
         for name in streams:
             checkpoint = Checkpoint(self._lake / "checkpoints" / name)
             if (checkpoint.path / "replay.json").exists():
@@ -395,13 +398,14 @@ class Erasure:
 
     @cached_property
     def is_searchable(self) -> bool:
-        """Whether logs and artifacts can be searched for the value: 7 is in each of them."""
+        """Return true if logs can be searched for the value; `7`, for example, is in every log."""
         return not is_number(self._value) and len(self._value) >= 4
 
     def beside(self, landings: Mapping[str, Mapping[str, Any]]) -> Beside:
-        """Search what landed, record by record, and checkpoints, logs and artifacts as texts.
+        """Search landed files by record, and checkpoints, logs and artifacts as texts.
 
-        `landings`: the folder of each stream of files, in the lake, with the keywords of its Form.
+        `landings` has the folder of each stream of files, in the lake, with the keywords of its
+        Form.
         """
         result = Beside()
         for folder, said in landings.items():
@@ -466,7 +470,7 @@ def _quoted(name: str) -> str:
 
 
 def _at(written: Mapping[str, int], path: str) -> int:
-    """Spark writes paths of files in two ways, by where it says them."""
+    """Look up a path in either of Spark's two notations."""
     name = path.rpartition("/")[2]
     return max(
         (at for other, at in written.items() if other.endswith(f"/{name}")),

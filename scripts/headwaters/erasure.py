@@ -1,8 +1,8 @@
-"""Whether a text holds a person: what decides in an erasure, without Spark.
+"""The rules that decide, for an erasure, whether a text contains a person's value. Pure, no Spark.
 
-A record that came in is compared by its whole values, decoded first: `"Zo\\u00eb\\/17-9"` is
-`Zoë/17-9`, and `Zoë/17-9-1` is somebody else. A text that cannot be decoded but mentions the value
-is neither: a person has to look at it.
+A landed record is compared by its whole values after decoding: `"Zo\\u00eb\\/17-9"` is `Zoë/17-9`,
+and `Zoë/17-9-1` is another person. If a text cannot be decoded but mentions the value, a person has
+to decide.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from typing import Any
 
 
 class Verdict(Enum):
-    """What a text is to the subject; the greater one of two counts."""
+    """The relation of a text to the subject; the greater of two verdicts counts."""
 
     ABSENT = 0
-    UNDECIDED = 1  # the value is in it, and what it belongs to cannot be told
+    UNDECIDED = 1  # it contains the value, of an unknown owner
     PRESENT = 2
 
     def __or__(self, other: Verdict) -> Verdict:
-        """The greater of the two."""
+        """Return the greater of the two."""
         return self if self.value >= other.value else other
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a text is read: `json`, `csv`, `path`, `key`, or `any`, which tries what it looks like.
+    """The form of a text: `json`, `csv`, `path`, `key`, or `any`, which guesses it.
 
-    A `key` of Kafka that is plain text is compared as a whole, and by the parts that `|`, `:`, `;`,
-    commas and blanks make.
+    A `key` of Kafka that is plain text is compared as a whole, and by its parts between `|`, `:`,
+    `;`, commas and blanks.
 
-    `others` are fields that are declared to hold something else than this kind of person; a value
-    that is a number is not looked for in them (`quantity: 7` is not account 7). `columns` are the
-    fields of a row of CSV, in order; `options` those of Spark's CSV reader.
+    `others` are fields declared to contain something else than this kind of person. A numeric value
+    is not searched in them (`quantity: 7` is not account 7). `columns` are the fields of a row of
+    CSV, in order; `options` those of Spark's CSV reader.
     """
 
     name: str = "any"
@@ -49,7 +49,7 @@ class Form:
 
 
 def verdict(text: bytes | None, value: str, form: Form = Form()) -> Verdict:
-    """Whether a text holds the value as a whole: a field, a key or an element of it, or all."""
+    """Return whether a text has the value as a whole: a field, a key, an element, or all of it."""
     if not text:
         return Verdict.ABSENT
     decoded = _decoded(text)
@@ -97,7 +97,7 @@ def _parts_of(path: str) -> Iterator[str]:
 
 
 def _of_json(text: str, value: str, form: Form) -> Verdict | None:
-    """None for what is no JSON; of several lines, each is a record."""
+    """Return the verdict of JSON, each line being a record, or None if it is not JSON."""
     parsed = _parsed(text)
     if parsed is not None:
         return _held(_within(parsed[0], value, form.others))
@@ -134,7 +134,7 @@ def _parsed(text: str) -> tuple[Any] | None:
 
 
 def _within(part: Any, value: str, others: frozenset[str] = frozenset()) -> bool:
-    """`part` is JSON in which an object is a tuple of pairs, so that a key may come twice."""
+    """Search JSON `part`, with objects as tuples of pairs, so that keys may repeat."""
     stack: list[tuple[Any, frozenset[str]]] = [(part, others)]
     while stack:
         here, skipped = stack.pop()
@@ -158,14 +158,14 @@ def _within(part: Any, value: str, others: frozenset[str] = frozenset()) -> bool
 
 
 def is_number(value: str) -> bool:
-    """Whether a value may as well be a number, which is met in fields of any meaning."""
+    """Return true if a value may be a number, which occurs in fields of any meaning."""
     return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
 
 
 def _same_number(number: str, value: str) -> bool:
     if number == value:
         return True
-    # 7.0 and 7e0 are 7; 007 is a text of its own
+    # 7.0 and 7e0 are 7; 007 is a different text
     if not re.fullmatch(r"-?(0|[1-9]\d{0,30})", value) or len(number) > 40:
         return False
     try:
@@ -184,7 +184,7 @@ def _of_csv(raw: bytes, text: str, value: str, form: Form) -> Verdict:
     if len(separator) != 1 or len(sign) != 1:
         return _mention(raw, text, value)
     found = Verdict.ABSENT
-    # as Excel and PostgreSQL write a quote within quotes, and as Spark does
+    # Excel and PostgreSQL double a quote within quotes; Spark escapes it
     for escaped in (None, escape if len(escape) == 1 and escape != sign else None):
         try:
             rows = list(
@@ -218,7 +218,7 @@ def _field_holds(row: Sequence[str], at: int, value: str, form: Form) -> bool:
 
 
 def _mention(raw: bytes, text: str, value: str) -> Verdict:
-    """UNDECIDED where the value is part of a text, in whatever way it may be written there."""
+    """Return UNDECIDED if the value is part of a text, in any notation."""
     for codec in ("utf-8", "latin-1", "cp1252", "utf-16-le", "utf-16-be"):
         try:
             if value.encode(codec) in raw:
@@ -232,7 +232,7 @@ def _mention(raw: bytes, text: str, value: str) -> Verdict:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """A text, and what it is without JSON's escapes, also as JSON within JSON."""
+    """Yield a text, and its versions without JSON's escapes, also as JSON within JSON."""
     yield text
     for _ in range(3):
         plain = unescaped(text)
@@ -246,16 +246,16 @@ _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/]))')
 
 
 def unescaped(text: str) -> str:
-    """A text with JSON's escapes of characters resolved, whether it is JSON or not."""
+    """Resolve JSON's character escapes in a text, whether it is JSON or not."""
     plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], text)
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def fragment(value: str) -> str:
-    """The longest part of a value that every encoding leaves as it is, or writes with `\\u`.
+    """Return the longest part of a value that every encoding keeps, or writes with `\\u`.
 
-    A text without it, without `\\u` and without zero bytes cannot hold the value: what SQL
-    searches for before anything is decoded here. Empty where the value has no such part.
+    A text without it, without `\\u` and without zero bytes cannot contain the value. SQL searches
+    for it before any decoding here. Empty if the value has no such part.
     """
     parts = re.findall(r"""[^\x00-\x1f"'/\\\x7f-\U0010ffff]+""", value)
     return max(parts, key=len, default="")
@@ -271,11 +271,10 @@ def log_holds(
     texts: Mapping[str, Form] = {},
     prefix: int = 32,
 ) -> bool:
-    """Whether an action of a table's log, as JSON, holds the value.
+    """Return true if an action of a table's log, as JSON, contains the value.
 
-    Looked at are the statistics of `columns` and `texts` (which hold no more than `prefix`
-    characters), their partition values, the parameters and the metadata of commits, and the table's
-    properties.
+    It searches the statistics of `columns` and `texts` (which have at most `prefix` characters),
+    their partition values, the parameters and the metadata of commits, and the table's properties.
     """
     try:
         action = json.loads(line)
@@ -297,12 +296,12 @@ def log_holds(
 
 
 def _is_bound(text: str, value: str, prefix: int) -> bool:
-    """Delta cuts a text in its statistics, and makes the greatest greater by a character."""
+    """Compare with a bound: Delta cuts texts in statistics, and raises a maximum by a character."""
     return text == value or (len(value) > prefix and text.startswith(value[:prefix]))
 
 
 def _pairs(part: Any) -> Iterator[tuple[str, str]]:
-    """A mapping of columns as JSON has it, and as Spark writes a map of Parquet."""
+    """Yield the pairs of a mapping in JSON's form, or in Spark's form of Parquet maps."""
     pairs: list[tuple[Any, Any]] = list(part.items()) if isinstance(part, Mapping) else []
     if isinstance(part, list):
         pairs = [(pair["key"], pair.get("value")) for pair in part]
@@ -312,7 +311,7 @@ def _pairs(part: Any) -> Iterator[tuple[str, str]]:
 
 
 def _statements(action: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """The parts of an action that hold values: (`columns`, mapping) and (`text`, text)."""
+    """Yield the parts of an action with values: (`columns`, mapping) and (`text`, text)."""
     if isinstance(action, list):
         for item in action:
             yield from _statements(item, key)
@@ -329,9 +328,10 @@ def _statements(action: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def spoken_of(text: str, value: str, names: set[str] | None = None) -> bool:
-    """Whether a statement or a sentence has the value as a word of its own.
+    """Return true if a statement or a sentence has the value as a separate word.
 
-    A number counts only where one of `names` is in the text, too: 7 is in every second statement.
+    A number counts only if one of `names` is in the text, too, because every second statement has a
+    7.
     """
     if value not in text:
         return False
@@ -342,7 +342,7 @@ def spoken_of(text: str, value: str, names: set[str] | None = None) -> bool:
 
 
 def mentions(lines: Iterable[bytes], value: str) -> bool:
-    """Whether lines of a log or an artifact have the value as a word: as it is, or escaped.
+    """Return true if lines of a log or an artifact have the value as a word, plain or escaped.
 
     Escapes are those of JSON, also of JSON within JSON, and of Python.
     """
@@ -352,9 +352,9 @@ def mentions(lines: Iterable[bytes], value: str) -> bool:
     return any(word.search(reading) for text in texts for reading in _readings(text))
 
 
-# --- what is kept of a subject
+# --- the ledger's record of a subject
 
 
 def keyed_hash(key: bytes, kind: str, value: str) -> str:
-    """HMAC-SHA256: who has the ledger cannot try values, as with a plain hash, without the key."""
+    """Return the HMAC-SHA256: without the key, the ledger's reader cannot test values by hash."""
     return hmac.new(key, f"{kind}\0{value}".encode(), "sha256").hexdigest()

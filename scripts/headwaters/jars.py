@@ -1,11 +1,11 @@
-"""The jars that Spark needs beside its own, and the Java that it runs on.
+"""The jars that Spark needs in addition to its own, and the Java that it runs on.
 
-jars.xml names each jar with its version and nothing transitive, jars.sha256 has their hashes: both
-belong to the package. They are fetched into the pyspark that is installed (`headwaters jars`, or
-the set-up of a checkout): `spark.jars.packages` would resolve dozens at each start, and put older
+jars.xml names each jar with its version and nothing transitive, jars.sha256 has their hashes; both
+belong to the package. They are downloaded into the installed pyspark (by `headwaters jars`, or the
+set-up of a checkout). `spark.jars.packages` would resolve dozens at each start, and put older
 copies of Spark's own libraries on the class path.
 
-The set-up runs this before anything is installed, so it imports nothing but the standard library.
+The set-up runs this before anything is installed, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INSTALL_JAVA = (
     "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
 )
 
-# Where jars.xml and jars.sha256 are.
+# The folder of jars.xml and jars.sha256.
 LOCKS = Path(__file__).resolve().parent
 
 Say = Callable[[str], None]
@@ -47,9 +47,9 @@ class Java:
 
 
 def find_java() -> Java:
-    """JAVA_HOME's Java, or else the first on PATH.
+    """Return JAVA_HOME's Java, or else the first on PATH.
 
-    Raises UserError when there is none, or one older than 17.
+    Raises UserError if there is none, or one older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
@@ -58,14 +58,14 @@ def find_java() -> Java:
         raise UserError("HW_NO_JAVA", f"{where}: {INSTALL_JAVA}")
     asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "((?:1\.)?(\d+)[^"]*)', asked.stderr)
-    if version is None:  # macOS has a /usr/bin/java that only says where to get one
+    if version is None:  # macOS has a /usr/bin/java that only prints an advertisement
         said = [line.strip() for line in asked.stderr.splitlines() if line.strip()]
         if options := os.environ.get("JAVA_TOOL_OPTIONS"):
             wrong = [line for line in said if not line.startswith("Picked up")]
             raise UserError(
                 "HW_NO_JAVA",
                 f"{found} does not run with JAVA_TOOL_OPTIONS={options}: "
-                f"{wrong[0] if wrong else 'it says nothing'}",
+                f"{wrong[0] if wrong else 'it prints nothing'}",
             )
         reason = f" ({said[0]})" if said else ""
         raise UserError("HW_NO_JAVA", f"{found} is not a Java that runs{reason}: {INSTALL_JAVA}")
@@ -78,9 +78,9 @@ def find_java() -> Java:
 
 
 def installed_pyspark() -> Path:
-    """The folder of the pyspark that this Python imports, without importing it.
+    """Return the folder of this Python's pyspark, without importing it.
 
-    Raises UserError when there is none.
+    Raises UserError if there is none.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
@@ -92,7 +92,7 @@ def installed_pyspark() -> Path:
 
 
 def spark_java() -> Java:
-    """The Java that Spark will start, on a class path of jars that are those of the lock.
+    """Return the Java that Spark will start, after checking the jars of its class path.
 
     Raises UserError for what the user must provide or repair.
     """
@@ -105,14 +105,14 @@ def spark_java() -> Java:
 
 
 def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS) -> bool:
-    """Fetch the locked jars into a pyspark; True if there was anything to fetch.
+    """Download the locked jars into a pyspark. Return true if any were missing.
 
-    `work` is a folder on the same disk, for what is under way; `locks` has the two locks. Raises
-    WorkError when a jar cannot be fetched, or is not the locked one: nothing is installed then.
+    `work` is a folder on the same disk for partial downloads; `locks` has the two locks. Raises
+    WorkError if a jar cannot be downloaded, or has another checksum; then nothing is installed.
     """
     module, hashes = locks / "jars.xml", locks / "jars.sha256"
     locked = read_hashes(hashes)
-    stamp = pyspark / "jars" / "headwaters.sha256"  # goes when pip replaces pyspark
+    stamp = pyspark / "jars" / "headwaters.sha256"  # removed when pip replaces pyspark
     current = digest(module, hashes)
     before = read_stamp(stamp).split()
     if before[:1] == [current] and not changed_jar(pyspark / "jars", locked):
@@ -130,9 +130,9 @@ def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS
 
 
 def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
-    """Fetch the jars of an ivy.xml into a folder that appears when all of them are right.
+    """Download the jars of an ivy.xml into a folder that appears once all of them are right.
 
-    Raises WorkError when one cannot be fetched, or is not the locked one.
+    Raises WorkError if one cannot be downloaded, or has another checksum.
     """
     part = into.with_name(f"{into.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -145,20 +145,20 @@ def _fetch_right(module: Path, hashes: Path, pyspark: Path, java: Java, part: Pa
     _fetch(module, pyspark, java, part)
     if problem := _compare(part, read_hashes(hashes), module.name, hashes.name):
         shutil.rmtree(part)
-        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # or the bad file would come from there
+        shutil.rmtree(_ivy_cache(), ignore_errors=True)  # its cache has the bad file
         raise WorkError("HW_JARS", f"{problem}: nothing was installed")
 
 
 def read_hashes(path: Path) -> dict[str, str]:
-    """`{file name: SHA-256}` of a file in the format of sha256sum."""
+    """Return `{file name: SHA-256}` of a file in the format of sha256sum."""
     pairs = (line.split() for line in path.read_text().splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
 
 
 def changed_jar(folder: Path, locked: dict[str, str]) -> str:
-    """A jar that is missing or not the locked one, or ''. Costs a hash only where a jar is new.
+    """Return a missing or wrong jar, or ''. It hashes only new jars.
 
-    Whose size and time are as they were when it was hashed is taken for what it was.
+    A jar counts as unchanged while its size and time equal those at its last hash.
     """
     stamp = folder / "headwaters.verified"
     try:
@@ -175,7 +175,7 @@ def changed_jar(folder: Path, locked: dict[str, str]) -> str:
         if known.get(name) != found[name] and _sha256(jar) != expected:
             return str(jar)
     if known != found:
-        with contextlib.suppress(OSError):  # an environment that may only be read
+        with contextlib.suppress(OSError):  # the environment may be read-only
             drafts.write(stamp, json.dumps(found))
     return ""
 
@@ -186,7 +186,7 @@ def _sha256(path: Path) -> str:
 
 
 def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
-    """Fetch the jars of an ivy.xml, with the Ivy that pyspark brings along."""
+    """Download the jars of an ivy.xml, with pyspark's own Ivy."""
     command = [str(java.path), "-cp", f"{pyspark}/jars/*", "org.apache.ivy.Main"]
     if mirror := os.environ.get("HEADWATERS_IVY_SETTINGS"):
         if not Path(mirror).is_file():
@@ -211,7 +211,7 @@ def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Where what was fetched is kept for every checkout of this user."""
+    """Return the cache of downloads that all checkouts of this user share."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "headwaters"
 
@@ -221,7 +221,7 @@ def _ivy_cache() -> Path:
 
 
 def _compare(folder: Path, locked: dict[str, str], module: str, hashes: str) -> str:
-    """What is wrong with the fetched jars, or ''."""
+    """Return the problem of the downloaded jars, or ''."""
     names = {path.name for path in folder.glob("*")}
     if names != set(locked):
         differ = ", ".join(sorted(names ^ set(locked)))
@@ -234,12 +234,12 @@ def _compare(folder: Path, locked: dict[str, str], module: str, hashes: str) -> 
 
 
 def read_stamp(stamp: Path) -> str:
-    """What a stamp says, or '' where there is none."""
+    """Return the contents of a stamp, or '' without one."""
     return stamp.read_text() if stamp.is_file() else ""
 
 
 def digest(*paths: Path, text: str = "") -> str:
-    """The digest of files and a text: what a stamp holds."""
+    """Return the digest of files and a text, for a stamp."""
     return hashlib.sha256(
         b"".join([*(path.read_bytes() for path in paths), text.encode()])
     ).hexdigest()

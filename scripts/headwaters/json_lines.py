@@ -1,4 +1,4 @@
-"""Files of JSON lines, as Delta's log and Structured Streaming's checkpoint are."""
+"""Files of JSON lines, the format of Delta's log and Structured Streaming's checkpoint."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 
 def lines(file: Path) -> list[str]:
-    """The lines of a file, without those that are empty; the encoding is UTF-8 everywhere.
+    """Return the lines of a UTF-8 file, without empty ones.
 
-    `str.splitlines` also ends a line at U+0085, U+2028 and others, which JSON may hold unescaped.
+    `str.splitlines` also ends a line at U+0085, U+2028 and others, which JSON may contain
+    unescaped.
     """
     return [line for line in file.read_bytes().decode().split("\n") if line]

@@ -1,8 +1,8 @@
-"""The lake's folder: who may read it, whether it can be written, and where it was made.
+"""The lake's folder: its permissions and its original place.
 
-Metastore and checkpoints name files by absolute paths. Through them a lake that was copied or moved
-would read and write the files of the place where it was made: `<lake>/lake.json` says where that
-was. An alias is no other place: what counts is which folder a path leads to.
+Metastore and checkpoints name files by absolute paths. Through them, a copied or moved lake would
+read and write the files of its original place, which `<lake>/lake.json` records. An alias is the
+same place, because only the resolved folder counts.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ OWNER_ALONE = "077"
 
 
 def enter(lake: Path) -> None:
-    """Make the lake, or see that it is where it was made, before a command writes to it.
+    """Create the lake, or check that it is at its original place, before a command writes to it.
 
-    From here on this process, and every Java that it starts, makes files for their owner alone, or
-    for whom HEADWATERS_UMASK says. Raises UserError where the lake cannot be written, or was copied
-    or moved.
+    From then on this process, and every Java that it starts, creates files for their owner alone,
+    or with HEADWATERS_UMASK. Raises UserError if the lake is not writable, or was copied or moved.
     """
     os.umask(umask())
-    if os.environ.get("HEADWATERS_LAKE") == "":  # Java would take it for the root of the disk
+    if os.environ.get("HEADWATERS_LAKE") == "":  # Java would read it as the root of the disk
         del os.environ["HEADWATERS_LAKE"]
     try:
         lake.mkdir(parents=True, exist_ok=True)
@@ -46,7 +45,7 @@ def enter(lake: Path) -> None:
 
 
 def home(folder: Path) -> Path:
-    """The lake in a folder, by the path under which it was made where that leads there.
+    """Return the lake in a folder by its original path, if that leads there.
 
     Checkpoints know files by their paths: under an alias all of them would be new.
     """
@@ -56,9 +55,9 @@ def home(folder: Path) -> Path:
 
 
 def umask() -> int:
-    """Which permissions new files do not get: HEADWATERS_UMASK, or else all but their owner's.
+    """Return the permissions that new files lack: HEADWATERS_UMASK, or all but their owner's.
 
-    Raises UserError where it is no number of three octal digits that leaves the owner's alone.
+    Raises UserError unless it is three octal digits that keep the owner's permissions.
     """
     named = os.environ.get("HEADWATERS_UMASK") or OWNER_ALONE
     if not re.fullmatch(r"0?0[0-7]{2}", named):
@@ -71,7 +70,7 @@ def umask() -> int:
 
 
 def made_at(lake: Path) -> Path | None:
-    """Where a lake was made, as its own files say; None where they do not."""
+    """Return the original place of a lake from its own files, or None if unknown."""
     try:
         return Path(json.loads((lake / "lake.json").read_text())["made_at"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -79,13 +78,13 @@ def made_at(lake: Path) -> Path | None:
 
 
 def moved(lake: Path) -> UserError | None:
-    """The error of a lake that was copied or moved from where it was made; None of any other."""
+    """Return the error of a lake that was copied or moved, or None."""
     made = made_at(lake)
     return None if made is None or same(made, lake) else _elsewhere(lake, made)
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one folder."""
+    """Return true if two paths lead to one folder."""
     try:
         return one.samefile(other)
     except OSError:
@@ -93,10 +92,10 @@ def same(one: Path, other: Path) -> bool:
 
 
 def check_warehouse(lake: Path, registered: str, warehouse: str) -> None:
-    """See that the metastore's schemas are in the lake: a lake may be older than its lake.json.
+    """Check that the metastore's schemas are in the lake, which may be older than its lake.json.
 
-    `registered` is the location of its schema `default`, `warehouse` where Spark would make one,
-    both as paths or URIs. Raises UserError where these are two folders of this machine.
+    `registered` is the location of its schema `default`, `warehouse` Spark's choice for a new one,
+    both as paths or URIs. Raises UserError if these are two folders of this machine.
     """
     then, now = _path(registered), _path(warehouse)
     if then is None or now is None or then == now or same(then, now):
@@ -110,7 +109,7 @@ def _path(location: str) -> Path | None:
 
 
 def _absolute(folder: Path) -> Path:
-    """The path without `..`, and with its links, which may lead elsewhere one day."""
+    """Return the path without `..`, but with its links, which may change later."""
     return Path(os.path.normpath(folder.absolute()))
 
 
@@ -124,12 +123,12 @@ def _elsewhere(lake: Path, made: Path) -> UserError:
 
 
 def remember(lake: Path, made: Path) -> None:
-    """Write down where a lake was made."""
+    """Record the original place of a lake."""
     drafts.write(lake / "lake.json", json.dumps({"made_at": str(_absolute(made))}) + "\n")
 
 
 def _read_from(lake: Path) -> Path | None:
-    """The lake whose landing files the checkpoints have read: of a lake without a lake.json."""
+    """Return the lake whose landed files the checkpoints have read, for lakes without lake.json."""
     for log in sorted((lake / "checkpoints").glob("*/sources/0/*")):
         if log.name.startswith("."):
             continue

@@ -1,4 +1,4 @@
-"""What dbt knows: the streams of the project, chosen with dbt's own selection syntax."""
+"""The contents of dbt's manifest: streams and exposures, chosen with dbt's selection syntax."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 def load_contracts(
     project: Project, select: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> list[Contract]:
-    """The contracts of the selected streams, by name; all streams when nothing is selected.
+    """Return the contracts of the selected streams, by name; without a selection, all of them.
 
-    A selection is dbt's: `source:bronze.click_events`, `tag:nightly`, `+account_daily_spend` for
-    every stream that feeds a model. A bare name of a stream means that stream.
-    Raises UserError for a project that dbt cannot parse, a broken contract, or a selection that
-    holds no stream.
+    The syntax is dbt's: `source:bronze.click_events`, `tag:nightly`, `+account_daily_spend` for
+    every stream upstream of a model. A bare name of a stream means that stream. Raises UserError
+    for a project that dbt cannot parse, a broken contract, or a selection without streams.
     """
     manifest = _invoke(project, ["parse"])
     nodes = {
@@ -69,10 +68,10 @@ def load_contracts(
 def load_publications(
     project: Project, select: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> list[Publication]:
-    """What the selected exposures publish, by name; all of them when nothing is selected.
+    """Return the publications of the selected exposures, by name; without a selection, all of them.
 
     A bare name of an exposure means that exposure. Raises UserError for a project that dbt cannot
-    parse, which a wrong declaration makes it, and a selection that publishes nothing.
+    parse, also because of a wrong declaration, and for a selection that publishes nothing.
     """
     manifest = _invoke(project, ["parse"])
     exposures = {
@@ -109,7 +108,7 @@ def load_publications(
 
 @dataclass(frozen=True)
 class Compiled:
-    """The project's nodes and sources, models with their SQL; `refused` says why one has none."""
+    """The project's nodes and sources, models with their SQL; `refused` has reasons for none."""
 
     nodes: Mapping[str, Mapping[str, Any]]
     exposures: Mapping[str, Mapping[str, Any]]
@@ -117,33 +116,33 @@ class Compiled:
 
 
 def load_compiled(project: Project) -> Compiled:
-    """The project with the SQL of its models, as a full refresh has it. Starts no Spark.
+    """Return the project with the SQL of its models for a full refresh. Starts no Spark.
 
-    A model that asks Spark while it is compiled has no SQL here.
-    Raises UserError for a project that dbt cannot parse.
+    A model that queries Spark during compilation has no SQL here. Raises UserError for a project
+    that dbt cannot parse.
     """
     return compiled(project, parse(project))
 
 
 def parse(project: Project) -> Manifest:
-    """The project's manifest. Raises UserError for a project that dbt cannot parse."""
+    """Return the project's manifest. Raises UserError for a project that dbt cannot parse."""
     manifest: Manifest = _invoke(project, ["parse"])
     return manifest
 
 
 def selected(project: Project, manifest: Manifest, select: Sequence[str]) -> set[str]:
-    """The ids of what dbt's selection names. Raises UserError where dbt does not understand it."""
+    """Return the ids in dbt's selection. Raises UserError if dbt does not accept it."""
     arguments = ["ls", "--output", "json", "--output-keys", "unique_id", "--select", *select]
     return {json.loads(line)["unique_id"] for line in _invoke(project, arguments, manifest)}
 
 
 def copied(manifest: Manifest) -> Manifest:
-    """A copy of a manifest, for a dbt that changes it."""
-    return deepcopy(manifest)  # dbt's own cannot copy nodes that are disabled
+    """Return a copy of a manifest, for a dbt that changes it."""
+    return deepcopy(manifest)  # dbt's own method fails on disabled nodes
 
 
 def compiled(project: Project, manifest: Manifest) -> Compiled:
-    """A parsed project with the SQL of its models, which its manifest has from here on as well."""
+    """Compile a parsed project's models; their SQL is also added to the manifest."""
     selectable = {
         key
         for key, node in manifest.nodes.items()
@@ -172,7 +171,7 @@ def _has_sql(manifest: Manifest, key: str) -> bool:
 
 
 def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, str]:
-    """Compile nodes into the manifest, up to the first that fails; the reason of each that did."""
+    """Compile nodes into the manifest up to the first failure; return the reasons by node."""
     failed: dict[str, str] = {}
 
     def listen(event: Any) -> None:
@@ -180,8 +179,8 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
             failed[event.data.node_info.unique_id] = event.data.run_result.message
 
     names = {key: ".".join(manifest.nodes[key].fqn) for key in keys}
-    # without --fail-fast dbt ends at the first failure as well, but not its threads; what it writes
-    # is not what somebody compiled
+    # without --fail-fast, dbt also ends at the first failure, but its threads do not; the temporary
+    # folder keeps a user's own compiled files
     with tempfile.TemporaryDirectory() as folder:
         options = ["--no-introspect", "--no-populate-cache", "--full-refresh", "--fail-fast"]
         options += ["--indirect-selection", "empty", "--target-path", folder]
@@ -191,7 +190,7 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
 
 
 def _why(text: str) -> str:
-    """Why dbt did not compile a model, in one line."""
+    """Return why dbt did not compile a model, in one line."""
     if "connection never acquired" in text:
         return "it asks Spark while dbt compiles it"
     return f"dbt cannot compile it: {' '.join(text.split())}"
@@ -211,8 +210,8 @@ def run_dbt(
     manifest: Any = None,
     listen: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Run dbt in this process, silently, over a manifest or what it parses; its result."""
-    # dbt takes two seconds to import, and most commands do without the manifest
+    """Run dbt silently in this process, over a given or parsed manifest; return its result."""
+    # dbt takes two seconds to import, and most commands do not need the manifest
     from dbt.cli.main import dbtRunner
 
     options = ["--log-level", "none", *project.dbt_options]

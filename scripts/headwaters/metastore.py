@@ -1,8 +1,9 @@
-"""One Spark at a time owns the embedded metastore.
+"""The lock that gives the embedded metastore to one Spark at a time.
 
 Derby, the metastore's embedded database, belongs to one JVM. A second one dies with pages of Java
-text after ten seconds; so whoever starts a Spark on this lake (dbt, ingestion, the engine) first
-takes `<lake>/metastore.lock`. The lock is an flock: it dies with its process, kill -9 or not.
+text after ten seconds. Each process that starts a Spark on this lake (dbt, ingestion, the engine)
+therefore first takes `<lake>/metastore.lock`. The lock is an flock: it dies with its process, also
+after kill -9.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def hold(lake: Path, who: str) -> int:
     """Take the lake's metastore for this process, for as long as it lives.
 
     `who` names the holder to others ("dbt run", "headwaters engine"). Returns the lock's file
-    descriptor: a child that inherits it keeps the lock. Asking again is harmless.
-    Raises WorkError, one line, when another process has it.
+    descriptor: a child that inherits it keeps the lock. Repeated calls are harmless. Raises
+    WorkError, one line, if another process has it.
     """
     path = (lake / "metastore.lock").resolve()
     if path in _held:
@@ -45,7 +46,7 @@ def hold(lake: Path, who: str) -> int:
 
 
 def sign(lock: int, who: str, pid: int) -> None:
-    """Say in the lock's file who holds it."""
+    """Write the holder into the lock's file."""
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{who} (process {pid})".encode(), 0)
 

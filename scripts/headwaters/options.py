@@ -1,4 +1,4 @@
-"""Options that commands share, as dbt has them, and the project that they name."""
+"""The options that commands share, in dbt's form, and the project that they select."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ProfilesDir = Annotated[
 
 
 def find_project(profiles_dir: Path | None = None, target: str | None = None) -> Project:
-    """The project of the current folder; a line says so where its root is above that."""
+    """Return the project of the current folder. Print its root if that is a parent folder."""
     project = Project.find(profiles_dir, target)
     if project.root != Path.cwd().resolve():
         typer.echo(f"headwaters: works from {project.root}, the project's folder", err=True)

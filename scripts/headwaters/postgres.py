@@ -1,7 +1,7 @@
-"""Where PostgreSQL is: the server that a variable of the environment names, or the lake's own.
+"""The address of PostgreSQL: from an environment variable, or the lake's local server.
 
-A lake may have a server of its own: `<lake>/postgres/postgres.json` says where it listens and has
-its password, for its owner alone.
+A lake may have a local server: `<lake>/postgres/postgres.json` has its address and its password,
+for its owner alone.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ class Postgres(Server):
 
     @property
     def address(self) -> str:
-        """Where it listens, as people may see it."""
+        """Return its address for display."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
-        """What clients take, with the password."""
+        """Return the URL for clients, with the password."""
         return f"postgresql://{USER}:{self.password}@{self.address}/{DATABASE}"
 
 
 def find(lake: Path) -> Postgres | None:
-    """The server that runs on this lake, or None."""
+    """Return the server that runs on this lake, or None."""
     return Postgres.running(record(lake))
 
 
 def record(lake: Path) -> Path:
-    """The file that says where the server of a lake is."""
+    """Return the file with the address of a lake's server."""
     return lake / "postgres" / "postgres.json"
 
 
 def url(lake: Path, variable: str = VARIABLE) -> str:
-    """The server to talk to: the one that the variable names, or else this lake's own.
+    """Return the server's URL: from the variable, or else this lake's local server.
 
-    The lake's own stands for HEADWATERS_POSTGRES alone. Raises UserError when there is neither.
+    Only HEADWATERS_POSTGRES defaults to the local server. Raises UserError if there is neither.
     """
     if named := os.environ.get(variable):
         return named

@@ -1,6 +1,6 @@
-"""Programs that are run to their end, in the background of a command.
+"""Programs that run to their end, in the background of a command.
 
-The set-up runs this before anything is installed, so it imports nothing but the standard library.
+The set-up runs this before anything is installed, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def run(
     environment: Mapping[str, str] | None = None,
     log: IO[str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program that is asked nothing: it gets no input, and its exit code is the caller's.
+    """Run a program without input; the caller checks its exit code.
 
-    What it prints and what it complains of is `stdout` of the result, in their order, or goes to
-    `log`; bytes that are not UTF-8 are replaced.
+    Its output and errors are `stdout` of the result, in their order, or go to `log`. Bytes that are
+    not UTF-8 are replaced.
     """
     return subprocess.run(
         command,

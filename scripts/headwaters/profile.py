@@ -1,6 +1,6 @@
 """The target of a project's profile, found, rendered and checked by dbt's own code.
 
-Importing this imports dbt, which takes two seconds: `headwaters.project` does so when it is asked.
+An import of this imports dbt, which takes two seconds, so `headwaters.project` imports on demand.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from headwaters.errors import UserError
 
 
 def read_target(root: Path, folder: Path, target: str | None) -> tuple[str, HeadwatersCredentials]:
-    """Name and credentials of a target of the profile that the project in `root` names.
+    """Return name and credentials of a target of the profile that the project in `root` names.
 
-    `folder` has profiles.yml; without a `target` it is the profile's own. Raises UserError where
-    there is no such profile or target, or where it is of another type than `headwaters`.
+    `folder` has profiles.yml; `target` defaults to the profile's own. Raises UserError if the
+    profile or target does not exist, or is of another type than `headwaters`.
     """
     file = folder / "profiles.yml"
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""Where things are: the project's root, its profile's target, the lake, and Spark's settings."""
+"""The places of a project: its root, its profile's target, the lake, and Spark's settings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Project:
-    """A dbt project with a target of `type: headwaters`; commands work from its root, as dbt does.
+    """A dbt project with a target of `type: headwaters`; commands run from its root, like dbt.
 
-    `profiles_dir` is the folder of profiles.yml (default: DBT_PROFILES_DIR, the project's root
-    where it has one, or ~/.dbt), `target` the profile's target (default: DBT_TARGET, or the one
-    that the profile names).
+    `profiles_dir` is the folder of profiles.yml (default: DBT_PROFILES_DIR, the project's root if
+    it has one, or ~/.dbt). `target` is the profile's target (default: DBT_TARGET, or the profile's
+    own).
     """
 
     root: Path
@@ -31,12 +31,12 @@ class Project:
 
     @classmethod
     def find(cls, profiles_dir: Path | None = None, target: str | None = None) -> Project:
-        """The nearest folder with a dbt_project.yml, from the current folder upwards.
+        """Return the nearest folder with a dbt_project.yml, from the current folder upwards.
 
-        Raises UserError when there is none.
+        Raises UserError if there is none.
         """
         here = Path.cwd().resolve()
-        named = profiles_dir or os.environ.get("DBT_PROFILES_DIR")  # of here, and not of the root
+        named = profiles_dir or os.environ.get("DBT_PROFILES_DIR")  # relative to this folder
         for folder in (here, *here.parents):
             if (folder / "dbt_project.yml").is_file():
                 return cls(folder, Path(named).resolve() if named else None, target)
@@ -47,29 +47,29 @@ class Project:
 
     @property
     def lake(self) -> Path:
-        """The one folder that holds tables, metastore, checkpoints, landing files and logs."""
+        """Return the folder with tables, metastore, checkpoints, landing files and logs."""
         return home(self.root / self._read[1].place)
 
     @property
     def place(self) -> Path:
-        """The lake's path as the profile has it: relative to the project's root, or absolute."""
+        """Return the lake's path in the profile: relative to the project's root, or absolute."""
         return self._read[1].place
 
     @property
     def target_name(self) -> str:
-        """The name of the target that is used."""
+        """Return the name of the selected target."""
         return self._read[0]
 
     @property
     def credentials(self) -> HeadwatersCredentials:
-        """The target's credentials, with every setting of its Spark."""
+        """Return the target's credentials, with every setting of its Spark."""
         return self._read[1]
 
     @property
     def warehouse(self) -> Path:
-        """The root of the tables: `<warehouse>/<schema>.db/<table>`.
+        """Return the root of the tables: `<warehouse>/<schema>.db/<table>`.
 
-        Raises UserError where it is no folder of this machine.
+        Raises UserError if it is not a folder of this machine.
         """
         of_the_lake = self.root / self._read[1].place / "warehouse"
         named = self._read[1].server_side_parameters.get("spark.sql.warehouse.dir", of_the_lake)
@@ -85,22 +85,22 @@ class Project:
 
     @property
     def profiles_folder(self) -> Path:
-        """The folder in which dbt finds profiles.yml."""
+        """Return dbt's folder of profiles.yml."""
         if named := self.profiles_dir or os.environ.get("DBT_PROFILES_DIR"):
             return Path(named).absolute()
         return self.root if (self.root / "profiles.yml").exists() else Path.home() / ".dbt"
 
     @property
     def dbt_options(self) -> list[str]:
-        """What dbt is told, so that it reads the same project and target."""
+        """Return the options that make dbt read the same project and target."""
         target = ["--target", self.target] if self.target else []
         folders = ["--project-dir", str(self.root), "--profiles-dir", str(self.profiles_folder)]
         return [*folders, *target]
 
     def spark_settings(self) -> dict[str, str]:
-        """The settings of a Spark inside the process, as `{"spark.…": "…"}`.
+        """Return the settings of a Spark inside the process, as `{"spark.…": "…"}`.
 
-        Raises UserError where the target is a Spark elsewhere.
+        Raises UserError if the target is a remote Spark.
         """
         name, credentials = self._read
         settings = credentials.server_side_parameters
@@ -114,8 +114,8 @@ class Project:
 
     @cached_property
     def _read(self) -> tuple[str, HeadwatersCredentials]:
-        """Name and credentials of the target."""
-        # dbt takes two seconds to import, of which `--help` needs none
+        """Return name and credentials of the target."""
+        # dbt takes two seconds to import, and `--help` does not need it
         from headwaters.profile import read_target
 
         target = self.target or os.environ.get("DBT_TARGET") or None

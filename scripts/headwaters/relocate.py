@@ -1,9 +1,9 @@
-"""`headwaters relocate`: a lake that was copied or moved becomes a lake of its own.
+"""`headwaters relocate`: new absolute paths for a copied or moved lake.
 
-What names files by absolute paths is changed from the place where the lake was made to where it is:
-the logs of what file streams have read, and the schemas and tables of the embedded metastore. Delta
-tables name their files relative to themselves; shallow clones alone name those of other tables.
-`lake.json` comes last, so that a relocation that was interrupted is completed by the next one.
+It replaces the original place by the present one in the logs of file sources, and in the schemas
+and tables of the embedded metastore. Delta tables name their files relative to themselves; only
+shallow clones name those of other tables. `lake.json` changes last, so that the next call completes
+an interrupted one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headwaters.spark_driver import driver_settings
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the metastore's database that holds locations, with its key."""
+    """A column of the metastore's database that contains locations, with its key."""
 
     table: str
     key: tuple[str, ...]
@@ -38,7 +38,7 @@ class Column:
     condition: str = "1 = 1"
 
 
-# As Hive's own metatool knows them; Spark keeps a table's location among the parameters as well.
+# The columns of Hive's own metatool; Spark also stores a table's location in its parameters.
 COLUMNS = (
     Column("DBS", ("DB_ID",), "DB_LOCATION_URI"),
     Column("SDS", ("SD_ID",), "LOCATION"),
@@ -47,9 +47,10 @@ COLUMNS = (
 
 
 def relocate(project: Project, dry_run: bool = True) -> list[str]:
-    """Change the paths in a lake's files to where it is now; gives what was, or would be, changed.
+    """Change the paths in a lake's files to its present place; return the changes.
 
-    Raises UserError where the lake is where it was made, WorkError while another process uses it.
+    `dry_run` only counts them. Raises UserError if the lake is at its original place, WorkError
+    while another process uses it.
     """
     lake = project.lake
     os.umask(lakes.umask())
@@ -81,7 +82,7 @@ def _relocate(lake: Path, jvm: Any, dry_run: bool) -> list[str]:
             )
         [old] = before
         if not dry_run:
-            lakes.remember(lake, old)  # which until now the checkpoints alone may have said
+            lakes.remember(lake, old)  # until now, only the checkpoints may have had it
         uri = jvm.org.apache.hadoop.fs.Path
         files = _checkpoints(lake, (_uri(uri, old), _uri(uri, lake)), dry_run)
         rows = _metastore(database, lambda text: moved(text, str(old), str(lake)), dry_run)
@@ -97,16 +98,16 @@ def _relocate(lake: Path, jvm: Any, dry_run: bool) -> list[str]:
 
 
 def moved(location: str, old: str, new: str) -> str | None:
-    """A location at its new place, in the form that it has; None where it is not below the old one.
+    """Return a location at its new place, in the same form, or None if outside the old place.
 
-    The metastore's are paths, or `file:` before a path, and nothing in them is escaped.
+    The metastore has paths, or `file:` before a path, without escapes.
     """
     found = re.fullmatch(rf"(file:(?://)?)?{re.escape(old.rstrip('/'))}(/.*)?", location, re.DOTALL)
     return None if found is None else f"{found[1] or ''}{new.rstrip('/')}{found[2] or ''}"
 
 
 def clones(lake: Path) -> Iterator[str]:
-    """The tables whose logs name files by absolute paths, as those of shallow clones do."""
+    """Yield the tables whose logs name files by absolute paths, such as shallow clones."""
     for log in sorted((lake / "warehouse").glob("*.db/*/_delta_log")):
         commits = (commit.read_text(errors="replace") for commit in sorted(log.glob("*.json")))
         if any(re.search(r'"add":\{"path":"(file:)?/', text) for text in commits):
@@ -114,7 +115,7 @@ def clones(lake: Path) -> Iterator[str]:
 
 
 def _checkpoints(lake: Path, prefixes: tuple[str, str], dry_run: bool) -> int:
-    """Change the logs of file sources; gives the number of paths below the old prefix."""
+    """Change the logs of file sources; return the number of paths below the old prefix."""
     old, new = prefixes
     changed = 0
     for log in sorted((lake / "checkpoints").glob("*/sources/*/*")):
@@ -131,14 +132,14 @@ def _checkpoints(lake: Path, prefixes: tuple[str, str], dry_run: bool) -> int:
         if here and not dry_run:
             with drafts.draft(log) as path:
                 path.write_text("\n".join([version, *lines]))
-                # Hadoop's, of the old text
+                # Hadoop's checksum of the old text
                 log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
         changed += here
     return changed
 
 
 def _uri(path: Any, folder: Path) -> str:
-    """A folder as the log of a file source writes it; what is escaped Java knows best."""
+    """Return a folder in the notation of a file source's log: Java itself escapes it."""
     return f"file://{path(str(folder)).toUri().toString()}"
 
 
@@ -147,7 +148,7 @@ def _uri(path: Any, folder: Path) -> str:
 
 @contextmanager
 def _java(project: Project) -> Iterator[Any]:
-    """A Java with Spark's jars, without a Spark."""
+    """Yield a Java with Spark's jars, without a Spark."""
     settings = driver_settings(project.lake / "logs", project.spark_settings())
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]  # pyspark's own, without types
@@ -161,7 +162,7 @@ def _java(project: Project) -> Iterator[Any]:
 
 @contextmanager
 def _database(lake: Path, jvm: Any) -> Iterator[Any]:
-    """A connection to the metastore's database, or None where there is none yet."""
+    """Yield a connection to the metastore's database, or None if it does not exist."""
     folder = lake / "metastore"
     if not folder.is_dir():
         yield None
@@ -177,7 +178,7 @@ def _database(lake: Path, jvm: Any) -> Iterator[Any]:
 
 
 def _registered(database: Any) -> Iterator[Path]:
-    """The lake whose warehouse is the schema `default`."""
+    """Yield the lake whose warehouse is the schema `default`."""
     if database is not None:
         found = _rows(database, "select DB_LOCATION_URI from DBS where NAME = 'default'", 1)
         for (location,) in found:
@@ -186,7 +187,7 @@ def _registered(database: Any) -> Iterator[Path]:
 
 
 def _metastore(database: Any, change: Callable[[str], str | None], dry_run: bool) -> dict[str, int]:
-    """Change the locations, in one transaction; gives how many rows of each table."""
+    """Change the locations in one transaction; return the number of changed rows by table."""
     counts = dict.fromkeys((column.table for column in COLUMNS), 0)
     for column in COLUMNS if database is not None else ():
         names = (*column.key, column.column)

@@ -1,6 +1,6 @@
 """Servers that outlive the command that started them: the engine, Kafka, PostgreSQL.
 
-A file says where each listens and which process it is.
+A file records each one's address and process.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from headwaters import drafts
 from headwaters.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LISTEN = "0A"  # as /proc has the state of a socket
+LISTEN = "0A"  # a socket's state in /proc
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server: its process and the port on 127.0.0.1 where it listens."""
+    """A server: its process and its port on 127.0.0.1."""
 
     pid: int
     port: int
 
     @classmethod
     def last(cls, record: Path) -> Self | None:
-        """The one that was started last, whether it runs or not."""
+        """Return the last started server, whether it runs or not."""
         try:
             return cls(**json.loads(record.read_text()))
         except (OSError, ValueError, TypeError):
@@ -38,18 +38,18 @@ class Server:
 
     @classmethod
     def running(cls, record: Path) -> Self | None:
-        """The one that runs, or None."""
+        """Return the running server, or None."""
         found = cls.last(record)
         return found if found and listens_itself(found.pid, found.port) else None
 
     def remember(self, record: Path) -> None:
-        """Write down where it is, in one step, for its owner alone."""
+        """Record the server in one step, for its owner alone."""
         record.parent.mkdir(parents=True, exist_ok=True)
         drafts.write_private(record, json.dumps(asdict(self)))
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether something listens there."""
+    """Return true if a process listens there."""
     try:
         with socket.create_connection((host, port), 1 if host in LOOPBACK else 10):
             return True
@@ -58,10 +58,9 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def listens_itself(pid: int, port: int) -> bool:
-    """Whether a process of ours listens there, and not another one.
+    """Return true if this user's process listens there, and not another one.
 
-    Where the system has no /proc, or does not let it be read: whether it runs, and something
-    listens.
+    Without a readable /proc, return true if the process runs and any process listens.
     """
     process = Path(f"/proc/{pid}")
     try:
@@ -69,16 +68,16 @@ def listens_itself(pid: int, port: int) -> bool:
             return not _listening(process, port).isdisjoint(_sockets(process))
     except PermissionError:
         pass
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return False
     return alive(pid) and listens(port)
 
 
 def _listening(process: Path, port: int) -> set[str]:
-    """The sockets that listen at a port, as the process's descriptors name them."""
+    """Return the listening sockets of a port, by the names of the process's descriptors."""
     found = set()
     for table in ("tcp", "tcp6"):  # Java binds 127.0.0.1 by the latter
-        with contextlib.suppress(FileNotFoundError):  # as on a system without IPv6
+        with contextlib.suppress(FileNotFoundError):  # a system without IPv6
             for line in (process / "net" / table).read_text().splitlines()[1:]:
                 _, local, _, state, *_, inode = line.split()[:10]
                 if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
@@ -93,7 +92,7 @@ def _sockets(process: Path) -> Iterator[str]:
 
 
 def check_port(port: int | None, option: str) -> None:
-    """Raise UserError where an option names a port that cannot be."""
+    """Raise UserError if an option names an impossible port."""
     if port is not None and not 0 <= port <= 65535:
         raise UserError(
             "HW_PORT", f"{option} {port} is not a port: choose one from 1 to 65535, or 0 for any"
@@ -101,7 +100,7 @@ def check_port(port: int | None, option: str) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process of ours runs."""
+    """Return true if a process of this user runs."""
     with contextlib.suppress(ChildProcessError):  # it may be the child of another process
         os.waitpid(pid, os.WNOHANG)
     try:

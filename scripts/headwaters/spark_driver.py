@@ -1,4 +1,4 @@
-"""The settings of a Spark driver on this machine: where it logs, and its class data."""
+"""The settings of a Spark driver on this machine: its log folder, and its class data."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def driver_settings(logs: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a driver that writes its logs into a folder and starts from class data.
+    """Return settings of a driver that writes its logs into a folder and starts from class data.
 
-    Raises UserError for a missing Java, or a jar that is not the locked one.
+    Raises UserError for a missing Java, or a jar with another checksum.
     """
     java = spark_java()
     told = logging_to(logs, settings)
@@ -26,10 +26,9 @@ def driver_settings(logs: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def logging_to(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of an embedded Spark that writes its logs, and Derby's, into a folder.
+    """Return settings of an embedded Spark that writes its logs, and Derby's, into a folder.
 
-    pip cannot write into pyspark's configuration, so Java is told by options; those that the
-    settings name already stand.
+    pip cannot write into pyspark's configuration, so Java gets options, after those in `settings`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     options = settings.get(OPTIONS, "")

@@ -1,4 +1,4 @@
-"""Texts as they stand in a statement of Spark SQL."""
+"""Names and literals in statements of Spark SQL."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 
 def identifier(name: str) -> str:
-    """A name of a column or a table."""
+    """Quote a name of a column or a table."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
-    """A text as a literal, as the macro `hw_literal` writes it.
+    """Quote a text as a literal, like the macro `hw_literal`.
 
-    Besides the quote, Spark reads escapes after a backslash, and before it parses a statement it
-    replaces ${names} in it, those inside literals too.
+    In addition to the quote, Spark reads escapes after a backslash. Before it parses a statement it
+    replaces ${names} in it, also inside literals.
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return f"'{escaped}'"
@@ -30,7 +30,7 @@ def ended(condition: str) -> str:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """A text with other names of tables: `names` in lower case, and what each becomes."""
+    """Rename tables in a text: `names` in lower case, each with its new name."""
     if not names:
         return text
     longest_first = sorted(names, key=len, reverse=True)

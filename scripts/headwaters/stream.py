@@ -1,4 +1,4 @@
-"""One stream of a run: what it is, where it lives, and what it has done so far."""
+"""One stream of a run: its contract, its folders and tables, and its progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ From = Literal["earliest", "table", "latest", "recreated"]
 
 @dataclass
 class Stream:
-    """One stream of this run: what it is, where it lives, and what it has done so far."""
+    """One stream of this run: its contract, its folders and tables, and its progress."""
 
     contract: Contract
     checkpoint: Checkpoint
@@ -32,7 +32,7 @@ class Stream:
     lake: Path
     batches: int = 0
     rows: int = 0
-    bytes: int = 0  # of bronze
+    bytes: int = 0  # written to bronze
     bad: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     pending: Pending | None = None
@@ -41,13 +41,13 @@ class Stream:
     query: StreamingQuery | None = None
     trigger: str | float = "available_now"
     begin: From | None = None
-    well: bool = False  # since its query began
+    well: bool = False  # since the start of its query
     failures: int = 0
     retry_at: float = 0.0
 
     @classmethod
     def of(cls, project: Project, contract: Contract) -> Stream:
-        """The stream of a contract in this project's lake."""
+        """Return the stream of a contract in this project's lake."""
         schema = project.warehouse / f"{contract.schema_name.lower()}.db"
         return cls(
             contract=contract,
@@ -59,43 +59,43 @@ class Stream:
 
     @property
     def endless(self) -> bool:
-        """Whether the stream runs on when nothing is left to read."""
+        """Return true if the stream continues when nothing is left to read."""
         return self.trigger != "available_now"
 
     @property
     def path(self) -> Path:
-        """The folder of a files stream, the table of a Delta stream."""
+        """Return the folder of a files stream, or the table of a Delta stream."""
         return self.lake / str(self.contract.stream.path)
 
     @property
     def start(self) -> str | StartAt:
-        """Where the first batch begins: as `--from` said, or else as declared."""
+        """Return the start of the first batch: from `--from`, or else the declared one."""
         begun = self.checkpoint.begun().get("from", "table")
         named = begun in ("earliest", "latest")
         return begun if named else self.contract.stream.start
 
     @property
     def idle(self) -> bool:
-        """Whether a run would find nothing to do; costs no Spark."""
+        """Return true if a run would have no work; needs no Spark."""
         tables = all(map(exists, (self.bronze, self.quarantine)))
         same = self.checkpoint.contract() == self.contract
         return tables and same and self.pending is not None and self.pending.nothing
 
     def recovered(self) -> None:
-        """Clear why a stream failed: it runs again, though it may have nothing to read."""
+        """Clear the reason of a failure once the stream runs again, even without new records."""
         self.failures, self.error = 0, None
         self.keep_error()
 
     def keep_error(self) -> None:
-        """Write down why the stream failed, or that it did not."""
-        with contextlib.suppress(OSError):  # a full disk must not stop the streams beside
+        """Store the reason of the stream's failure, or its success."""
+        with contextlib.suppress(OSError):  # a full disk must not stop the other streams
             self.checkpoint.keep_error(self.error)
 
     def log(self, **facts: Any) -> None:
-        """One line of JSON for each batch and each failure, in `<lake>/logs/ingest.jsonl`."""
+        """Write a line of JSON for a batch or a failure to `<lake>/logs/ingest.jsonl`."""
         line = {"at": datetime.now(UTC).isoformat(), "stream": self.contract.name, **facts}
         file = self.lake / "logs" / "ingest.jsonl"
-        # the batch is written, whether or not the disk is full now
+        # the batch is written, even if the disk is full now
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a") as journal:

@@ -1,4 +1,4 @@
-"""A Delta table that a stream writes: made, widened and asked by path, without a metastore."""
+"""A Delta table that a stream writes: created, widened and read by path, without a metastore."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from headwaters.sql import literal
 
 @dataclass(frozen=True)
 class Size:
-    """How many files and bytes a table has; `below` counts files by a bound of their bytes."""
+    """The number of files and bytes of a table; `below` counts files by a bound of their bytes."""
 
     files: int
     bytes: int
     below: Mapping[int, int]
 
 
-# Small files cost readers. Files are joined with those of their own class, each eight times as
-# large as the one before, so that a row is written again three times at most and a batch waits for
-# little; larger ones are left alone. These are among the bounds by which Delta counts files.
+# Small files slow readers down. Files are compacted with those of their class, each eight times as
+# large as the previous one. A row is therefore rewritten at most three times, and a batch waits
+# only briefly. Larger files stay. Delta counts files by these bounds among others.
 SMALL = (2**20, 2**23, 2**26)
 TOO_MANY = 50
 
 
 class Table:
-    """A table at one moment: its snapshot is read once, and again after a write of its own.
+    """A table at one moment: its snapshot is read once, and again after its own write.
 
-    Take a new one for each batch: others may write meanwhile.
+    Take a new one for each batch, because other processes may have written.
     """
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
-        """The table in this folder, which need not be there yet."""
+        """Open the table in this folder, which need not exist yet."""
         self.spark, self.path = spark, path
         self._known: Any = None
 
     @property
     def name(self) -> str:
-        """The table's own name."""
+        """Return the table's own name."""
         return self.path.name
 
     @property
@@ -55,7 +55,7 @@ class Table:
 
     @property
     def _snapshot(self) -> Any:
-        """The table as its newest commit left it, from Delta's own classes."""
+        """Return the table at its newest commit, from Delta's own classes."""
         if self._known is None:
             jvm: Any = self.spark._jvm
             none = jvm.scala.Option.empty()
@@ -66,14 +66,14 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The number of the newest commit."""
+        """Return the number of the newest commit."""
         return int(self._snapshot.version())
 
     @property
     def batches(self) -> dict[str, int]:
-        """The last batch of each writer (`txnAppId`).
+        """Return the last batch of each writer (`txnAppId`).
 
-        Delta shows writers' transactions in no SQL statement, so this asks the log itself.
+        Delta shows writers' transactions in no SQL statement, so this reads the log.
         """
         transactions = self._snapshot.setTransactions()
         found = (transactions.apply(index) for index in range(transactions.size()))
@@ -81,9 +81,9 @@ class Table:
 
     @property
     def size(self) -> Size:
-        """The table's size, from the checksum that Delta leaves beside a commit, where it does.
+        """Return the table's size, from the checksum file of a commit if it exists.
 
-        Delta itself runs a Spark job for it, which takes longer than to write a small batch.
+        Delta itself runs a Spark job for it, which takes longer than the write of a small batch.
         """
         checksum = self.path / "_delta_log" / f"{self.version:020}.crc"
         try:
@@ -97,19 +97,19 @@ class Table:
             return Size(files, total, {SMALL[-1]: files - total // SMALL[-1]})
 
     def now(self) -> DataFrame:
-        """Its rows."""
+        """Return its rows."""
         return self.spark.read.format("delta").load(str(self.path))
 
     def at(self, version: int) -> DataFrame:
-        """Its rows as they were at a version."""
+        """Return its rows at a version."""
         return self.spark.read.format("delta").option("versionAsOf", version).load(str(self.path))
 
     def columns(self) -> list[tuple[str, str]]:
-        """Name and type of every column."""
+        """Return name and type of every column."""
         return [(field.name, field.dataType.simpleString()) for field in self.now().schema]
 
     def append(self, rows: DataFrame, app: str, batch: int) -> None:
-        """Append rows, unless this writer has written this batch."""
+        """Append rows, unless this writer has already written this batch."""
         self._known = None
         (
             rows.write.format("delta")
@@ -125,19 +125,19 @@ class Table:
         self.spark.sql(f"alter table {self._sql_name} add columns ({_ddl(added)})")
 
     def compact(self, below: int) -> None:
-        """Join files smaller than this. Readers of older versions keep the files that they need."""
+        """Compact files smaller than this. Readers of older versions keep their files."""
         self._known = None
         self.spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(below))
         self.spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(2 * SMALL[-1]))
         self.spark.sql(f"optimize {self._sql_name}")
 
     def make(self, columns: Sequence[tuple[str, str]], properties: Mapping[str, str]) -> None:
-        """Make the table, or add the columns and set the properties that it lacks.
+        """Create the table, or add the columns and set the properties that it lacks.
 
-        Properties that were declared once and are no longer are taken away, and no others.
-        The macro `register_sources` makes the same table when dbt comes first. A table without
-        columns is one that dbt is registering at this moment. Raises UserError when a column has
-        another type in the table: nothing rewrites a table unasked.
+        Properties that are no longer declared are removed, and no others. The macro
+        `register_sources` creates the same table if dbt runs first; dbt is just registering a table
+        without columns. Raises UserError if a column has another type in the table, because nothing
+        rewrites a table unasked.
         """
         self._known = None
         settings = ", ".join(
@@ -154,7 +154,7 @@ class Table:
                 f"using delta tblproperties ({settings})"
             )
         elif not exists(self.path):
-            # its first commit met a full disk: SQL would take it for a table
+            # a full disk stopped its first commit: SQL would treat it as a table
             empty = self.spark.createDataFrame([], _ddl(columns))
             empty.write.format("delta").mode("ignore").save(str(self.path))
 
@@ -188,7 +188,7 @@ class Table:
 
 
 def to_compact(table: Size) -> int | None:
-    """The size below which a table has so many files that they are to be joined, or None."""
+    """Return the size below which a table's files are numerous enough to compact, or None."""
     return next((bound for bound, files in table.below.items() if files > TOO_MANY), None)
 
 

@@ -1,5 +1,5 @@
-"""What the project declares of its tables: properties, maintenance, expectations, and their units.
+"""The declarations of tables: properties, maintenance, expectations, and their units.
 
-Pure functions over nodes of dbt's manifest and rows that Spark answered. Macros call them through
-adapter methods, and keep the SQL.
+Pure functions over nodes of dbt's manifest and rows from Spark. Macros call them through adapter
+methods, and contain the SQL.
 """

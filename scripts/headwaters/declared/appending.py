@@ -1,7 +1,7 @@
 """Incremental models that would append their whole query at every run.
 
 dbt-spark appends the rows of a model without an `incremental_strategy`. Without a condition on
-`is_incremental()` these are all rows of its query, again and again.
+`is_incremental()`, each run appends all rows of the query again.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from headwaters.declared.nodes import Node
 from headwaters.declared.problems import Problem
 from headwaters.declared.settings import is_empty
 
-# Names by which a query tells its runs apart: dbt's answer, and the model's own table.
+# Names in queries that depend on the run: dbt's function, and the model's own table.
 _MARKS = frozenset({"is_incremental", "this"})
-# Macros of dbt and of this adapter, whose text says nothing about a model.
+# Macros of dbt and of this adapter, whose text reveals nothing about a model.
 _BUILT_IN = ("macro.dbt.", "macro.dbt_spark.", "macro.dbt_headwaters.")
 
-# The text of a macro and the ids of those that it calls; None where the text is not known.
+# Returns the text of a macro and the ids of those that it calls; None if the text is unknown.
 MacroOf = Callable[[str], "tuple[str, list[str]] | None"]
 
 
 def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
-    """Yield the problem of a model that appends its whole query and was not told to.
+    """Yield the problem of a model that appends its whole query without a declared strategy.
 
     `project` is the root project: models of a package cannot be edited, but configured in its
     `dbt_project.yml`.
@@ -53,7 +53,7 @@ def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[
 
 
 def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
-    """Return whether a model, or a macro that it calls, asks for its table or for the run."""
+    """Return whether a model, or a macro that it calls, depends on its table or on the run."""
     if node.get("language") == "python":
         return re.search(r"\bdbt\.(is_incremental|this)\b", node.get("raw_code") or "") is not None
     if _names(node.get("raw_code") or "") & _MARKS:
@@ -77,19 +77,19 @@ def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
 
 
 def _names(text: str) -> set[str]:
-    """Return the names and the attributes in a template, which a comment does not have."""
+    """Return the names and the attributes in a template, without its comments."""
     from dbt_common.clients.jinja import get_environment
 
     try:
         tree = get_environment().parse(text)
-    except TemplateError:  # dbt says so itself
+    except TemplateError:  # dbt reports it
         return set(_MARKS)
     names = {name.name for name in tree.find_all(nodes.Name)}
     return names | {attribute.attr for attribute in tree.find_all(nodes.Getattr)}
 
 
 def macros_of(macros: Mapping[str, Any]) -> MacroOf:
-    """Look macros up in those of a manifest."""
+    """Return a lookup in the macros of a manifest."""
 
     def macro_of(name: str) -> tuple[str, list[str]] | None:
         macro = macros.get(name)

@@ -1,7 +1,7 @@
-"""What is wrong with the declarations of a project, before anything runs.
+"""The problems in the declarations of a project, found before any run.
 
-The plugin asks while dbt parses (scripts/dbt_headwaters.py), and the macro `check_tables` before a
-run.
+The plugin (scripts/dbt_headwaters.py) checks while dbt parses, and the macro `check_tables` before
+a run.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SHOWN = 10
 
 
 def node_problems(node: Node) -> Iterator[Problem]:
-    """Yield what is wrong with the declarations of one node, each with its file and name."""
+    """Yield the problems in the declarations of one node, each with its file and name."""
     config, kind = node["config"], node["resource_type"]
     if kind not in _TYPES:
         return
     problems = node_setting_problems(node)
-    if not problems:  # the others read values of the right type
+    if not problems:  # the other checks need values of the right type
         checks = [property_problems, policy_problems]
         if kind != "source":
             checks += [build_problems, expectation_problems]
@@ -45,7 +45,7 @@ def node_problems(node: Node) -> Iterator[Problem]:
 
 
 def manifest_problems(manifest: Manifest) -> list[Problem]:
-    """What is wrong with each node of a manifest; nothing in a project of another adapter."""
+    """Return the problems of each node of a manifest, or none for another adapter's project."""
     if manifest.metadata.adapter_type != "headwaters":
         return []
     found: list[Problem] = []
@@ -65,11 +65,11 @@ def manifest_problems(manifest: Manifest) -> list[Problem]:
 
 
 def _seen(node: Any) -> dict[str, Any]:
-    """Return a node of a manifest as the mapping that `graph` has, as far as it is checked."""
+    """Return a manifest's node in the form that `graph` has, with the checked parts."""
     names = ("resource_type", "original_file_path", "name", "schema", "package_name", "language")
     seen = {name: getattr(node, name, None) for name in (*names, "raw_code")}
     seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
-    # not the config itself: dbt warns of a `get` of what stands in its meta
+    # not the config itself: dbt warns of a `get` of names in its meta
     seen["config"] = node.config.to_dict(omit_none=True)
     seen["depends_on"] = {"macros": getattr(getattr(node, "depends_on", None), "macros", [])}
     seen["columns"] = {
@@ -88,7 +88,7 @@ def _appending(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]
 def graph_problems(
     nodes: Mapping[str, Node], sources: Mapping[str, Node], project: str = ""
 ) -> list[Problem]:
-    """Return what is wrong with each node of a project, or else between them, by their ids."""
+    """Return the problems of each node of a project, or else those between nodes, by id."""
     everything = {**sources, **nodes}
     found = [problem for node in everything.values() for problem in node_problems(node)]
     for node in nodes.values():
@@ -104,7 +104,7 @@ def graph_problems(
 
 
 def some(problems: Iterable[Problem]) -> list[Problem]:
-    """As many problems as somebody reads: one wrong property of a layer is one of each model."""
+    """Limit the problems to a readable number: one wrong property of a layer affects each model."""
     found = list(problems)
     more = len(found) - _SHOWN
     return found if more <= 0 else [*found[:_SHOWN], Problem("", f"… and {more} more")]

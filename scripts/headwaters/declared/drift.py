@@ -1,6 +1,6 @@
-"""How a table differs from its declaration: the changes that reconcile it, and those that undo it.
+"""The differences of a table from its declaration: changes that reconcile it, and their undo.
 
-Nothing here is SQL: a macro writes the statements of a change. See docs/tables.md.
+This module contains no SQL: a macro writes the statements of a change. See docs/tables.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Value = str | tuple[str, ...] | None
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """What a model, seed or source declares of its table; `comment` is None where none is."""
+    """A table as a model, seed or source declares it; `comment` is None if undeclared."""
 
     name: str
     schema: str
@@ -44,13 +44,13 @@ class DeclaredTable:
 
     @property
     def is_source(self) -> bool:
-        """Whether others make the table, so that what is not declared of it is left alone."""
+        """Return true if others make the table, so that undeclared properties stay."""
         return self.kind == "source"
 
 
 @dataclass(frozen=True)
 class ActualTable:
-    """What a table is, by its row of DESCRIBE DETAIL; properties have its protocol as well."""
+    """An actual table, from its row of DESCRIBE DETAIL; properties include its protocol."""
 
     properties: Mapping[str, str]
     clustered_by: tuple[str, ...]
@@ -59,7 +59,7 @@ class ActualTable:
 
     @classmethod
     def of(cls, detail: Mapping[str, Any]) -> ActualTable:
-        """From the row, whose lists may be their text."""
+        """Parse the row, whose lists may be text."""
         properties = {name: str(value) for name, value in as_mapping(detail["properties"]).items()}
         for name in VERSIONS:
             properties[name] = str(detail[name.removeprefix("delta.")])
@@ -75,10 +75,10 @@ class ActualTable:
 
 @dataclass(frozen=True)
 class Change:
-    """One difference: what a table has, and what is declared; None is nothing.
+    """One difference: the table's value, and the declared one; None is nothing.
 
     `name` is that of a property, a check or a column; the table's comment is the property
-    `comment`. One without a sign is bookkeeping, which a plan does not show.
+    `comment`. A change without a sign is bookkeeping, which a plan does not show.
     """
 
     kind: Literal["property", "check", "clustering", "partitioning", "column"]
@@ -89,7 +89,7 @@ class Change:
 
     @property
     def what(self) -> str:
-        """What differs, as a plan names it."""
+        """Return the plan's name of the difference."""
         named = {
             "property": self.name,
             "check": f"constraint {self.name}",
@@ -101,12 +101,12 @@ class Change:
 
     @property
     def rewrite(self) -> bool:
-        """Whether it is made by writing the table again."""
+        """Return true if the change rewrites the table."""
         return self.kind == "partitioning"
 
     @property
     def line(self) -> str:
-        """The line of a plan."""
+        """Return the line of a plan."""
         before, after = _shown(self.before), _shown(self.after)
         value = {"+": after, "-": before}.get(self.sign or "", f"{before} -> {after}")
         return f"  {self.sign} {self.what}: {value}{' (rewrites the table)' * self.rewrite}"
@@ -114,14 +114,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Drift:
-    """How a table differs: `changes`, or why only a new table can be what is declared."""
+    """The `changes` of a table, or why only a new table can match the declaration."""
 
     changes: list[Change]
     problem: str | None = None
 
 
 def declared_table(node: Node) -> DeclaredTable:
-    """Everything declared of a node that a table can be compared with."""
+    """Return the parts of a node's declaration that can be compared with a table."""
     config = node["config"]
     properties = declared_properties(config)
     if node["resource_type"] == "source" and setting(config, "stream"):
@@ -141,9 +141,9 @@ def declared_table(node: Node) -> DeclaredTable:
 
 
 def _checks(node: Node) -> Iterator[tuple[str, str]]:
-    """Name and expression of each check; dbt-spark names one without a name by its hash.
+    """Yield the name and expression of each check; dbt-spark names unnamed ones by their hash.
 
-    NOT NULL is a check, since CREATE TABLE AS SELECT makes every column nullable, and Delta does
+    NOT NULL is a check, because CREATE TABLE AS SELECT makes every column nullable, and Delta does
     not add NOT NULL to a column.
     """
     constraints = node.get("constraints") or ()
@@ -163,16 +163,16 @@ def _checks(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def not_null_check(column: str) -> tuple[str, str]:
-    """Name and expression of the check that a column is not NULL."""
+    """Return the name and expression of the check that a column is not NULL."""
     name = column.strip("`")
     return f"{name.lower()}_not_null", f"{identifier(name)} is not null"
 
 
 def created_checks(node: Node) -> dict[str, str]:
-    """The declared checks of a model, as properties of the table that is made of it.
+    """Return the declared checks of a model, as properties of its new table.
 
-    With them comes the list of all that is declared, which takes the place of the one that
-    `created_properties` gives; nothing without checks.
+    With checks, they include the list of all declared names, which replaces that of
+    `created_properties`. Without checks, the result is empty.
     """
     checks = {_as_property(name): expression for name, expression in _checks(node)}
     if not checks:
@@ -181,14 +181,14 @@ def created_checks(node: Node) -> dict[str, str]:
 
 
 def _as_property(check: str) -> str:
-    """The property as which Delta keeps a check."""
+    """Return the property that stores a check in Delta."""
     return CONSTRAINT + check.lower()
 
 
 def drift_of(declared: DeclaredTable, detail: Mapping[str, Any]) -> Drift:
-    """How a table differs from its declaration; `detail` is its row of DESCRIBE DETAIL.
+    """Compare a table with its declaration; `detail` is its row of DESCRIBE DETAIL.
 
-    What Delta sets by itself, and what others set, is no drift.
+    Properties that Delta or others set are not drift.
     """
     actual = ActualTable.of(detail)
     if _differ(declared, actual.partitioned_by, declared.partition_by):
@@ -222,12 +222,12 @@ def _property_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Ite
 
 
 def _is_newer(name: str, actual: str, declared: str) -> bool:
-    """Whether it is a version of the protocol, which is never lowered."""
+    """Return true for a higher protocol version, which must never be lowered."""
     return name in VERSIONS and int(actual) >= int(declared)
 
 
 def _check_changes(checks: Mapping[str, str], actual: Mapping[str, str]) -> Iterator[Change]:
-    """Delta's expressions have spaces and brackets of its own."""
+    """Yield differing checks, ignoring the spaces and brackets that Delta adds."""
     declared = set(map(_as_property, checks))
     for name, expression in checks.items():
         present = actual.get(_as_property(name))
@@ -252,7 +252,7 @@ def _note_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Iterato
 
 
 def _ours(actual: Mapping[str, str]) -> list[str]:
-    """The properties and checks that were declared when the table was last reconciled."""
+    """Return the properties and checks declared when the table was last reconciled."""
     return actual.get(DECLARED, "").split(", ")
 
 
@@ -276,7 +276,7 @@ def _not_partitioned(declared: DeclaredTable) -> str:
 
 
 def described_columns(columns: Mapping[str, Any]) -> dict[str, str]:
-    """The descriptions of a node's columns, by their names in lower case."""
+    """Return the descriptions of a node's columns, by their names in lower case."""
     return {
         name.lower(): column["description"]
         for name, column in columns.items()
@@ -285,7 +285,7 @@ def described_columns(columns: Mapping[str, Any]) -> dict[str, str]:
 
 
 def comment_drift(columns: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[Change]:
-    """Columns whose comment is not their description; without one, any comment is right.
+    """Return the columns whose comment differs from their description, if they have one.
 
     `rows` are those of DESCRIBE TABLE, which lists a partition column a second time.
     """
@@ -301,7 +301,7 @@ def comment_drift(columns: Mapping[str, Any], rows: Iterable[Mapping[str, Any]])
 
 
 def undo_of(changes: Iterable[Change]) -> list[Change]:
-    """The changes that take others back; a rewritten table is restored instead."""
+    """Return the changes that undo others; a rewritten table is restored instead."""
     return [
         replace(change, before=change.after, after=change.before, sign=None)
         for change in changes
@@ -310,7 +310,7 @@ def undo_of(changes: Iterable[Change]) -> list[Change]:
 
 
 def drift_lines(changes: Iterable[Change]) -> list[str]:
-    """One line for each change, as a plan shows it."""
+    """Return one line of a plan for each change."""
     return [change.line for change in changes if change.sign]
 
 
@@ -320,10 +320,10 @@ def plan_lines(
     foreign: Sequence[str],
     absent: Sequence[str],
 ) -> list[str]:
-    """What plan_tables prints.
+    """Return the output of plan_tables.
 
-    `differing`: the changes of each table that has some; `same`: as declared; `foreign`: no Delta
-    tables; `absent`: not built yet.
+    `differing` has the changes of each table with drift, `same` the matching tables. `foreign` are
+    not Delta tables; `absent` are not built yet.
     """
     shown = {name: lines for name, found in differing.items() if (lines := drift_lines(found))}
     lines = [line for name, changes in shown.items() for line in (name, *changes)]
@@ -343,7 +343,7 @@ def _shown(value: Value) -> str | None:
 
 
 def bare_expression(expression: str) -> str:
-    """A condition without what is the same to Spark: case, spaces, brackets; texts stay."""
+    """Return a condition without spaces, brackets and upper case, except in its texts."""
     pieces = re.findall(r"'(?:[^'\\]|\\.)*'|[^']+|'", expression)
     return "".join(
         piece if piece.startswith("'") else re.sub(r"[\s()`]", "", piece.lower())

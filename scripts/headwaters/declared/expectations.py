@@ -1,4 +1,4 @@
-"""Expectations of a model: conditions that are evaluated on rows before they are written.
+"""Expectations of a model: conditions that are evaluated on rows before the write.
 
 See docs/tables.md.
 """
@@ -23,7 +23,7 @@ Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
 
 
 class Expectation(BaseModel):
-    """A row meets it if the expression is true of it; `on_failure` says what happens if not."""
+    """A condition that each row must meet; `on_failure` is the consequence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,17 +33,17 @@ class Expectation(BaseModel):
 
     @property
     def drops(self) -> bool:
-        """Whether rows that do not meet it are left out, so that it is a part of the SQL."""
+        """Return true if the write omits rows that do not meet it, as a part of the SQL."""
         return self.on_failure == "drop"
 
 
 def expectations_of(config: Config) -> list[Expectation]:
-    """The expectations of a node; ValidationError for what `expectation_problems` names."""
+    """Return a node's expectations. Raises ValidationError if `expectation_problems` has any."""
     return [Expectation.model_validate(rule) for rule in setting(config, "expectations", [])]
 
 
 def expectation_problems(config: Config) -> Iterator[Problem]:
-    """What is wrong with the expectations of a node."""
+    """Yield the problems of a node's expectations."""
     yield from (Problem("HW_EXPECTATION", text) for text in _problems(config))
 
 
@@ -80,7 +80,7 @@ def _problems(config: Config) -> Iterator[str]:
 
 
 def _explain(rule: Any, error: ValidationError) -> str:
-    """The first problem of a rule, as a line for a person."""
+    """Return the first problem of a rule, as a line for a person."""
     if not isinstance(rule, Mapping):
         return f"'{rule}' is no mapping of name, expression and on_failure."
     problem = error.errors()[0]

@@ -1,4 +1,4 @@
-"""The types of values in what people write: lengths of time, sizes, texts, names of a list."""
+"""The types of declared values: durations, sizes, texts, names of a list."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from headwaters.declared.units import bytes_of, milliseconds_of
 
 
 class Part(BaseModel):
-    """A part of a declaration: keys that it does not know are refused."""
+    """A part of a declaration, which refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 def seconds(text: object) -> float:
-    """A length of time such as `30s` or `6 hours`, in seconds; a number is seconds."""
+    """Return a duration such as `30s` or `6 hours` in seconds; a number is seconds."""
     if isinstance(text, int | float) and not isinstance(text, bool) and text >= 0:
         return float(text)
     length = milliseconds_of(text)
@@ -34,7 +34,7 @@ Duration = Annotated[float, BeforeValidator(seconds)]
 
 
 def bytes_of_size(text: object) -> int:
-    """A size such as `512m` in bytes, which is all that Spark's file source understands."""
+    """Return a size such as `512m` in bytes, the only unit of Spark's file source."""
     bare = re.fullmatch(r"\s*\d+\s*", str(text))
     size = int(bare[0]) if bare else bytes_of(text)
     if not size:
@@ -46,8 +46,8 @@ Size = Annotated[int, BeforeValidator(bytes_of_size)]
 
 
 def text_of(value: object) -> str:
-    """A value of YAML as the text that a setting of Spark or of a client is."""
-    if isinstance(value, dict | list):  # an Avro schema may be written as YAML
+    """Return a YAML value as the text of a setting of Spark or of a client."""
+    if isinstance(value, dict | list):  # an Avro schema may be YAML
         return json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -60,7 +60,7 @@ Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
 
 
 def one_of(names: Iterable[str]) -> BeforeValidator:
-    """One name of a list, refused as a `Literal` refuses it."""
+    """Return a validator for one name of a list, with the errors of `Literal`."""
     known = tuple(names)
 
     def check(value: object) -> object:
@@ -73,8 +73,8 @@ def one_of(names: Iterable[str]) -> BeforeValidator:
 
 
 def explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
-    """The first problem of a pydantic error, as one line for a person."""
-    # a misspelt key first; and of one that takes words or a mapping, what is wrong with the mapping
+    """Return the first problem of a pydantic error, as one line for a person."""
+    # misspelt keys first; in a union of words and a mapping, the mapping's problem
     problem = min(
         error.errors(),
         key=lambda p: (
@@ -99,7 +99,7 @@ def explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
 
 
 def _names_a_type(part: object) -> bool:
-    """Whether a step of a pydantic error's path is a member of a union instead of a key."""
+    """Return true if a step of a pydantic error's path is a member of a union, not a key."""
     return isinstance(part, str) and "[" in part
 
 

@@ -1,6 +1,6 @@
-"""What the policy of a table requires now, by what its log says: pure.
+"""The maintenance that a table's policy requires now, from its log. Pure.
 
-The macro `maintain` carries it out; `headwaters report` shows it.
+The macro `maintain` executes it; `headwaters report` shows it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CLONE = "headwaters.clone"  # a property: "source,version", and those of its so
 
 @dataclass(frozen=True)
 class Due:
-    """A rewrite of a table that its policy requires, and why."""
+    """A rewrite of a table that its policy requires, and the reason."""
 
     what: Literal["purge", "compact"]
     why: str
@@ -26,10 +26,10 @@ class Due:
 def rewrites_due(
     policy: Policy, rows: int, deleted_rows: int, small_files: int, files_added: int
 ) -> list[Due]:
-    """REORG where many rows are only marked as deleted; OPTIMIZE where enough files were added.
+    """Return REORG if many rows are only marked as deleted, OPTIMIZE if many files were added.
 
-    `rows` are without those marked as deleted; `small_files` are smaller than `small_file` of the
-    policy, `files_added` were added since the last OPTIMIZE.
+    `rows` are without those marked as deleted. `small_files` are smaller than the policy's
+    `small_file`. `files_added` counts from the last OPTIMIZE.
     """
     found = []
     share = deleted_rows / max(rows + deleted_rows, 1)
@@ -47,9 +47,9 @@ def rewrites_due(
 
 
 def has_removed(removals: Iterable[int], vacuumed_before: int | None, moment: int) -> bool:
-    """Whether files that left a table before a moment are still there, in milliseconds.
+    """Return true if files that left a table before a moment still exist, in milliseconds.
 
-    `removals` are the moments at which commits took files out of the table.
+    `removals` are the moments of commits that took files out of the table.
     """
     since = vacuumed_before or 0
     return any(since <= at < moment for at in removals)
@@ -57,7 +57,7 @@ def has_removed(removals: Iterable[int], vacuumed_before: int | None, moment: in
 
 @dataclass(frozen=True)
 class Origin:
-    """What a table was cloned from: a table's name or its path, and the version."""
+    """The origin of a clone: a table's name or its path, and the version."""
 
     source: str
     version: int
@@ -66,9 +66,9 @@ class Origin:
 def origins_of(
     cloned_from: str | None, version: int | str | None, properties: Mapping[str, str]
 ) -> list[Origin]:
-    """What a table was cloned from, by its newest CLONE (`source`, `sourceVersion`) and its note.
+    """Return a clone's origins, from its newest CLONE (`source`, `sourceVersion`) and its note.
 
-    Its log does not retain the commit, its properties retain the note.
+    The log does not retain the commit; the properties retain the note.
     """
     found: list[Origin] = []
     if cloned_from:

@@ -1,18 +1,18 @@
-"""Names that people misspell: the nearest of those that exist."""
+"""The nearest existing names of misspelt ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-# How alike a text and the name that it misspells are: one or two letters differ, or their order.
+# Minimal similarity of a misspelt name: one or two letters differ, or their order.
 _ALIKE, _MIXED = 0.85, 0.7
 
 
 def nearest(given: object, names: Iterable[str], prefix: str = "") -> str | None:
-    """The name most like the given one, whatever its case; None where none is alike.
+    """Return the name most like the given one, ignoring case, or None if none is alike.
 
-    `prefix` is what all names begin with: it makes none of them more alike.
+    `prefix` is common to all names, and does not count for similarity.
     """
     known: dict[str, str] = {}
     for name in names:
@@ -22,15 +22,15 @@ def nearest(given: object, names: Iterable[str], prefix: str = "") -> str | None
 
 
 def did_you_mean(given: object, names: Iterable[str], prefix: str = "") -> str:
-    """`, did you mean 'x'?`, or nothing."""
+    """Return `, did you mean 'x'?`, or nothing."""
     near = nearest(given, names, prefix)
     return f", did you mean '{near}'?" if near else ""
 
 
 def or_nearest(given: object, names: Iterable[str]) -> str:
-    """`, did you mean 'x'`, or all the names that there are; without a mark at its end.
+    """Return `, did you mean 'x'`, or all existing names; without a mark at its end.
 
-    A table that is given without its schema is compared with names without theirs.
+    A table given without its schema is compared with names without theirs.
     """
     names = list(names)
     alone = {name if "." in str(given) else name.rpartition(".")[2]: name for name in names}
@@ -40,7 +40,7 @@ def or_nearest(given: object, names: Iterable[str]) -> str:
 
 
 def not_allowed(given: object, allowed: Iterable[str], what: str = "a key") -> str:
-    """`'formt' is not a key here, did you mean 'format'? (allowed: format, path)`."""
+    """Return `'formt' is not a key here, did you mean 'format'? (allowed: format, path)`."""
     allowed = list(allowed)
     hint = did_you_mean(given, allowed)
     return f"'{given}' is not {what} here{hint} (allowed: {', '.join(allowed)})"
@@ -49,8 +49,8 @@ def not_allowed(given: object, allowed: Iterable[str], what: str = "a key") -> s
 def misspelt(given: object, names: Iterable[str]) -> str | None:
     """Return the name that a text misspells; None for one of the names, and for any other word.
 
-    Stricter than `nearest`: a hint costs nothing where a name is wrong anyway, but here the text
-    may be a name of its own.
+    Stricter than `nearest`: there the name is wrong in any case, but here the text may be a valid
+    name.
     """
     names = list(names)
     if given in names:

@@ -1,4 +1,4 @@
-"""Names of ours outside of nodes: `vars` of a project, and keys of a profile's target."""
+"""Declared names outside of nodes: `vars` of a project, and keys of a profile's target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def variable_problems(
     declared: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> Iterator[Problem]:
-    """Yield what is wrong with variables of `dbt_project.yml`, and with those of `--vars`."""
+    """Yield the problems of variables in `dbt_project.yml` and in `--vars`."""
     for where, variables in (("dbt_project.yml", declared), ("--vars", given)):
         for name, value in variables.items():
             yield from (one.at(f"{where}: vars") for one in _variable_problems(name, value))
@@ -42,7 +42,7 @@ def _variable_problems(name: str, value: Any) -> Iterator[Problem]:
 
 
 def output_problems(output: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Problem]:
-    """Yield what is wrong with a target of `type: headwaters`; `keys` are those of its class."""
+    """Yield the problems of a target of `type: headwaters`; `keys` are those of its class."""
     for name in output:
         if key := misspelt(name, keys):
             text = f"there is no key '{name}', did you mean '{key}'?"

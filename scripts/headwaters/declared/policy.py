@@ -1,7 +1,6 @@
 """The maintenance policy of a table: when its files are compacted, purged and vacuumed.
 
-`+maintenance` of a layer and `maintenance` of a model add up; docs/tables.md says what each key
-means.
+`+maintenance` of a layer and `maintenance` of a model add up; docs/tables.md explains each key.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ Size = Annotated[str, BeforeValidator(_size)]
 
 
 class Policy(BaseModel):
-    """When a table is maintained, and how."""
+    """The conditions and parameters of a table's maintenance."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,22 +64,22 @@ class Policy(BaseModel):
 
     @property
     def small_bytes(self) -> int:
-        """The size below which a file is small."""
+        """Return the size below which a file is small."""
         return bytes_of(self.small_file) or 0
 
     @property
     def target_bytes(self) -> int:
-        """The size that compacted files get."""
+        """Return the target size of compacted files."""
         return bytes_of(self.target_file) or 0
 
 
 def policy_of(config: Config) -> Policy:
-    """The policy of a node; raises ValidationError for one that `policy_problems` names."""
+    """Return a node's policy. Raises ValidationError for one that `policy_problems` names."""
     return Policy.model_validate(merged_setting(config, "maintenance"))
 
 
 def policy_problems(config: Config) -> Iterator[Problem]:
-    """What is wrong with the policy of a node."""
+    """Yield the problems of a node's policy."""
     try:
         policy = policy_of(config)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What somebody declared wrongly, with the code by which docs/errors.md explains it."""
+"""A wrong declaration, with the code that docs/errors.md explains."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Problem:
-    """One cause: its stable code, and what is wrong and what to write."""
+    """One cause: its stable code, the mistake and the remedy."""
 
     code: str
     text: str
 
     def __str__(self) -> str:
-        """As an error shows it."""
+        """Return the text of an error."""
         return f"[{self.code}] {self.text}" if self.code else self.text
 
     def at(self, place: str) -> Problem:
-        """The problem of one file and node."""
+        """Return the problem with a file and node."""
         return replace(self, text=f"{place}: {self.text}")

@@ -1,4 +1,4 @@
-"""Table properties: what Delta knows of them, what a node declares, and which values are the same.
+"""Table properties: those that Delta supports, those that a node declares, and equal values.
 
 See docs/tables.md.
 """
@@ -16,8 +16,8 @@ from headwaters.declared.units import milliseconds_of
 
 Kind = Literal["boolean", "interval", "integer", "columns", "text", "feature", "server"]
 
-# The table properties that Delta 4.4 knows, each with what its values may be: a kind, a tuple of
-# those that are allowed, or `server` for what Delta sets by itself. A test holds it against Delta.
+# The table properties of Delta 4.4, each with its permitted values: a kind, a tuple of values, or
+# `server` for properties that only Delta sets. A test compares the list with Delta.
 KNOWN: dict[str, Kind | tuple[str, ...]] = {
     "delta.appendOnly": "boolean",
     "delta.autoOptimize": "boolean",
@@ -67,7 +67,7 @@ KNOWN: dict[str, Kind | tuple[str, ...]] = {
     "delta.writePartitionColumnsToParquet": "boolean",
 }
 
-# The named sets. `interop`: what Trino, delta-rs, Polars, pyarrow and DuckDB all read.
+# The named sets. `interop` is the common ground of Trino, delta-rs, Polars, pyarrow and DuckDB.
 SETS: dict[str, dict[str, str]] = {
     "interop": {
         "delta.enableDeletionVectors": "false",
@@ -77,13 +77,13 @@ SETS: dict[str, dict[str, str]] = {
     },
 }
 
-# The names of a table's declared properties and checks, so that it is known which are ours.
+# The names of a table's declared properties and checks, which distinguish them from others'.
 DECLARED = "headwaters.declared"
 CONSTRAINT = "delta.constraints."
 FEATURE = "delta.feature."
 _OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
 VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
-# What Delta reads as an interval: more strict than units, which people write elsewhere.
+# Delta's grammar of intervals: stricter than units, which people write elsewhere.
 _INTERVAL = re.compile(
     r"\s*(interval\s+)?(\d+(\.\d+)?\s+(week|day|hour|minute|(milli|micro)?second)s?(\s+|$))+", re.I
 )
@@ -96,15 +96,16 @@ _EXPECTED = {
 }
 
 
-_DEFAULTS = "delta.feature.allowColumnDefaults"  # every engine reads such a table
+_DEFAULTS = "delta.feature.allowColumnDefaults"  # every engine reads it
 
 
 def declared_properties(config: Config) -> dict[str, str]:
-    """The declared properties as text.
+    """Return the declared properties as text.
 
-    dbt has merged those of layer, folder and model; a null takes away one of the layer. A
-    `property_set` comes last, since it is a promise to other engines. A table that is partitioned
-    by a column with a dot in its name has optimized writes, so that a merge finds the column.
+    dbt has merged those of layer, folder and model; a null removes one of the layer. A
+    `property_set` overrides them, because it is a promise to other engines. A table that is
+    partitioned by a column with a dot in its name gets optimized writes, so that a merge finds the
+    column.
     """
     merged = merged_setting(config, "tblproperties")
     merged |= SETS.get(str(setting(config, "property_set")), {})
@@ -117,23 +118,23 @@ def declared_properties(config: Config) -> dict[str, str]:
 
 
 def _dotted_partitions(config: Config) -> list[str]:
-    """Delta's MERGE repartitions rows by names that it does not quote; optimized writes do not."""
+    """Return partition columns with a dot, which Delta's MERGE fails to quote on repartition."""
     return [name for name in as_tuple(setting(config, "partition_by")) if "." in name]
 
 
 def created_properties(config: Config) -> dict[str, str]:
-    """What a new table gets: the declared properties, and the list of their names."""
+    """Return the properties of a new table: the declared ones, and the list of their names."""
     declared = declared_properties(config)
     return {**declared, DECLARED: in_order(declared)}
 
 
 def in_order(names: Iterable[str]) -> str:
-    """Names as the property `headwaters.declared` has them."""
+    """Return names in the form of the property `headwaters.declared`."""
     return ", ".join(sorted(names, key=str.lower))
 
 
 def is_same(name: str, one: object, other: object) -> bool:
-    """Whether two values of a property mean the same: `1 day` is `interval 24 hours`."""
+    """Return true if two values of a property are equivalent: `1 day` is `interval 24 hours`."""
     if str(one) == str(other):
         return True
     kind = KNOWN.get(name, "text")
@@ -142,7 +143,7 @@ def is_same(name: str, one: object, other: object) -> bool:
 
 
 def normal_value(kind: Kind | tuple[str, ...], value: object) -> str | float | None:
-    """A value in its one form; None where it is no value of the kind."""
+    """Return a value in its normal form, or None if it is not of the kind."""
     text = str(value).strip()
     if isinstance(kind, tuple):
         return next((allowed for allowed in kind if allowed.lower() == text.lower()), None)
@@ -160,7 +161,7 @@ def normal_value(kind: Kind | tuple[str, ...], value: object) -> str | float | N
 
 
 def protocol_upgrade(name: str, value: object) -> str | None:
-    """Why a property needs `allow_protocol_upgrade`, or None.
+    """Return why a property needs `allow_protocol_upgrade`, or None.
 
     It changes the table's protocol in a way that cannot be undone, or that an engine of
     docs/tables.md cannot read.
@@ -179,7 +180,7 @@ def protocol_upgrade(name: str, value: object) -> str | None:
 
 
 def property_problems(config: Config) -> Iterator[Problem]:
-    """What is wrong with the declared properties of a node."""
+    """Yield the problems of a node's declared properties."""
     chosen = setting(config, "property_set")
     if chosen and chosen not in SETS:
         text = f"there is no property_set '{chosen}': there is {', '.join(SETS)}"
@@ -197,7 +198,7 @@ def property_problems(config: Config) -> Iterator[Problem]:
 
 
 def build_problems(config: Config) -> Iterator[Problem]:
-    """Why Delta would not build the table of a model or a seed, which is made from a query."""
+    """Yield why Delta cannot create the table of a model or a seed from a query."""
     if config.get("materialized") not in ("table", "incremental", "seed"):
         return
     declared = declared_properties(config)

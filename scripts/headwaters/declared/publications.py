@@ -1,4 +1,4 @@
-"""What an exposure publishes: `config.meta.publish`, read and checked without the tables.
+"""The publications of an exposure: `config.meta.publish`, parsed and checked without the tables.
 
 A publication sends a model's table to another system: rows by their key, and deletes.
 """
@@ -18,7 +18,7 @@ from headwaters.declared.problems import Problem
 from headwaters.postgres import VARIABLE
 from headwaters.sources.kafka_settings import Reference, Settings, client_problem
 
-# The types that can be published, each as PostgreSQL calls it; nested ones become JSON.
+# The publishable types by PostgreSQL's names; nested ones become JSON.
 TYPES = {
     "tinyint": "smallint",
     "smallint": "smallint",
@@ -45,7 +45,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,239}")
 _ROOT = "config.meta.publish"
 
 
-# PostgreSQL cuts what is longer, and two names become one.
+# PostgreSQL cuts longer names, and two names could become one.
 LONGEST_NAME = 63
 
 
@@ -74,7 +74,7 @@ class _Publish(Part):
 
 
 class ToPostgres(_Publish):
-    """`to: postgres`: the rows are upserted into a table, deleted ones are deleted."""
+    """`to: postgres`: rows are upserted into a table, deleted rows are deleted."""
 
     to: Literal["postgres"]
     table: Annotated[str, BeforeValidator(_table)]
@@ -82,12 +82,12 @@ class ToPostgres(_Publish):
 
     @property
     def place(self) -> str:
-        """Where the rows are."""
+        """Return the target's place."""
         return f"PostgreSQL {self.table}"
 
 
 class ToKafka(_Publish):
-    """`to: kafka`: the rows are records of a compacted topic, deletes are tombstones."""
+    """`to: kafka`: rows are records of a compacted topic, deleted rows are tombstones."""
 
     to: Literal["kafka"]
     topic: Annotated[str, BeforeValidator(_topic)]
@@ -96,7 +96,7 @@ class ToKafka(_Publish):
 
     @property
     def place(self) -> str:
-        """Where the rows are."""
+        """Return the target's place."""
         return f"topic {self.topic}"
 
 
@@ -104,7 +104,7 @@ _TARGETS: dict[str, type[ToPostgres | ToKafka]] = {"postgres": ToPostgres, "kafk
 
 
 class Publication(Part):
-    """One table, sent to one place: what an exposure declares, with what its model says."""
+    """One table, sent to one target: an exposure's declaration with its model's."""
 
     exposure: str
     file: str
@@ -115,12 +115,12 @@ class Publication(Part):
 
     @property
     def name(self) -> str:
-        """How lines and errors call it."""
+        """Return the name in lines and errors."""
         return f"{self.exposure} → {self.target.place}"
 
 
 def declared(exposure: Node) -> list[Any]:
-    """What an exposure declares to publish: one mapping, a list of them, or nothing."""
+    """Return the declared publications of an exposure: one mapping, a list of them, or nothing."""
     config = {"meta": {**(exposure.get("meta") or {}), **_meta(exposure)}}
     found = setting(config, "publish")
     return found if isinstance(found, list) else [] if found is None else [found]
@@ -131,7 +131,7 @@ def _meta(exposure: Node) -> Mapping[str, Any]:
 
 
 def publications(exposure: Node, nodes: Mapping[str, Node]) -> list[Publication | Problem]:
-    """The publications of an exposure, or what is wrong with each; `nodes` are the manifest's."""
+    """Return an exposure's publications, or the problem of each; `nodes` are the manifest's."""
     place = f"{exposure['original_file_path']}: {exposure['name']}"
     return [
         found if isinstance(found, Publication) else found.at(place)
@@ -142,7 +142,7 @@ def publications(exposure: Node, nodes: Mapping[str, Node]) -> list[Publication 
 def publication_problems(
     exposures: Mapping[str, Node], nodes: Mapping[str, Node]
 ) -> Iterator[Problem]:
-    """What is wrong with what the exposures of a project publish."""
+    """Yield the problems of the publications in a project's exposures."""
     taken: dict[str, str] = {}
     for exposure in exposures.values():
         for found in publications(exposure, nodes):
@@ -184,7 +184,7 @@ def _publication(given: Any, exposure: Node, nodes: Mapping[str, Node]) -> Publi
 
 
 def _secret(given: Mapping[str, Any]) -> str | None:
-    """What stands in clear, or cannot be read; never its value."""
+    """Return the problem of a plain or unreadable secret, never its value."""
     if isinstance(given.get("connection"), str):
         return (
             "connection may hold a password, and dbt writes what the YAML says into target/: write "
@@ -232,17 +232,17 @@ def _model_problem(node: Node) -> Problem | None:
 
 
 def base_type(data_type: str) -> str:
-    """`decimal(12, 2)` → decimal."""
+    """Return the base of a type: `decimal(12, 2)` → decimal."""
     return re.split(r"[(<\s]", data_type.strip().lower())[0]
 
 
 def unpublishable(data_type: str) -> str:
-    """That a type has no counterpart in what is published, and what to write."""
+    """Return the problem of a type that the target does not support, and the remedy."""
     return f"{data_type} cannot be published: cast it to a type that {', '.join(TYPES)} name"
 
 
 def postgres_type(data_type: str) -> str:
-    """A type that can be published, as PostgreSQL shows it."""
+    """Return PostgreSQL's name of a publishable type."""
     found = TYPES[base_type(data_type)]
     if found != "numeric":
         return found

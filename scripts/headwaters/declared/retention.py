@@ -1,4 +1,4 @@
-"""What has to hold between nodes: a table retains its changes until those who read them have."""
+"""Rules between nodes: a table retains its changes until all readers have read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headwaters.declared.properties import declared_properties
 from headwaters.declared.units import milliseconds_of
 from headwaters.incremental.strategies import strategy_of
 
-# What Delta retains where a table does not say.
+# Delta's defaults.
 FILES = "delta.deletedFileRetentionDuration"
 DEFAULTS = {
     FILES: "interval 1 week",
@@ -21,9 +21,9 @@ _TRANSACTIONS = "delta.setTransactionRetentionDuration"
 
 
 def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[Problem]:
-    """A model that runs every N days needs the changes of N days, from each input it follows.
+    """Yield a problem for each followed input that retains changes for less than `runs_every`.
 
-    `nodes`: all that it may depend on, by their ids.
+    A run needs all changes since the previous one. `nodes` has all possible inputs, by id.
     """
     given = setting(node["config"], "runs_every")
     if not given:
@@ -46,7 +46,10 @@ def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[P
 
 
 def stream_retention_problems(source: Node) -> Iterator[Problem]:
-    """A stream knows its batches by the transactions that a table retains: between two triggers."""
+    """Yield a problem if a stream's table retains transactions for less than its trigger.
+
+    The stream recognizes its batches by these transactions.
+    """
     config = source["config"]
     trigger = (setting(config, "stream") or {}).get("trigger")
     retained = declared_properties(config).get(_TRANSACTIONS)

@@ -1,7 +1,7 @@
 """The settings of models, seeds, snapshots and sources: their types, values, names and reference.
 
-A setting stands in a node's config, or in its `meta`, where dbt keeps names of others. A setting
-that is empty (`null`, `''`, `[]`, `{}`) is left out.
+A setting is in a node's config, or in its `meta`, where dbt puts unknown names. An empty setting
+(`null`, `''`, `[]`, `{}`) counts as absent.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _mapping(value: Any) -> Any:
 
 
 def _share(value: Any) -> Any:
-    """Accept a number as text as well: Jinja gives text for an environment variable."""
+    """Accept a number as text as well: Jinja returns text for an environment variable."""
     try:
         share = float(value) if isinstance(value, str | int | float) else math.nan
     except ValueError:
@@ -94,7 +94,7 @@ def _duration(value: Any) -> Any:
 
 
 def _owner(value: Any) -> Any:
-    """Take whatever a project's `meta` has: dbt's own pages put names, lists and mappings there."""
+    """Accept any `meta` of a project: dbt's own pages put names, lists and mappings there."""
     if isinstance(value, Mapping):
         return str(value.get("name") or value.get("email") or "")
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
@@ -122,7 +122,7 @@ def _documented(values: str, default: str = "", part: Part = "run") -> Any:
 
 
 class ModelSettings(BaseModel):
-    """The settings of a node, typed; None where the project leaves one out."""
+    """The settings of a node, typed; None if the project omits one."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -217,11 +217,11 @@ class ModelSettings(BaseModel):
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Read the settings of a node; raises ValidationError where `value_problems` names one."""
+        """Parse the settings of a node. Raises ValidationError if `value_problems` yields any."""
         return cls.model_validate(given_settings(config))
 
 
-# Names of dbt, of dbt-spark and of other adapters: never a slip of one of ours, however near.
+# Names of dbt, of dbt-spark and of other adapters, which are never misspelt settings.
 _NAMES_OF_OTHERS = """
     access alias batch_size begin buckets bucketed_by catalog_name check_cols cluster_keys
     clustered_by column_types concurrent_batches contract database dbt_valid_to_current
@@ -238,11 +238,11 @@ _NAMES_OF_OTHERS = """
     target_database target_schema updated_at
     """
 OTHERS = frozenset(_NAMES_OF_OTHERS.split()) | {"post-hook", "pre-hook"}
-# dbt's names, which count in a config alone.
+# dbt's names, which count only in a config.
 _OF_CONFIG = frozenset({"incremental_strategy", "unique_key"})
-# Those of which a config and its `meta` add up.
+# Settings that merge a config and its `meta`.
 _ADDED_UP = ("tblproperties", "maintenance")
-# Further settings, which have a module of their own: those that people may misspell, too.
+# Settings with a separate module, whose names are also checked.
 FURTHER: frozenset[str] = frozenset()
 _OF_COLUMNS = ("pii", "expression")
 _OF_RUNS = tuple(
@@ -253,12 +253,12 @@ _OF_RUNS = tuple(
 
 
 def given_settings(config: Config) -> dict[str, Any]:
-    """Return what a config, and its `meta`, has of the settings, without those that are empty."""
+    """Return the settings in a config and its `meta`, without empty ones."""
     found = {
         name: config.get(name) if name in _OF_CONFIG else setting(config, name)
         for name in ModelSettings.model_fields
     }
-    if isinstance(found["derived"], bool):  # the word is a common one in a `meta`
+    if isinstance(found["derived"], bool):  # a common word in `meta`
         found["derived"] = config.get("derived")
     for name in _ADDED_UP:
         parts = [config.get(name), (config.get("meta") or {}).get(name)]
@@ -268,19 +268,19 @@ def given_settings(config: Config) -> dict[str, Any]:
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether a value stands for a setting that is left out."""
+    """Return whether a value counts as an absent setting."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, list | tuple | Mapping) and not value)
 
 
 def run_config(config: Config) -> dict[str, Any]:
-    """Return a model's config as macros read it: its run's settings typed, the empty left out."""
+    """Return a model's config for macros: typed settings of runs, without empty ones."""
     typed = ModelSettings.of(config)
     kept = {name: value for name, value in config.items() if name not in _OF_RUNS}
     for name in _OF_RUNS:
         value = getattr(typed, name)
-        if name in _OF_CONFIG or name == "expectations":  # dbt's, and those that are read by name
+        if name in _OF_CONFIG or name == "expectations":  # dbt's, and those read by name
             if name in config:
                 kept[name] = config[name] if value is not None else None
         elif value is not None:
@@ -289,7 +289,7 @@ def run_config(config: Config) -> dict[str, Any]:
 
 
 def node_setting_problems(node: Node) -> list[Problem]:
-    """Return what is wrong with the names and the values of a node's settings."""
+    """Return the problems of the names and values of a node's settings."""
     config = node["config"]
     problems = [*name_problems(config), *value_problems(config)]
     for column in (node.get("columns") or {}).values():
@@ -305,7 +305,7 @@ def _is_contract(config: Config) -> bool:
 
 
 def name_problems(config: Config) -> Iterator[Problem]:
-    """Yield the names in a config, and in its `meta`, that misspell one of ours."""
+    """Yield the names in a config, and in its `meta`, that misspell a setting."""
     names = [*ModelSettings.model_fields, *FURTHER]
     for given in config:
         name = None if given in OTHERS else misspelt(given, names)
@@ -328,7 +328,7 @@ def _column_problems(column: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _meta_problem(given: Any, names: Iterable[str]) -> Iterator[Problem]:
-    """Yield a name in `meta` that misspells one of ours: `ownr`, but not `owners`, a word."""
+    """Yield a name in `meta` that misspells a setting: `ownr`, but not `owners`, a word."""
     name = misspelt(given, names)
     if name and name not in str(given).lower():
         yield _unknown(f"meta.{given}", f"meta.{name}")
@@ -358,7 +358,7 @@ def value_problems(config: Config) -> Iterator[Problem]:
 
 
 def strategy_problems(config: Config) -> Iterator[Problem]:
-    """Yield what the strategy of an incremental model cannot be combined with."""
+    """Yield the settings that an incremental model's strategy does not allow."""
     if config.get("materialized", "incremental") != "incremental":
         return
     settings, strategy = ModelSettings.of(config), strategy_of(config)
@@ -403,8 +403,8 @@ def _misplaced(strategy: Strategy, settings: ModelSettings) -> Iterator[str]:
             )
         elif strategy.may_lack_key and settings.unique_key is None:
             yield (
-                "on_lookup_change is ignore, and there is no unique_key, so rows that a lookup has "
-                "filled otherwise meanwhile could not be found. Name a unique_key"
+                "on_lookup_change is ignore, and there is no unique_key, so rows with another "
+                "value from a lookup could not be found. Name a unique_key"
             )
     if strategy.name == "auto":
         for name in ("latest_by", "derived", "incremental_proof"):

@@ -1,4 +1,4 @@
-"""The tables of a streamed source, as its contract declares them."""
+"""The tables of a streamed source, from its contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwaters.sql import identifier
 class StreamTable:
     """A table that ingestion writes: `columns` as SQL (name and type), and table properties.
 
-    `marks` are those columns that a table of an earlier release lacks, by name.
+    `marks` are the columns that tables of an earlier release lack, by name.
     """
 
     name: str
@@ -26,17 +26,17 @@ class StreamTable:
 
 
 def table_location(schema_location: str, table: str) -> str:
-    """Where a table of a schema lies, as LOCATION takes it.
+    """Return the path of a schema's table for LOCATION.
 
-    DESCRIBE SCHEMA gives a URI, and in a LOCATION `%20` is three characters of a name.
+    DESCRIBE SCHEMA returns a URI, but in a LOCATION `%20` is three characters of a name.
     """
     return f"{unquote(schema_location)}/{table}"
 
 
 def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:
-    """The bronze table and the quarantine of a source node of dbt's manifest.
+    """Return the bronze table and the quarantine of a source node of dbt's manifest.
 
-    Raises UserError that names file, table and key where the contract is not one.
+    Raises UserError with file, table and key for an invalid contract.
     """
     contract = parse_contract(node)
     return [
@@ -56,7 +56,7 @@ def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:
 
 
 def stream_problem(node: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the contract of a source node, in one line, or None."""
+    """Return the problem of a source node's contract, in one line, or None."""
     try:
         parse_contract(node)
     except UserError as error:
@@ -69,7 +69,7 @@ def unavailable_columns(
 ) -> list[str]:
     """Return those of some columns whose value an event of a stream may lack.
 
-    Empty for other tables. Raises UserError as `stream_tables` does.
+    Empty for other tables. Raises UserError like `stream_tables`.
     """
     for node in sources.values():
         named = (str(node["schema"]).lower(), str(node["identifier"]).lower())

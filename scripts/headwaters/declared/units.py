@@ -1,9 +1,8 @@
-"""The one grammar of sizes and lengths of time.
+"""The common grammar of sizes and durations.
 
-A size is a number and a unit of 1024: `512m`, `16 MB`, `1.5 GB`, `100 b`. A length of time is one
-or more of a number and a unit: `500ms`, `30s`, `6 hours`, `1 week 2 days`, `interval 30 days`;
-`m` is a minute. Months and years are refused, since their length differs. Upper and lower case are
-the same.
+A size is a number and a unit of 1024: `512m`, `16 MB`, `1.5 GB`, `100 b`. A duration is one or more
+of a number and a unit: `500ms`, `30s`, `6 hours`, `1 week 2 days`, `interval 30 days`; `m` is a
+minute. Months and years are refused, because their length varies. Case does not matter.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _NUMBER = r"\d+(?:\.\d+)?"
 _SIZES = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _SIZE = re.compile(rf"\s*({_NUMBER})\s*(?:(b)|([kmg])b?)\s*", re.IGNORECASE | re.ASCII)
 
-# Each unit in milliseconds, by its short name or by its word, which may be in the plural.
+# Each unit in milliseconds, by its short name or by its word, which may be plural.
 _SHORT = {"ms": Fraction(1), "s": Fraction(1000), "m": Fraction(60_000), "h": Fraction(3_600_000)}
 _WORDS = {
     "microsecond": Fraction(1, 1000),
@@ -33,7 +32,7 @@ _TERMS = re.compile(_TERM, re.IGNORECASE | re.ASCII)
 
 
 def bytes_of(text: object) -> int | None:
-    """A size such as `16 MB` or `512m` in bytes; None for anything else, a bare number too."""
+    """Return a size such as `16 MB` or `512m` in bytes, or None, also for a bare number."""
     found = _SIZE.fullmatch(str(text))
     if found is None:
         return None
@@ -41,9 +40,9 @@ def bytes_of(text: object) -> int | None:
 
 
 def milliseconds_of(text: object) -> float | None:
-    """A length of time such as `30s` or `interval 1 week 2 days` in milliseconds.
+    """Return a duration such as `30s` or `interval 1 week 2 days` in milliseconds.
 
-    None for anything else, a bare number too.
+    None for anything else, also for a bare number.
     """
     found = _TIME.fullmatch(str(text))
     if found is None:

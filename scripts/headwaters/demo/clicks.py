@@ -1,6 +1,6 @@
-"""Visits of a shop as click events: what is viewed, put into the cart, and bought.
+"""Visits of a shop as click events: products viewed, put into the cart, and bought.
 
-In the columns and spellings of the sample in `data/ecomm`, which has no purchase. The same
+They have the columns and spellings of the sample in `data/ecomm`, which has no purchase. The same
 configuration gives the same bytes.
 """
 
@@ -37,7 +37,7 @@ PRODUCTS = 60
 
 @dataclass(frozen=True)
 class ClicksConfig:
-    """What to simulate. Raises UserError when a value makes no sense."""
+    """The settings of the simulation. Raises UserError for an impossible value."""
 
     visits: int = 200
     seed: int = 7
@@ -58,7 +58,7 @@ class ClicksConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Stands for these values in names of files."""
+        """Return an identifier of these values, for names of files."""
         return parts.fingerprint(FORMAT, self)
 
 
@@ -71,7 +71,7 @@ class _Product:
 
 
 def _range() -> list[_Product]:
-    """The products of the shop, the same for every seed."""
+    """Return the products of the shop, the same for every seed."""
     rng, products = Random("clicks"), []
     for number in range(PRODUCTS):
         category = rng.choice(tuple(CATEGORIES))
@@ -90,14 +90,14 @@ class _Click(NamedTuple):
 
 
 def clicks(config: ClicksConfig) -> Iterator[str]:
-    """The events as lines of CSV without their header, in the order of time within a visit."""
+    """Yield the events as lines of CSV without a header, in the order of time within a visit."""
     for click in _clicks(config):
         moment, price = f"{at(click.time):%Y-%m-%d %H:%M:%S} UTC", f"{click.product.price:.2f}"
         yield ",".join(map(str, _cells(click, moment, price)))
 
 
 def records(config: ClicksConfig) -> Iterator[tuple[str, str]]:
-    """The same events as JSON, each with its visit as key. What is empty in CSV is null."""
+    """Yield the same events as JSON, keyed by visit. Empty cells of the CSV are null."""
     for click in _clicks(config):
         cells = _cells(click, f"{at(click.time):%Y-%m-%dT%H:%M:%SZ}", click.product.price)
         values = (None if cell == "" else cell for cell in cells)
@@ -122,7 +122,7 @@ def _clicks(config: ClicksConfig) -> Iterator[_Click]:
 
 
 def _cells(click: _Click, moment: str, price: float | str) -> tuple[float | str, ...]:
-    """The values of an event, in the order of the columns."""
+    """Return the values of an event in the order of the columns."""
     product = click.product
     category, _, _ = CATEGORIES[product.category]
     described = (product.id, category, product.category, product.brand, price)

@@ -1,4 +1,4 @@
-"""The time of simulated events: when they arrive, and how it is written."""
+"""The time of simulated events: their arrival and their notation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OUT_OF_TIME = (
 
 
 def milliseconds(moment: datetime) -> int:
-    """A moment as all times are here: milliseconds since 1970."""
+    """Convert a moment to this module's times: milliseconds since 1970."""
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
 def at(time: int) -> datetime:
-    """The moment of a time. Raises UserError for one that no date has."""
+    """Convert a time to a moment. Raises UserError for one beyond the calendar."""
     try:
         return EPOCH + timedelta(milliseconds=time)
     except OverflowError:
@@ -39,17 +39,17 @@ def at(time: int) -> datetime:
 
 
 def iso(time: int) -> str:
-    """A time as events write it."""
+    """Return a time in the notation of the events."""
     return at(time).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def date(time: int) -> str:
-    """The day of a time, in UTC."""
+    """Return the day of a time, in UTC."""
     return at(time).date().isoformat()
 
 
 def arrivals(rng: Random, start: int, rate: float) -> Iterator[int]:
-    """Endless times of arrival from `start`: a Poisson process with the rhythm of WEEK.
+    """Yield endless times of arrival from `start`: a Poisson process with the rhythm of WEEK.
 
     `rate` is the mean of a whole week, in events a second. Times are milliseconds, and rise.
     """
@@ -72,9 +72,9 @@ def arrivals(rng: Random, start: int, rate: float) -> Iterator[int]:
 
 
 def moment(text: str, option: str) -> datetime:
-    """A moment that a person wrote, as UTC. One without an offset is taken as UTC.
+    """Parse a user's moment as UTC. One without an offset counts as UTC.
 
-    Raises UserError when it is not ISO 8601.
+    Raises UserError if it is not ISO 8601.
     """
     try:
         parsed = datetime.fromisoformat(text)

@@ -1,6 +1,6 @@
 """The commands of the demonstration: the sample data, simulated finance, the summary.
 
-What a command needs is imported where it runs: the others should not wait for it.
+Commands import on demand, so that other commands do not wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look re
 
 
 def land() -> None:
-    """Put the sample data and what is simulated of a month where the streams read."""
+    """Land the sample data and a simulated month in the folders of the streams."""
     from headwaters.demo.land import land as run
 
     project = find_project()
@@ -46,7 +46,7 @@ def land() -> None:
 
 
 def summary() -> None:
-    """Each table, its rows, and what is new since the last summary."""
+    """Print each table, its rows, and the new rows since the last summary."""
     from headwaters.demo.summary import summary as run
 
     run(find_project())
@@ -70,7 +70,7 @@ def simulate_finance(
     late: Annotated[float, typer.Option(help="Share with a time long before it was sent.")] = 0.01,
     malformed: Annotated[float, typer.Option(help="Share that no schema fits.")] = 0.01,
     flagged_from: Annotated[
-        str, typer.Option(help="Moment from which the field is_flagged is sent, or off.")
+        str, typer.Option(help="Moment when the field is_flagged begins, or off.")
     ] = "off",
     files: Annotated[int, typer.Option(help="Files for each stream.")] = 4,
     out: Out = None,
@@ -78,7 +78,7 @@ def simulate_finance(
     to_http: ToHttp = None,
     key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Financial transactions and insurance claims as JSON lines, the same for the same options."""
+    """Simulate financial transactions and insurance claims, the same for the same options."""
     from headwaters.demo.clock import moment
     from headwaters.demo.finance_files import land, summary
     from headwaters.demo.simulate import STREAMS, FinanceConfig
@@ -116,7 +116,7 @@ def simulate_retail(
     orders: Annotated[int, typer.Option(help="Orders, with all that becomes of them.")] = 500,
     seed: Annotated[int, typer.Option(help="Another seed makes other events.")] = 7,
     start: Annotated[str, typer.Option(help="Time of the snapshot.")] = "2026-01-01T00:00:00Z",
-    days: Annotated[int, typer.Option(help="Days in which orders are placed.")] = 28,
+    days: Annotated[int, typer.Option(help="Days with orders.")] = 28,
     duplicates: Annotated[float, typer.Option(help="Share of the events sent twice.")] = 0.03,
     late: Annotated[float, typer.Option(help="Share sent after events that follow it.")] = 0.03,
     files: Annotated[int, typer.Option(help="Files for each stream.")] = 2,
@@ -125,7 +125,7 @@ def simulate_retail(
     to_http: ToHttp = None,
     key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Change streams of a shop's customers, products and orders, the same for the same options."""
+    """Simulate a shop's change streams of customers, products and orders, the same each time."""
     from headwaters.demo import parts
     from headwaters.demo.clock import moment
     from headwaters.demo.retail import STREAMS, RetailConfig, events
@@ -149,7 +149,7 @@ def simulate_retail(
         if to_kafka:
             _send(stream, [(event.key, event.value) for event in events(config, stream)])
             continue
-        # a file has no tombstones: the deletion before each has the same to say
+        # a file has no tombstones; the deletion before each one is enough
         lines = [event.value for event in events(config, stream) if event.value is not None]
         prefix = f"seed-{config.seed}-{config.fingerprint}"
         _told(stream, lines, parts.paths((out or _landing()) / stream, prefix, files))
@@ -170,7 +170,7 @@ def simulate_clicks(
     to_http: ToHttp = None,
     key_from: KeyFrom = "HEADWATERS_SERVE_KEYS",
 ) -> None:
-    """Click events of a shop with purchases: CSV in files, elsewhere JSON."""
+    """Simulate click events of a shop with purchases: CSV in files, elsewhere JSON."""
     from headwaters.demo import parts
     from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
     from headwaters.demo.clock import moment
@@ -213,7 +213,7 @@ def _posted(numbers: dict[str, Sent]) -> None:
 
 
 def _told(stream: str, lines: list[str], paths: list[Path], header: str = "") -> None:
-    """Write the lines, and say so."""
+    """Write the lines, and report the files."""
     from headwaters.demo import parts
 
     new = len(parts.write(lines, paths, header))

@@ -1,4 +1,4 @@
-"""The simulated streams as files of JSON lines, and what is known to be in them."""
+"""The simulated streams as files of JSON lines, and the true contents of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwaters.demo.simulate import STREAMS, FinanceConfig, Record
 
 @dataclass
 class Truth:
-    """What was sent to one stream, counted while it was made."""
+    """The contents of one stream, counted during the simulation."""
 
     stream: str
     records: int = 0
@@ -24,7 +24,7 @@ class Truth:
     keys: int = 0  # different transactions or claims with at least one well-formed record
 
     def count(self, record: Record, seen: set[str]) -> None:
-        """Add one record; `seen` holds the keys of entities met so far."""
+        """Add one record; `seen` has the keys of earlier entities."""
         self.records += 1
         self.duplicates += record.kind == "duplicate"
         self.corrections += record.kind == "correction"
@@ -40,21 +40,21 @@ class Truth:
 
 @dataclass
 class Landed:
-    """What `land` did with one stream."""
+    """The result of `land` for one stream."""
 
     truth: Truth
     written: list[Path]
-    kept: list[Path]  # files that were there already
+    kept: list[Path]  # existing files
 
 
 def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
     """Write both streams as JSON lines to `<out>/<stream>/`, each in `files` files.
 
-    A file appears whole or not at all: it is written under a hidden name and renamed. Its name says
-    which configuration it is from, and a file that is there is left alone; so the same call again
-    writes nothing, and a call after an interrupted one completes it.
+    A file appears whole or not at all: it is written under a hidden name and renamed. Its name
+    identifies its configuration, and an existing file stays. A second call therefore writes
+    nothing, and a call after an interrupted one completes it.
 
-    Raises UserError when the same records lie there in another number of files, and WorkError when
+    Raises UserError if the folder has the same records in another number of files, and WorkError if
     a file cannot be written.
     """
     results = []
@@ -75,7 +75,7 @@ def _land(stream: str, records: list[Record], paths: list[Path]) -> Landed:
 
 
 def summary(landed: Landed) -> list[str]:
-    """What a person wants to know of one stream, in two lines."""
+    """Return two lines about one stream."""
     truth, paths = landed.truth, landed.written + landed.kept
     if not paths:
         return [f"{truth.stream}: no records"]

@@ -1,4 +1,4 @@
-"""Land the data that comes with the project, where the file streams read it."""
+"""The project's sample data, copied to the folders that the file streams read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SAMPLES = {"covid_nyt": "county_cases", "ecomm": "click_events"}
 
 
 def land(project: Project) -> dict[str, int]:
-    """Copy each sample file that has not landed yet; returns `{stream: files copied}`.
+    """Copy each sample file that has not landed yet; return `{stream: files copied}`.
 
     A file appears under its name whole or not at all, so that a stream never reads half of one.
-    Raises UserError when the samples are missing, WorkError when a copy fails.
+    Raises UserError if the samples are missing, WorkError if a copy fails.
     """
     lakes.enter(project.lake)
     landed = {}

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 def fingerprint(version: int, config: DataclassInstance) -> str:
-    """Eight characters that stand for a configuration, a dataclass: equal values, equal ones.
+    """Return eight characters that identify a configuration, a dataclass, by its values.
 
-    `version` is that of the generator, which may make other records of the same configuration.
+    `version` is the generator's, which may make other records of the same configuration.
     """
     values = [_plain(getattr(config, one.name), one.type) for one in fields(config)]
     return hashlib.blake2b(repr((version, *values)).encode(), digest_size=4).hexdigest()
 
 
 def _plain(value: Any, declared: Any) -> Any:
-    """A value as its equals are written: 0 and -0.0 are 0.0 where a float is declared."""
+    """Normalize a value: equal values are written alike, and 0 and -0.0 become 0.0 in a float."""
     if declared in (float, "float"):
         return value + 0.0
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def paths(folder: Path, prefix: str, files: int, suffix: str = "jsonl") -> list[Path]:
-    """The names of the files of one configuration, which the prefix stands for.
+    """Return the names of the files of one configuration, which the prefix identifies.
 
-    Raises UserError when the same records lie there in another number of files.
+    Raises UserError if the folder has the same records in another number of files.
     """
     if files < 1:
         raise UserError("HW_ARGUMENT", f"--files must be at least 1: it is {files}")
@@ -57,9 +57,9 @@ def paths(folder: Path, prefix: str, files: int, suffix: str = "jsonl") -> list[
 
 
 def write(lines: Sequence[str], paths: Sequence[Path], header: str = "") -> list[Path]:
-    """Write the lines in equal parts; gives the files that are new. One that is there is kept.
+    """Write the lines in equal parts and return the new files. Existing files stay.
 
-    Raises WorkError when a file cannot be written.
+    Raises WorkError if a file cannot be written.
     """
     edges = [len(lines) * part // len(paths) for part in range(len(paths) + 1)]
     written = []

@@ -1,4 +1,4 @@
-"""Who buys, sells and is insured in the simulated streams.
+"""The buyers, sellers and insured of the simulated streams.
 
 The population is the same for every seed, so that one run's customers come back in the next.
 """
@@ -63,7 +63,7 @@ class Account(NamedTuple):
 
 
 class Merchant(NamedTuple):
-    """Where money is spent, or comes from."""
+    """A merchant who receives or pays money."""
 
     id: str
     category: str
@@ -80,27 +80,27 @@ class Policy(NamedTuple):
 
 
 class Weighted(Generic[T]):
-    """Things to draw from by weight."""
+    """A collection to draw from by weight."""
 
     def __init__(self, things: list[T], weights: list[float]) -> None:
-        """`weights` need not sum to 1."""
+        """Set the weights, which need not sum to 1."""
         self._things = things
         self._cumulative = list(accumulate(weights))
 
     def draw(self, rng: Random) -> T:
-        """One of the things."""
+        """Draw one item."""
         return rng.choices(self._things, cum_weights=self._cumulative)[0]
 
 
 def _zipf(things: list[T], exponent: float, rng: Random) -> Weighted[T]:
-    """The things in a random order of popularity that falls with rank ** -exponent."""
+    """Return the things in a random order of popularity that falls with rank ** -exponent."""
     order = sorted(things, key=lambda _: rng.random())
     return Weighted(order, [rank**-exponent for rank in range(1, len(order) + 1)])
 
 
 @dataclass(frozen=True)
 class Population:
-    """Accounts, merchants and policies, and how often each turns up."""
+    """The accounts, merchants and policies, and how often each occurs."""
 
     everyone: list[Account]
     accounts: Weighted[Account]
@@ -110,7 +110,7 @@ class Population:
 
     @classmethod
     def create(cls) -> Population:
-        """The one population there is."""
+        """Create the single population."""
         rng = Random("population")
         currencies = Weighted(list(CURRENCIES), [share for _, share in CURRENCIES.values()])
         employers = [f"M9{number:04d}" for number in range(1, EMPLOYERS + 1)]
@@ -125,7 +125,7 @@ class Population:
         for block, category in enumerate(CATEGORIES):
             merchants[category] = _zipf(
                 [
-                    # One merchant in ten writes its category its own way, as merchants do.
+                    # one in ten merchants spells its category in its own way
                     Merchant(
                         f"M{block:01d}{number:04d}",
                         category.upper() if number % 10 == 0 else category,
@@ -155,6 +155,6 @@ class Population:
 
 
 def money(euros: float, currency: str) -> float:
-    """An amount in the currency's own units, never below its smallest one."""
+    """Return an amount in the currency, never below its smallest unit."""
     digits = 0 if currency in WHOLE_UNITS else 2
     return max(round(euros * CURRENCIES[currency][0], digits), 10.0**-digits)

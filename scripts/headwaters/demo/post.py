@@ -1,4 +1,4 @@
-"""Send simulated streams to a front door, as an application would."""
+"""A client that sends simulated streams to a front door, as an application would."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from headwaters.demo.retail import RetailConfig, events
 from headwaters.demo.simulate import STREAMS, FinanceConfig
 from headwaters.errors import UserError, WorkError
 
-A_REQUEST = 100  # records: as many refused ones as an answer lists
-PATIENCE = 60.0  # seconds for which a request that may be sent again is
+A_REQUEST = 100  # records; an answer lists as many refused ones
+PATIENCE = 60.0  # seconds to retry a request
 
 
 @dataclass
 class Sent:
-    """What became of the records of a stream."""
+    """The counts of a stream's records by result."""
 
     accepted: int = 0
     refused: int = 0
@@ -35,7 +35,7 @@ class Client:
     """A client of one front door; its key, if it needs one, is in an environment variable."""
 
     def __init__(self, url: str, key_from: str) -> None:
-        """Raises UserError for a URL that cannot be one."""
+        """Connect to a front door. Raises UserError for an invalid URL."""
         parts = urlsplit(url)
         kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
         try:
@@ -54,13 +54,13 @@ class Client:
         self._headers |= {"Authorization": f"Bearer {key[0]}"} if key else {}
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def send(self, stream: str, records: Sequence[str]) -> Sent:
-        """Send records in one request; without those that are refused, once they are known.
+        """Send records in one request. If some are refused, send the others again.
 
-        Raises WorkError where the door does not take the request.
+        Raises WorkError if the door does not accept the request.
         """
         body = "".join(f"{record}\n" for record in records).encode()
         code, answer = self._post(f"{self._path}/streams/{stream}", body)
@@ -76,7 +76,7 @@ class Client:
         )
 
     def _post(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """The answer of a request, which is sent again where nothing was written."""
+        """Return the answer of a request. Retry it if the door wrote nothing."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -91,7 +91,7 @@ class Client:
             try:
                 answer = json.loads(text)
             except ValueError:
-                answer = {"message": "it is no front door"}
+                answer = {"message": "it is not a front door"}
             again = response.status == 429 or answer.get("outcome") == "none"
             if not again or time.monotonic() > until:
                 return response.status, answer
@@ -99,7 +99,7 @@ class Client:
 
 
 def post_finance(config: FinanceConfig, url: str, key_from: str) -> dict[str, Sent]:
-    """Send the simulated finance streams to the streams of their names; what became of each."""
+    """Send the simulated finance streams to the streams of their names; return the counts."""
     streams = {
         stream: (record.value for record in make(config)) for stream, make in STREAMS.items()
     }
@@ -107,7 +107,7 @@ def post_finance(config: FinanceConfig, url: str, key_from: str) -> dict[str, Se
 
 
 def post_retail(config: RetailConfig, url: str, key_from: str) -> dict[str, Sent]:
-    """Send the change streams of the shop; a request has no tombstones, as a file has none."""
+    """Send the change streams of the shop. A request has no tombstones, like a file."""
     streams = {
         stream: (event.value for event in events(config, stream) if event.value is not None)
         for stream in RETAIL

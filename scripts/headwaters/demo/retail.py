@@ -1,8 +1,8 @@
 """A shop's database as three change streams: customers and orders by Debezium, products flat.
 
-The database is simulated statement by statement: every change of a row gets the next number of the
-log (`lsn`), which is the order that counts. What is delivered differs from it: events are repeated,
-and some arrive long after those that follow them. The same configuration gives the same bytes.
+The simulation executes statement by statement. Every change of a row gets the next number of the
+log (`lsn`), which defines the order. Delivery differs from it: events are repeated, and some arrive
+long after their successors. The same configuration gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST_NAMES = ("Ada", "Ben", "Chloé", "Dmitri", "Emeka", "Fatma", "Grete", "Hir
 LAST_NAMES = ("Ahn", "Berg", "Costa", "Dubois", "Eze", "Fischer", "García", "Haddad", "Ito", "Ød")
 COUNTRIES = ("DE", "FR", "GB", "PT", "SE")
 CATEGORIES = {"Garden": 35.0, "Kitchen": 24.0, "Office": 60.0, "Toys": 18.0}
-# What follows on a status of an order
+# The next status of an order
 NEXT = {"placed": "paid", "paid": "shipped", "shipped": "delivered"}
 
 Operation = Literal["c", "u", "d", "r"]
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RetailConfig:
-    """What to simulate. Shares are shares of the events. Raises UserError for impossible values."""
+    """The settings of the simulation. Shares are of the events. Raises UserError."""
 
     customers: int = 150
     products: int = 40
@@ -62,16 +62,16 @@ class RetailConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Stands for these values in names of files."""
+        """Return an identifier of these values, for names of files."""
         return parts.fingerprint(FORMAT, self)
 
     def random(self, purpose: str) -> Random:
-        """A generator for one purpose: a change in one does not move the draws of another."""
+        """Return one purpose's generator: a change in one does not move another's draws."""
         return Random(f"{self.seed}:{purpose}")
 
 
 class Change(NamedTuple):
-    """One change of a row, as the log of the database has it."""
+    """One change of a row in the database's log."""
 
     table: str
     operation: Operation
@@ -124,12 +124,12 @@ class _Database:
 
 @cache
 def changes(config: RetailConfig) -> tuple[Change, ...]:
-    """Every change of the three tables, in the order of the log.
+    """Return every change of the three tables, in the order of the log.
 
-    Customers are in a snapshot (`r`) or sign up, move, change their segment, are deleted, some of
-    them come back, and some get another number, which deletes one row and inserts another. Prices
-    of products change; products leave the range, and some return. Orders go through their status,
-    are corrected, cancelled, and deleted where they were a test.
+    Customers are in a snapshot (`r`) or sign up, move, change their segment, and are deleted; some
+    come back. Some get another number, which deletes one row and inserts another. Prices of
+    products change; products leave the range, and some return. Orders go through their status, are
+    corrected and cancelled; test orders are deleted.
     """
     database, rng = _Database(), config.random("retail")
     start = milliseconds(config.start)
@@ -147,7 +147,7 @@ _Act = Callable[[_Database, Random, int], None]
 
 
 def _actions(config: RetailConfig, rng: Random, start: int, known: int) -> list[tuple[int, _Act]]:
-    """What happens after the snapshot, in the order of time."""
+    """Return the actions after the snapshot, in the order of time."""
 
     def moment() -> int:
         return start + int(rng.random() * config.days * DAY)
@@ -263,7 +263,7 @@ def _list_again(number: int) -> _Act:
 
 
 def _order(config: RetailConfig, rng: Random, number: int, time: int) -> Iterator[tuple[int, _Act]]:
-    """An order, and what becomes of it."""
+    """Yield an order and its later changes."""
 
     def place(database: _Database, rng: Random, time: int) -> None:
         products = database.tables["products"]
@@ -308,7 +308,7 @@ def _order(config: RetailConfig, rng: Random, number: int, time: int) -> Iterato
 
 
 def debezium(change: Change, full: bool) -> str:
-    """A change in Debezium's envelope; unless the replica identity is `full`, keys are before."""
+    """Return a change in Debezium's envelope; unless `full`, `before` has only the key."""
     before: Row | None = change.before
     if before is not None and not full:
         key = KEYS[change.table]
@@ -337,7 +337,7 @@ def debezium(change: Change, full: bool) -> str:
 
 
 def flat(change: Change) -> str:
-    """A change as the columns of its row beside an operation and a sequence."""
+    """Return a change as the columns of its row, with an operation and a sequence."""
     names: Mapping[str, str] = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
     row = change.after or {KEYS[change.table]: change.key}
     event = {
@@ -363,11 +363,7 @@ STREAMS = {
 
 
 def events(config: RetailConfig, stream: str) -> Iterator[Event]:
-    """The records of a stream in the order of delivery, a tombstone after each deletion.
-
-    A duplicate repeats the record, and its tombstone, some records later; a late one arrives up to
-    a hundred records after those that follow it in the log.
-    """
+    """Yield the records of a stream in the order of delivery, a tombstone after each deletion."""
     table, rng = STREAMS[stream], config.random(f"retail:{stream}")
     due: list[tuple[float, list[Event]]] = []
     for index, change in enumerate(one for one in changes(config) if one.table == table):

@@ -1,4 +1,4 @@
-"""Send records to Kafka topics: the simulated streams, and what tests send."""
+"""A producer of Kafka records: the simulated streams, and those of tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwaters.sources.kafka_client import connect, create_missing, ranges
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
-    """Make a topic, unless it is there. Raises WorkError when the broker does not answer."""
+    """Create a topic if it is missing. Raises WorkError if the broker does not answer."""
 
     admin = connect(AdminClient, servers, {})
     try:
@@ -28,7 +28,7 @@ Record = tuple[str | None, str | bytes | None]  # key and value
 
 
 def send(servers: str, topic: str, records: Iterable[Record]) -> int:
-    """Send keys and values, in order; returns how many. Raises WorkError when one is not taken."""
+    """Send keys and values in order; return their number. Raises WorkError if one is refused."""
 
     producer = Producer(
         {
@@ -64,9 +64,9 @@ def send(servers: str, topic: str, records: Iterable[Record]) -> int:
 
 
 def send_once(servers: str, topic: str, records: Sequence[Record]) -> int:
-    """Send records to a topic, which is made; returns the number sent.
+    """Send records to a new topic; return the number sent.
 
-    A topic that holds exactly these many records already is left alone.
+    A topic that already has exactly this many records stays unchanged.
     """
     make_topic(servers, topic)
     held = sum(high - low for low, high in ranges(servers, [topic])[topic].values())

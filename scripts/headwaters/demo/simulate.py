@@ -1,7 +1,7 @@
-"""Financial transactions and insurance claims that look real, with faults of known number.
+"""Realistic financial transactions and insurance claims, with faults of known number.
 
-Pure functions make records (`transactions`, `claims`), `land` writes them as files. Everything is
-drawn from `random.Random.random()` of named, seeded generators, so the same configuration gives the
+Pure functions make records (`transactions`, `claims`), `land` writes them as files. Every draw
+comes from `random.Random.random()` of named, seeded generators, so the same configuration gives the
 same bytes on every machine and in every process.
 """
 
@@ -46,12 +46,12 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # in milliseconds, as all tim
 
 @dataclass(frozen=True)
 class FinanceConfig:
-    """What to simulate. Shares are shares of `rows`, and of `claims`, rounded down.
+    """The settings of the simulation. Shares are of `rows` and of `claims`, rounded down.
 
-    Raises UserError when a value makes no sense.
+    Raises UserError for an impossible value.
     """
 
-    rows: int = 20_000  # transaction records in all, whatever their kind
+    rows: int = 20_000  # transaction records of all kinds
     claims: int = 2_000  # claims; each gives one to three records
     seed: int = 7
     start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,22 +88,22 @@ class FinanceConfig:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Stands for these values in names of files."""
+        """Return an identifier of these values, for names of files."""
         return parts.fingerprint(FORMAT, self)
 
     def random(self, purpose: str) -> Random:
-        """A generator for one purpose: a change in one does not move the draws of another."""
+        """Return one purpose's generator: a change in one does not move another's draws."""
         return Random(f"{self.seed}:{purpose}")
 
 
 class Record(NamedTuple):
-    """One record as it is sent: a line of a file, or the value of a message."""
+    """One sent record: a line of a file, or the value of a message."""
 
-    key: str  # what a topic would be partitioned by
+    key: str  # the key for partitions of a topic
     sent_at: int  # milliseconds since 1970
     kind: Kind
-    value: str  # one line of JSON, or what is left of it
-    fault: str | None = None  # what a malformed record suffers from
+    value: str  # one line of JSON, possibly spoiled
+    fault: str | None = None  # the fault of a malformed record
 
 
 def _count(total: int, share: float) -> int:
@@ -115,7 +115,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 class _Outbox:
-    """Records that are due later than the one at hand, in the order of their time."""
+    """A queue of records that are due later, in the order of their time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Callable[[int], Record]]] = []
@@ -132,14 +132,14 @@ class _Outbox:
 
 
 def _resend_delay(rng: Random) -> int:
-    """Most duplicates follow within two minutes; one in ten takes up to two days."""
+    """Return the delay of a duplicate: mostly below two minutes, for one in ten up to two days."""
     if rng.random() < 0.9:
         return int(1_000 + rng.random() * 2 * MINUTE)
     return int(HOUR + rng.random() * 47 * HOUR)
 
 
 def _late_delay(rng: Random, least: int, most: int) -> int:
-    """Between `least` and `most`, each order of magnitude as likely as the next."""
+    """Return a delay between `least` and `most`, with equally likely orders of magnitude."""
     return int(least * math.exp(rng.random() * math.log(most / least)))
 
 
@@ -147,7 +147,7 @@ FAULTS = ("amount is text", "no identifier", "broken JSON", "bad timestamp")
 
 
 def _spoil(row: dict[str, Any], fault: str, key: str, amount: str, time: str) -> str:
-    """The row's line with one fault in it."""
+    """Return the row's line with one fault in it."""
     if fault == "amount is text":
         return _line({**row, amount: "FIVE HUNDRED"})
     if fault == "no identifier":
@@ -163,15 +163,15 @@ def _choose(rng: Random, among: list[int], number: int) -> set[int]:
 
 
 def transactions(config: FinanceConfig) -> Iterator[Record]:
-    """`config.rows` records of the stream financial_transactions, in the order of sending.
+    """Yield `config.rows` records of the stream financial_transactions, in the order of sending.
 
     Fields: transaction_id, timestamp (ISO 8601, UTC), account_id, amount (a number above 0),
-    currency, transaction_type (debit, credit), merchant_id, category; and is_flagged in what is
+    currency, transaction_type (debit, credit), merchant_id, category; and is_flagged in records
     sent from `config.flagged_from` on.
 
     A late record has a timestamp hours to days before that of its neighbours. A duplicate repeats
-    an earlier record to the letter. A correction repeats its transaction_id with another amount
-    and a later timestamp. A malformed record is sent once and never corrected.
+    an earlier record to the letter. A correction repeats its transaction_id with another amount and
+    a later timestamp. A malformed record is sent once and never corrected.
     """
     population = Population.create()
     rng, faults, flags = (config.random(f"transactions:{use}") for use in ("", "faults", "flags"))
@@ -182,7 +182,7 @@ def transactions(config: FinanceConfig) -> Iterator[Record]:
     spoiled = sorted(_choose(faults, everything, _count(config.rows, config.malformed)))
     fault_of = {index: FAULTS[place % len(FAULTS)] for place, index in enumerate(spoiled)}
     sound = [index for index in everything if index not in fault_of]
-    # A record can only be late after one that is not: the first sound one is left out.
+    # A late record needs an earlier one that is not late, so the first sound one stays on time.
     late = _choose(faults, sound[1:], _count(config.rows, config.late))
     duplicated = _choose(faults, sound, duplicates)
     corrected = _choose(faults, sound, corrections)
@@ -238,7 +238,7 @@ def transactions(config: FinanceConfig) -> Iterator[Record]:
 
 
 def _corrected(amount: float, currency: str, rng: Random) -> float:
-    """Another amount, above 0."""
+    """Return another amount, above 0."""
     rate = CURRENCIES[currency][0]
     other = money(amount / rate * rng.choice((0.5, 0.9, 1.1, 1.25)), currency)
     step = 1.0 if currency in WHOLE_UNITS else 0.01
@@ -248,7 +248,7 @@ def _corrected(amount: float, currency: str, rng: Random) -> float:
 def _movement(
     population: Population, purchases: deque[dict[str, Any]], rng: Random, now: int
 ) -> dict[str, Any]:
-    """The fields of one transaction besides its identifier and time."""
+    """Return the fields of one transaction except its identifier and time."""
     day = at(now).day
     dice = rng.random()
     salaries = 0.08 if day >= 25 else 0.005
@@ -269,7 +269,7 @@ def _movement(
     category = population.categories.draw(rng)
     merchant = population.merchants[category].draw(rng)
     median, spread, _ = CATEGORIES[category]
-    # Who travels pays in the money of the place.
+    # Travellers pay in the local currency.
     currency = merchant.currency if category == "Travel" else account.currency
     purchase = {
         "account_id": account.id,
@@ -284,17 +284,17 @@ def _movement(
 
 
 def claims(config: FinanceConfig) -> Iterator[Record]:
-    """The records of `config.claims` insurance claims, in the order of sending.
+    """Yield the records of `config.claims` insurance claims, in the order of sending.
 
     Fields: claim_id, policy_id, account_id, claim_type, claimed_at (ISO 8601, UTC), incident_date,
     claim_amount, paid_amount (null until paid), premium_amount (of the policy, a year), currency,
-    status. A claim is sent when it is opened and again, whole, when its status changes: open, then
-    approved or rejected, then paid if approved; some stay open or unpaid. Claims are opened over
-    the time that the transactions take; what follows comes days later.
+    status. A claim is sent as a whole when it opens and at each change of its status: open, then
+    approved or rejected, then paid if approved. Some stay open or unpaid. Claims open during the
+    time of the transactions; their changes come days later.
 
     A late claim was claimed weeks before its neighbours. A duplicate repeats an earlier record to
-    the letter, so an old status may follow a newer one. A malformed claim is sent once, when it is
-    opened, and never again.
+    the letter, so an old status may follow a newer one. A malformed claim is sent once, when it
+    opens, and never again.
     """
     population = Population.create()
     rng, faults = (config.random(f"claims:{use}") for use in ("", "faults"))
@@ -338,7 +338,7 @@ def claims(config: FinanceConfig) -> Iterator[Record]:
 def _claim(
     population: Population, rng: Random, claim_id: str, claimed_at: int, sent_at: int
 ) -> list[tuple[int, dict[str, Any]]]:
-    """What is sent of one claim, and when."""
+    """Return the records of one claim, each with its time."""
     policy = population.policies.draw(rng)
     median, spread, _, _ = CLAIM_TYPES[policy.claim_type]
     currency = policy.account.currency
@@ -356,7 +356,7 @@ def _claim(
         "currency": currency,
         "status": "open",
     }
-    # Every claim makes the same draws, so that one claim's fate does not move the next.
+    # Every claim makes the same number of draws, so that claims do not affect each other's.
     stays_open, rejected, stays_unpaid = (
         rng.random() < share for share in (STAYS_OPEN, REJECTED, STAYS_UNPAID)
     )

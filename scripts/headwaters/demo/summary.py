@@ -1,4 +1,4 @@
-"""The end of `make run`: each table, its rows, and what is new since the last time."""
+"""The end of `make run`: each table, its rows, and its new rows since the last summary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Line:
 
 
 def lines(project: Project, before: dict[str, int]) -> list[Line]:
-    """Every Delta table of the warehouse's layers, in the order of the layers."""
+    """Return every Delta table of the warehouse's layers, in the order of the layers."""
     found = []
     for layer in LAYERS:
         for folder in sorted((project.warehouse / f"{layer}.db").glob("*")):

@@ -1,1 +1,1 @@
-"""The development kit: set-up, engine and broker of one's own. No product module imports it."""
+"""The development kit: set-up, a local engine and a local broker. No product module imports it."""

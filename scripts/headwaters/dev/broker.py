@@ -1,6 +1,6 @@
-"""A Kafka broker of one's own, for development and tests: the real one, in KRaft mode, from jars.
+"""A local Kafka broker for development and tests: the real one, in KRaft mode, from jars.
 
-`<lake>/kafka/broker.json` says where it listens and which process it is; its data lies beside it.
+`<lake>/kafka/broker.json` has its address and process; its data is in the same folder.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def start(
     patience: float = 60.0,
     settings: Mapping[str, str] | None = None,
 ) -> Broker:
-    """Start the broker of this lake and wait until it listens; one that runs is returned as it is.
+    """Start the broker of this lake and wait until it listens, or return the running one.
 
-    A broker that is started again keeps its port and its data; `settings` stand above its own,
-    `{port}` being where clients come in, and `{controller}` where it talks to itself. Raises
-    WorkError when its jars cannot be had, or when it ends while it starts.
+    A restarted broker keeps its port and its data. `settings` override its own: `{port}` is the
+    port of clients, `{controller}` that of the controller. Raises WorkError if its jars cannot be
+    downloaded, or if it ends while it starts.
     """
     lakes.enter(project.lake)
     if running := find(project.lake):
@@ -62,7 +62,7 @@ def start(
 
 
 def stop(lake: Path) -> Broker | None:
-    """Stop the broker of this lake and wait until it is gone; None if none runs. Data is kept."""
+    """Stop the broker of this lake and wait until it ends; None if none runs. Data is kept."""
     broker = find(lake)
     if broker is not None:
         end(broker.pid)
@@ -95,7 +95,7 @@ def _properties(data: Path, port: int, controller: int, more: Mapping[str, str])
         "transaction.state.log.replication.factor": 1,
         "transaction.state.log.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
-        # records of up to 16 MB, so that a large one is no special case in development
+        # large records must work in development as well
         "message.max.bytes": 16_000_000,
         "log.retention.check.interval.ms": 1000,
     }
@@ -106,7 +106,7 @@ def _properties(data: Path, port: int, controller: int, more: Mapping[str, str])
 
 
 def broker_jars(project: Project) -> Path:
-    """The broker's jars, fetched once for all checkouts; not on Spark's class path."""
+    """Return the broker's jars, downloaded once for all checkouts; not on Spark's class path."""
     module, hashes = (project.root / "conf" / f"kafka-broker.{kind}" for kind in ("xml", "sha256"))
     digest = hashlib.sha256(module.read_bytes() + hashes.read_bytes()).hexdigest()[:12]
     folder = cache_folder() / f"kafka-broker-{digest}"

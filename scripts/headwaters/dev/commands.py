@@ -1,6 +1,6 @@
 """The commands of the development kit: set-up, the engine, Kafka, PostgreSQL.
 
-What a command needs is imported where it runs: the others should not wait for Spark and dbt.
+Commands import on demand, so that other commands do not wait for Spark and dbt.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import typer
 from headwaters.options import ProfilesDir, Target, find_project
 
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
-kafka_app = typer.Typer(no_args_is_help=True, help="A Kafka broker of one's own.")
-postgres_app = typer.Typer(no_args_is_help=True, help="A PostgreSQL of one's own.")
+kafka_app = typer.Typer(no_args_is_help=True, help="A local Kafka broker.")
+postgres_app = typer.Typer(no_args_is_help=True, help="A local PostgreSQL.")
 
 
 def setup(
@@ -52,7 +52,7 @@ def engine_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> None
 
 @engine_app.command("status")
 def engine_status(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
-    """Say where the engine of this lake listens; exit code 1 when none runs."""
+    """Print the address of this lake's engine; exit code 1 when none runs."""
     from headwaters import engine
 
     found = engine.find(find_project(profiles_dir, target).lake)
@@ -83,7 +83,7 @@ def kafka_stop() -> None:
 
 @kafka_app.command("status")
 def kafka_status() -> None:
-    """Say where this lake's Kafka broker listens; exit code 1 when none runs."""
+    """Print the address of this lake's Kafka broker; exit code 1 when none runs."""
     from headwaters.sources import kafka_client
 
     found = kafka_client.find(find_project().lake)
@@ -118,7 +118,7 @@ def postgres_status(
         bool, typer.Option("--url", help="Print the address for clients, with the password.")
     ] = False,
 ) -> None:
-    """Say where this lake's PostgreSQL listens; exit code 1 when none runs."""
+    """Print the address of this lake's PostgreSQL; exit code 1 when none runs."""
     from headwaters import postgres
 
     found = postgres.find(find_project().lake)

@@ -1,4 +1,4 @@
-"""Start and stop the engine of a lake; `headwaters.engine` says where it is."""
+"""The start and stop of a lake's engine; `headwaters.engine` finds a running one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def start(
 ) -> Engine:
     """Start the engine with the Spark settings of the project's target; wait until it listens.
 
-    `port` None takes 15002, or a free port when that is taken. `settings` come on top. An engine
-    that already runs is returned as it is. Raises WorkError when another process holds the
-    metastore, or Spark ends.
+    `port` None takes 15002, or a free port if that is taken. `settings` come on top. A running
+    engine is returned unchanged. Raises WorkError if another process holds the metastore, or Spark
+    ends.
     """
     lake = project.lake
     lakes.enter(lake)
@@ -37,7 +37,7 @@ def start(
     token = secrets.token_urlsafe(32)
     log = lake / "logs" / "engine.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    # in no list of processes, as an argument would be
+    # an argument would be visible in the list of processes
     environment = {**os.environ, "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
     try:
         with (

@@ -1,10 +1,10 @@
-"""Set-up: the virtual environment, the jars, and the Java that Spark runs on.
+"""The set-up: the virtual environment, the jars, and the Java that Spark runs on.
 
-`make` runs this module with the system's Python before anything is installed, so it imports nothing
-but the standard library. `headwaters setup` is the same thing from inside the environment.
+`make` runs this module with the system's Python before anything is installed, so it imports only
+the standard library. `headwaters setup` runs the same code inside the environment.
 
-Each step leaves a stamp with the digest of what it was made from, written when the step is
-complete: a second call compares digests and ends at once, a killed one is taken up again.
+Each completed step writes a stamp with the digest of its inputs. A second call compares digests and
+ends at once. After a killed call, the next one continues.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ALONE = ("--no-deps", "--no-index")  # what pip installs from a folder
 
 
 def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
-    """Make `<root>/.venv` complete: packages, jars, Spark's configuration. True if it did anything.
+    """Complete `<root>/.venv`: packages, jars, Spark's configuration. Return true if it changed.
 
-    `dev` adds what the checks need. Raises UserError for what the user must provide (Python, Java),
-    WorkError for what failed (network, disk, a jar that is not the locked one).
+    `dev` adds the tools of the checks. Raises UserError for what the user must provide (Python,
+    Java), WorkError for failures (network, disk, a jar with another checksum).
     """
     if not PYTHON_FROM <= sys.version_info[:2] < PYTHON_BEFORE:
         have = ".".join(map(str, sys.version_info[:2]))
@@ -64,13 +64,13 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
 
 def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
     lock = root / "conf" / ("requirements-dev.txt" if dev else "requirements.txt")
-    # The development lock holds all of the runtime's, so its stamp is good for both.
+    # The development lock includes the runtime's, so its stamp is good for both.
     for name in {lock.name, "requirements-dev.txt"}:
         if read_stamp(folder / f"{name}.sha256") == _packages_digest(root, folder, name):
             return False
     begun = folder / "setup.begun"
     if begun.exists():
-        # Half an environment, from a killed set-up: pip cannot be trusted to see what is missing.
+        # A killed set-up leaves half an environment, and pip may overlook the missing parts.
         shutil.rmtree(folder)
     folder.mkdir(exist_ok=True)
     begun.touch()
@@ -95,15 +95,15 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
 
 
 def _packages_digest(root: Path, folder: Path, lock: str) -> str:
-    # with the folder's own path, because an environment that was moved or copied does not work
+    # includes the folder's path, because a moved or copied environment does not work
     return digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
 
 
 def _install(folder: Path, lock: str) -> None:
-    """Install what a lock names into the environment.
+    """Install the packages of a lock into the environment.
 
-    pyspark is published as source alone, half a gigabyte: its wheel is made while everything else
-    is installed, and not compressed, since it is for this environment.
+    pyspark is published only as source, half a gigabyte. Its wheel is built while pip installs all
+    other packages, and uncompressed, because only this environment uses it.
     """
     work = folder / "wheels"
     shutil.rmtree(work, ignore_errors=True)
@@ -111,7 +111,7 @@ def _install(folder: Path, lock: str) -> None:
     spark, others = work / "pyspark.txt", work / "others.txt"
     for file, block in zip((spark, others), apart(lock, "pyspark"), strict=True):
         file.write_text(block)
-    # what each needs is in the lock as well, which `pip check` proves at the end
+    # the lock has all dependencies, as `pip check` proves at the end
     locked = ["--no-deps", "--require-hashes", "-r"]
     wheel = ["wheel", *locked, str(spark), "--wheel-dir", str(work)]
     wheel += ["--config-settings=--build-option=--compression=stored"]
@@ -125,7 +125,7 @@ def _install(folder: Path, lock: str) -> None:
 
 
 def apart(lock: str, name: str) -> tuple[str, str]:
-    """The lines of one package of a lock, and those of the others."""
+    """Split a lock into the lines of one package and those of the others."""
     blocks = re.split(r"^(?=[\w.-]+(?:\[|==))", lock, flags=re.MULTILINE)
     own = [block for block in blocks if block.startswith(f"{name}==")]
     return "".join(own), "".join(block for block in blocks if block not in own)
@@ -134,7 +134,7 @@ def apart(lock: str, name: str) -> tuple[str, str]:
 def _pip(folder: Path, arguments: Sequence[str], log: str = "setup.log") -> None:
     file = folder / log
     command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments]
-    # `make` in a Spark user's shell: a PYTHONPATH with another pyspark would count as installed
+    # in a Spark user's shell, PYTHONPATH may have another pyspark, which pip would accept
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
     with file.open("a") as output:
         ran = processes.run(list(map(str, command)), environment=environment, log=output)
@@ -174,7 +174,7 @@ def _last_line(output: bytes | str | None) -> str:
 
 
 def main() -> int:
-    """`python -m headwaters.dev.environment [--dev]`, from the project's root."""
+    """Run `python -m headwaters.dev.environment [--dev]` from the project's root."""
     try:
         setup(Path.cwd(), dev="--dev" in sys.argv[1:])
     except CodedError as error:

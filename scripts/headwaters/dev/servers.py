@@ -1,4 +1,4 @@
-"""Starting and ending servers that outlive the command: engine, Kafka broker, PostgreSQL."""
+"""The start and end of servers that outlive the command: engine, Kafka broker, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import IO
 from headwaters.errors import UserError, WorkError
 from headwaters.servers import alive, check_port, listens, listens_itself
 
-# A port that is free may be taken before the server binds it: by another that starts beside it.
+# Another process may take a free port before the server binds it.
 TRIES = 3
 
 
 def free_ports(port: int | None = None, usual: int = 0, number: int = 1) -> list[int]:
-    """Different free ports: the one that is named, or else the usual one or any; then any.
+    """Return different free ports: the requested or usual one first, the others arbitrary.
 
-    Raises UserError when the port that was named is taken, or is none.
+    Raises UserError if the requested port is taken or invalid.
     """
     check_port(port, "--port")
-    with contextlib.ExitStack() as bound:  # until all are chosen
+    with contextlib.ExitStack() as bound:  # held until all are chosen
         try:
             first = _bind(bound.enter_context(socket.socket()), usual if port is None else port)
         except OSError:
@@ -41,7 +41,7 @@ def free_ports(port: int | None = None, usual: int = 0, number: int = 1) -> list
 
 
 def _bind(probe: socket.socket, port: int) -> int:
-    # a server that was stopped leaves connections behind, which do not keep the next one away
+    # connections to a stopped server linger and must not block its successor
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1 if port else 0)
     probe.bind(("127.0.0.1", port))
     chosen: int = probe.getsockname()[1]
@@ -61,13 +61,13 @@ def starting(
     environment: Mapping[str, str] | None = None,
     keeps: Collection[int] = (),
 ) -> Iterator[tuple[int, int]]:
-    """Start a server that outlives this command; give its process and port once it listens there.
+    """Start a server that outlives this command. Yield its process and port once it listens.
 
-    `command` is made with its `ports`, as `free_ports` chooses them, and again with others if the
-    server ends because one was taken meanwhile. What it says goes to `output`, and it inherits the
-    file descriptors `keeps`. It is ended where it does not listen after `patience` seconds, and
-    where what is done with it raises or Ctrl-C comes: nothing is left behind. Raises UserError when
-    the port that was named is taken, or WorkError, with the last line that the server said.
+    `command` gets its `ports` from `free_ports`. If the server ends because a port was taken, it
+    starts again with others. Its output goes to `output`, and it inherits the file descriptors
+    `keeps`. It is killed if it does not listen within `patience` seconds, or if the context raises
+    or gets Ctrl-C. Raises UserError if the requested port is taken, or WorkError with the server's
+    last line.
     """
     process = None
     tries = 0
@@ -104,7 +104,7 @@ def starting(
 
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Hold Ctrl-C back: of a process whose start it interrupts nobody would know the number."""
+    """Hold Ctrl-C back: it would interrupt a start before the process's number is known."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -135,7 +135,7 @@ def _await(
 
 
 def end(pid: int, patience: float = 20.0, kindly: int = signal.SIGTERM) -> None:
-    """End a server, kindly and then not, and wait until it is gone."""
+    """End a server, first gently and then by force, and wait until it is gone."""
     for number in (kindly, signal.SIGKILL):
         until = time.monotonic() + patience
         with contextlib.suppress(ProcessLookupError):

@@ -1,1 +1,1 @@
-"""What a record becomes: one module for each format."""
+"""The formats of records: one module for each."""

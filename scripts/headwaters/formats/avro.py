@@ -1,4 +1,4 @@
-"""Avro: files with a schema each, and messages of one schema that is declared."""
+"""Avro: files that contain their schemas, and messages of one declared schema."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class AvroFiles(Columns, FileFormat):
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
     ) -> list[DataFrame]:
-        """Files of each schema together."""
+        """Read the files of each schema together."""
         return by_schema(spark, "avro", {**options, **self.contract.stream.options}, paths)
 
 
 class AvroMessages(Typed):
-    """Records of one Avro schema, each without the header of a file."""
+    """Records of one Avro schema, without the header of a file."""
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """The fields of each record.
+        """Return the fields of each record.
 
-        The schema is wrapped into a record of one field, which changes no byte: what does not fit
-        is then null as a whole, where it would otherwise be a record of nulls.
+        The schema is wrapped into a record of one field, which changes no byte. An unreadable
+        record is then null as a whole; otherwise it would be a record of nulls.
         """
         options = self.contract.stream.options
         payload = F.col("value")
         if options.get("confluent") == "true":
-            # a zero byte and the number of the schema come first
+            # a zero byte and the number of the schema precede it
             payload = F.expr("substring(value, 6)")
         wrapped = (
             f'{{"type": "record", "name": "headwaters_record", "fields": '
@@ -57,10 +57,10 @@ class AvroMessages(Typed):
         return typed_columns(self.contract, decoded, origin, given, F.col("value"), whole)
 
     def problems(self) -> list[Problem]:
-        """What is not a record of the schema comes first."""
+        """Return the problems; a record that does not match the schema comes first."""
         whole = malformed(~F.col("_whole"), "is not a record of the Avro schema")
         return [whole, *super().problems()]
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
-        """By their bytes."""
+        """Parse rows of quarantine again from their bytes."""
         return self.parse(as_kept(self.contract, rows, F.col("record")), KEPT)

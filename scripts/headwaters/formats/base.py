@@ -1,8 +1,8 @@
-"""What a format is: how its files are read, and what its records become.
+"""The protocol of a format: it reads files and parses records.
 
-A batch is split by `_good`, which is quickly told; `_bad` costs more, and is asked for where
-something is bad: null for a good record, else what `problems` says. Everything here only builds
-expressions; nothing is read or written, except for the schemas of files.
+A batch is split by `_good`, which is cheap. `_bad` costs more and is computed only for batches with
+bad records: null for a good record, else the first of its `problems`. This module only builds
+expressions; it reads and writes nothing, except for the schemas of files.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from headwaters.formats.problems import (
 from headwaters.formats.tombstones import accepts_tombstones, is_tombstone, key_columns, no_key
 
 CORRUPT = "_corrupt"
-PLACE = "_place"  # of a record among those of its batch, while it is parsed
-# What quarantine knows of a record besides the record and where it came from.
+PLACE = "_place"  # identifies a record within its batch during parsing
+# Columns that quarantine stores besides the record and its origin.
 KEPT = ("_batch_id", "_ingested_at", "_reason")
 
 
 class Format(ABC):
-    """One format, with the contract of one stream."""
+    """A format, with the contract of one stream."""
 
     def __init__(self, contract: Contract) -> None:
-        """The format of a contract."""
+        """Create the format of a contract."""
         self.contract = contract
 
     def of_message(self, value: Column) -> Column:
-        """The record in a message of Kafka."""
+        """Return the record in a Kafka message."""
         return value
 
     @abstractmethod
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """Records with the columns that are read, in their types, `_raw`, and its own marks.
+        """Return typed columns of the records, `_raw`, and columns for the format's own use.
 
         A value that does not fit its type is null.
         """
 
     @abstractmethod
     def problems(self) -> list[Problem]:
-        """What may be wrong with a typed record, in order; declared constraints come after it."""
+        """Return the possible problems of a typed record, in order, before those of constraints."""
 
     def of_row(self) -> tuple[declared.Column, ...]:
-        """The columns that are read from a record of a row."""
+        """Return the columns to read from a record of a row."""
         return self.contract.read_columns
 
     def of_bronze(self) -> tuple[declared.Column, ...]:
@@ -65,26 +65,25 @@ class Format(ABC):
         return self.contract.columns
 
     def rescued(self) -> Column:
-        """The fields of a typed record that are not declared, as JSON, or null."""
+        """Return the undeclared fields of a typed record as JSON, or null."""
         return null()
 
     def lacks(self, name: str) -> Column | None:
-        """Whether a record lacks the value of a column that its row has; None if none may."""
+        """Return whether a record lacks a value that its row has; None if the format forbids it."""
         return None
 
     def is_delete(self) -> Column | None:
-        """Whether a record deletes a row, and may have no more of it than its key; or None."""
+        """Return whether a record deletes a row, and may contain only its key; None if none can."""
         return None
 
     @abstractmethod
     def parse_again(self, rows: DataFrame) -> DataFrame:
-        """As `parse`, for rows of quarantine; the columns of `KEPT` are kept."""
+        """Parse rows of quarantine like `parse`; the columns of `KEPT` stay."""
 
     def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
-        """Columns of the contract, `_good`, `_bad`, `_raw` and `_rescued` for each record.
+        """Return the contract's columns, `_good`, `_bad`, `_raw` and `_rescued` of each record.
 
-        `raw` is what `files` or a source delivers, with the lineage of the source and what is to be
-        `kept`.
+        `raw` comes from `files` or a source, with the source's lineage and the columns in `kept`.
         """
         origin = [*self.contract.origin, *kept]
         typed = self.typed(raw, origin)
@@ -101,15 +100,15 @@ class Format(ABC):
 class FileFormat(Format):
     """A format that files may have."""
 
-    # whether files bring a schema along, or are a record each: they are read by name then
+    # true if files contain a schema, or are one record each: then they are read by name
     by_name: ClassVar[bool] = False
 
     def stream_files(self, reader: DataStreamReader, folder: str) -> DataFrame:
-        """The files of a folder as a stream; of those that are read by name, only their list."""
+        """Return the files of a folder as a stream, or only their list if they are read by name."""
         return reader.text(folder).where(F.trim("value") != "")
 
     def damaged(self, file: str) -> bool:
-        """Whether a file cannot be read, where that is told in milliseconds; else False."""
+        """Return true if a file is damaged and a check of milliseconds can prove it."""
         return False
 
     def other_form(self, file: Path) -> str | None:
@@ -120,7 +119,7 @@ class FileFormat(Format):
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
     ) -> list[DataFrame]:
-        """The records of some files, as `parse` takes them: one frame for each schema.
+        """Return the records of some files for `parse`: one frame for each schema.
 
         `options` are those of the file system.
         """
@@ -128,9 +127,9 @@ class FileFormat(Format):
 
 @cache
 def _parsed_columns(format_: Format, origin: Sequence[str]) -> list[Column]:
-    """What `parse` gives, of typed columns.
+    """Return the expressions of `parse` over typed columns.
 
-    Kept, as are others: each part of an expression is a call of the JVM, a thousand in all, which
+    They are cached, like others: each part of an expression is a call of the JVM. A thousand calls
     took longer than a small batch.
     """
     contract = format_.contract
@@ -149,15 +148,15 @@ def _parsed_columns(format_: Format, origin: Sequence[str]) -> list[Column]:
 
 
 def _or_key(value: Column, of_key: Column | None) -> Column:
-    """A value of a record, or of the key of a tombstone."""
+    """Return a value of a record, or of the key if it is a tombstone."""
     return value if of_key is None else F.when(is_tombstone(), of_key).otherwise(value)
 
 
 def _all_problems(format_: Format) -> list[Problem]:
-    """What may be wrong with a record: of its format, of its years, then of its constraints.
+    """Return the possible problems of a record: of its format, of its years, of its constraints.
 
-    A tombstone has no more than its key, nor may a deletion: constraints of other columns do not
-    hold for it. Years do, since bronze has the values of a deletion as well.
+    A tombstone has only its key, and a deletion may: constraints of other columns do not apply to
+    them. Years do, because bronze also has the values of a deletion.
     """
     contract = format_.contract
     years = [problem for one in format_.of_bronze() for problem in year_problem(one)]
@@ -183,6 +182,6 @@ def _all_problems(format_: Format) -> list[Problem]:
 
 
 def as_kept(contract: Contract, rows: DataFrame, value: Column) -> DataFrame:
-    """Rows of quarantine as a source would deliver their records."""
+    """Return rows of quarantine as a source would deliver their records."""
     rows = rows.withColumnRenamed("reason", "_reason")
     return rows.select(value.alias("value"), *contract.origin, *KEPT)

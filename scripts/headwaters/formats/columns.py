@@ -1,4 +1,4 @@
-"""Records whose columns have types already: rows of Delta tables, of Parquet and of Avro files."""
+"""Records of typed columns: rows of Delta tables, of Parquet and of Avro files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headwaters.formats.problems import (
 )
 from headwaters.formats.values import by_name, fitted
 
-# of moments, Spark writes no more than milliseconds by itself
+# by default, Spark writes only milliseconds
 _WHOLE = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -31,10 +31,10 @@ _WHOLE = {
 
 
 class Typed(Format):
-    """What formats share whose records have columns of some type."""
+    """The common parts of formats whose records have typed columns."""
 
     def problems(self) -> list[Problem]:
-        """Values that do not fit, and columns that are not declared."""
+        """Return the problems: values that do not fit, and undeclared columns."""
         problems: list[Problem] = [(F.col("_uncast").isNotNull(), F.col("_uncast"))]
         if self.contract.stream.schema_policy == "fail":
             there = F.col("_unknown") != "{}"
@@ -42,7 +42,7 @@ class Typed(Format):
         return problems
 
     def rescued(self) -> Column:
-        """The columns that are not declared."""
+        """Return the undeclared columns as JSON."""
         return F.when(F.col("_unknown") != "{}", F.col("_unknown"))
 
 
@@ -50,7 +50,7 @@ class Columns(Typed):
     """Rows of a table."""
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """Columns by their names, without regard to case."""
+        """Return the columns by their names, ignoring case."""
         contract = self.contract
         declared_as = {column.name.lower(): column.name for column in contract.read_columns}
         found = {declared_as.get(name.lower(), name): name for name in raw.columns}
@@ -62,16 +62,16 @@ class Columns(Typed):
         return typed_columns(contract, raw, origin, given, F.to_json(columns, _WHOLE))
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
-        """By the JSON as which they were kept: a row of a table has no text of its own."""
+        """Parse rows of quarantine from their JSON, because a table's row has no original text."""
         contract = self.contract
         kept = as_kept(contract, rows, F.col("record").cast("string"))
         return Json(contract).parse(kept.withColumn("value", _as_declared(contract)), KEPT)
 
 
 def _as_declared(contract: Contract) -> Column:
-    """A row that was kept as JSON, with the names of its fields as they are declared by now.
+    """Return a row stored as JSON, with its fields named as the contract now spells them.
 
-    Columns are told without regard to case, and fields of JSON are not.
+    Column names ignore case, and JSON fields do not.
     """
     names = {column.name.lower(): column.name for column in contract.read_columns}
     declared_as = F.create_map(*[F.lit(text) for pair in names.items() for text in pair])
@@ -92,7 +92,7 @@ def typed_columns(
     text: Column,
     *more: Column,
 ) -> DataFrame:
-    """Columns that have a type already, by name, in the types that the contract declares."""
+    """Return typed columns, by name, converted to the types that the contract declares."""
     declared_names = {column.name for column in contract.read_columns}
     unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
     types = [field.dataType for field in raw.select(*given.values()).schema]
@@ -122,13 +122,13 @@ def typed_columns(
 
 
 def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:
-    """A column as quarantine keeps it: all of it, with names as they are declared."""
+    """Return a column for quarantine: complete, with the declared spelling of its names."""
     column = next((column for column in contract.read_columns if column.name == name), None)
     return (value if column is None else by_name(column, value, given, whole=False)).alias(name)
 
 
 def _not_text(name: str, text: Column) -> Column:
-    """A problem that keeps the bytes of a text, since a record that is kept as JSON cannot."""
+    """Return a problem that includes a text's bytes, because the record's JSON cannot."""
     said = F.concat(F.lit(f"{NOT_UTF8}: "), F.hex(text.cast("binary")))
     return problem_of("type", F.lit(name), said)
 
@@ -136,7 +136,7 @@ def _not_text(name: str, text: Column) -> Column:
 def by_schema(
     spark: SparkSession, format_: str, options: Mapping[str, str], paths: Sequence[str]
 ) -> list[DataFrame]:
-    """Files together that have one schema: Spark would read all with the schema of the first."""
+    """Read files with equal schemas together: Spark would give all files the first one's schema."""
     reader = spark.read.format(format_).options(**options)
     found: dict[str, list[str]] = {}
     for path in paths:

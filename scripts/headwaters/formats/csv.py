@@ -1,4 +1,4 @@
-"""Rows of CSV, as RFC 4180 has them."""
+"""Rows of CSV, after RFC 4180."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from headwaters.formats.problems import (
 )
 from headwaters.formats.values import fitted_text
 
-# Fields of a row of CSV, beyond which Spark gives up its whole file: usually 20,480. Each file that
-# is read costs a megabyte for these.
+# Spark rejects a whole file if a row has more fields; its default is 20,480. Each open file costs a
+# megabyte at this value.
 MAX_COLUMNS = "100000"
-EMPTY = "\x00\x00\x00"  # a field of CSV that is empty and quoted, while it is read
+EMPTY = "\x00\x00\x00"  # marks an empty quoted field during the read
 
 
 class Csv(FileFormat):
     """Records of CSV, from files.
 
-    Fields are read as text, since `texts` knows better than Spark what a value is.
+    Fields are read as text, because `texts` is stricter than Spark about values.
     """
 
     def stream_files(self, reader: DataStreamReader, folder: str) -> DataFrame:
-        """The rows themselves."""
+        """Return the rows themselves."""
         return reader.options(**_options(self.contract)).csv(folder, _read_schema(self.contract))
 
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
     ) -> list[DataFrame]:
-        """The same rows, by the names of files."""
+        """Return the same rows, by the names of files."""
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         reader = reader.options(**_options(self.contract))
         return [reader.csv(list(paths), schema=_read_schema(self.contract))]
 
     def other_form(self, file: Path) -> str | None:
-        """Not text, or text of another encoding than is declared."""
+        """Return the form of binary files and of text in another encoding, or None."""
         declared_encoding = "encoding" in self.contract.stream.options
 
         def of_text(data: bytes, _: bool) -> str | None:
@@ -60,7 +60,7 @@ class Csv(FileFormat):
         return look.other_form(file, of_text)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """Rows, of which Spark keeps the text where it does not fit: else it is written again."""
+        """Return rows with a text: Spark's for rows that do not fit, else built from the fields."""
         contract = self.contract
         names = [column.name for column in contract.read_columns]
         there = {name: F.col(f"`{name}`") for name in names}
@@ -97,7 +97,7 @@ class Csv(FileFormat):
         )
 
     def problems(self) -> list[Problem]:
-        """Bytes that Spark has replaced, and rows and fields that do not fit."""
+        """Return the problems: replaced bytes, and rows and fields that do not fit."""
         replaced = f"{NOT_UTF8}: U+FFFD stands for them, the file has them"
         return [
             malformed(F.col("_replaced"), replaced),
@@ -106,7 +106,7 @@ class Csv(FileFormat):
         ]
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
-        """By their texts, where those were kept."""
+        """Parse rows of quarantine from their texts, if present."""
         contract = self.contract
         raw = as_kept(contract, rows, F.col("record").cast("string"))
         row = F.from_csv("_raw", _read_schema(contract), _options(contract, header=False))
@@ -137,12 +137,12 @@ def _value(contract: Contract, column: declared.Column, text: Column) -> Column:
 
 
 def _options(contract: Contract, header: bool = True) -> dict[str, str]:
-    """The options with which CSV is read: as RFC 4180 has it, and what the contract says."""
+    """Return the options to read CSV: those of RFC 4180 and those of the contract."""
     usual = {
         "header": "true",
         "enforceSchema": "false",
         "escape": contract.stream.options.get("quote", '"'),
-        "multiLine": "true",  # a quoted field may hold line breaks
+        "multiLine": "true",  # a quoted field may contain line breaks
         "emptyValue": EMPTY,
         "columnNameOfCorruptRecord": CORRUPT,
         "maxColumns": MAX_COLUMNS,
@@ -152,7 +152,7 @@ def _options(contract: Contract, header: bool = True) -> dict[str, str]:
 
 
 def _misfit(contract: Contract) -> Column:
-    """Why a record did not fit the columns: the first declared field that has text but no value."""
+    """Return why a record does not fit: its first declared field with a text but no value."""
     columns = contract.read_columns
     fields = F.from_csv("_raw", _read_schema(contract), _options(contract, header=False))
     given = [fields.getField(column.name) for column in columns]

@@ -1,7 +1,7 @@
 """Change events in Debezium's envelope, as JSON with or without its schema.
 
-A row is read from `after`, or from `before` where it was deleted. A record is parsed as an object
-with the column `payload`, the envelope, which expressions of the contract may use: `payload.op`.
+The row is in `after`, or in `before` if it was deleted. A record is parsed as an object with the
+column `payload`, the envelope. Expressions of the contract may use it: `payload.op`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from headwaters.formats.unavailable import NAME, is_unavailable, without_placeho
 from headwaters.formats.values import fitted_text
 from headwaters.sql import identifier
 
-# The fields of an envelope. Of a transaction and of the finer times, no column is made.
+# The fields of an envelope. The transaction and the finer times do not become columns.
 _KNOWN = ("before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction")
 _ROWS = "payload struct<before: map<string,string>, after: map<string,string>, op: string>"
 _WITHIN = "a value of before or after has another type"
@@ -45,7 +45,7 @@ _MOVED = "is changed by an update, which has to be a deletion and an insertion"
 
 
 def enveloped(contract: Contract) -> Contract:
-    """The contract of the records: `payload` is read, and the columns of the row are computed."""
+    """Return the records' contract: it reads `payload` and computes the columns of the row."""
     changes = contract.stream.changes
     if changes is None or changes.envelope == "flat":
         return contract
@@ -67,16 +67,16 @@ class Debezium(Json):
     """Records of JSON that are change events."""
 
     def __init__(self, contract: Contract) -> None:
-        """Reads the envelope; gives the columns of the contract."""
+        """Create a format that reads the envelope and returns the contract's columns."""
         super().__init__(enveloped(contract))
         self.declared = contract
 
     def of_row(self) -> tuple[declared.Column, ...]:
-        """The columns of the row."""
+        """Return the columns of the row."""
         return self.declared.read_columns
 
     def of_bronze(self) -> tuple[declared.Column, ...]:
-        """Return the columns of the row, and those computed: the envelope itself is not kept."""
+        """Return the columns of the row and the computed ones, without the envelope."""
         return self.declared.columns
 
     def lacks(self, name: str) -> Column | None:
@@ -84,11 +84,11 @@ class Debezium(Json):
         return is_unavailable(name) if name in self.declared.maybe_unavailable() else None
 
     def is_delete(self) -> Column:
-        """By its operation."""
+        """Return whether the operation is a deletion."""
         return F.col("payload.op").eqNullSafe("d")
 
     def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
-        """An event without a schema is put into such an object as one with it stands in."""
+        """Parse events, after giving those without a schema the same outer object."""
         value = F.col("value")
         has_schema = F.array_contains(F.json_object_keys(value), "payload")
         wrapped = F.concat(F.lit('{"payload":'), value, F.lit("}"))
@@ -102,16 +102,16 @@ class Debezium(Json):
         return as_received(self.declared, parsed, kept)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """The envelope; besides, its fields and those of the row, as texts."""
+        """Return the envelope, its fields and the row's as texts, in addition to the columns."""
         rows = F.from_json("_raw", _ROWS).getField("payload")
         row = F.when(self.is_delete(), rows.getField("before")).otherwise(rows.getField("after"))
         event = F.from_json("_raw", "payload map<string,string>").getField("payload")
         typed = super().typed(raw, origin).withColumns({"_fields": row, "_event": event})
-        # asked for bad records alone; each problem of the envelope names the field by it
+        # only bad records need it: each problem of the envelope takes the field's name from it
         return typed.withColumn("_unfit", self._unfit())
 
     def problems(self) -> list[Problem]:
-        """What is wrong with the JSON, then what makes it no change of one row."""
+        """Return the problems of the JSON, then those of an event that does not change one row."""
         op, before, after = (F.col(f"payload.{name}") for name in ("op", "before", "after"))
         one = F.json_array_length(F.concat(F.lit("["), F.col("_received"), F.lit("]")))
         names = F.map_keys("_fields")
@@ -139,7 +139,7 @@ class Debezium(Json):
         return problems
 
     def rescued(self) -> Column:
-        """The fields of the row, and of the envelope, that are not declared."""
+        """Return the undeclared fields of the row and of the envelope."""
         return self._unknown()
 
     @property
@@ -148,24 +148,24 @@ class Debezium(Json):
         return changes.key if changes else ()
 
     def _unknown(self) -> Column:
-        """The undeclared fields as JSON, or null where there are none."""
+        """Return the undeclared fields as JSON, or null if there are none."""
         columns = [F.lit(column.name) for column in self.declared.read_columns]
         row = F.map_filter("_fields", lambda name, _: ~name.isin(*columns))
         known = [F.lit(name) for name in _KNOWN]
         event = F.map_filter("_event", lambda name, _: ~name.isin(*known))
-        # what the row has under one name goes first
+        # the row's field wins over one of the envelope
         event = F.map_filter(event, lambda name, _: ~F.map_contains_key(row, name))
         both = F.map_concat(F.coalesce(row, _empty()), F.coalesce(event, _empty()))
         return F.when(F.size(both) > 0, F.to_json(both))
 
     def _moved(self, name: str) -> Problem:
-        """An update that has another key before than after."""
+        """Return the problem of an update whose key differs before and after."""
         before, after = (F.col(f"payload.{image}.`{name}`") for image in ("before", "after"))
         moved = (F.col("payload.op") == "u") & (before != after)
         return moved, problem_of("check", F.lit(name), F.lit(_MOVED))
 
     def _unfit(self) -> Column:
-        """A problem of the first column of the row whose text does not fit its type, or null."""
+        """Return the problem of the row's first column with a text that does not fit, or null."""
         unfit = []
         for column in self.declared.read_columns:
             said = F.element_at("_fields", F.lit(column.name))
@@ -174,7 +174,7 @@ class Debezium(Json):
         return F.coalesce(*unfit, no_problem())
 
     def _named(self, problem: Column) -> Column:
-        """A problem of the envelope as one of the column of the row that has it."""
+        """Return a problem of the envelope as one of the row's column that has it."""
         within = problem_of("type", null(), F.lit(_WITHIN))
         of_envelope = problem.getField("field") == "payload"
         inside = problem.getField("field").isNull() & (problem.getField("reason") == "type")

@@ -1,4 +1,4 @@
-"""The list of formats as a contract declares them: pure, so that dbt reads it without Spark.
+"""The formats as contracts declare them. Pure, so that dbt reads it without Spark.
 
 `formats/registry.py` has the class of each, which reads and parses its records.
 """
@@ -14,28 +14,28 @@ from pydantic import BeforeValidator, Field
 from headwaters.declared.fields import Part, Texts, one_of
 from headwaters.formats.placeholders import DEFAULT, placeholder_of
 
-# In what records of a format come: a source delivers the one or the other.
+# The carriers of records: a source delivers either.
 Carrier = Literal["files", "messages"]
 
 
 @dataclass(frozen=True)
 class DeclaredFormat:
-    """One format: where it is read from, its options, and what it wants of a contract."""
+    """A format: its carriers, its options, and its rules for a contract."""
 
     name: str
     carriers: tuple[Carrier, ...]
     options: tuple[str, ...] = ()
-    # options that must be there, and what each is
+    # required options, with their descriptions
     required: Mapping[Carrier, Mapping[str, str]] = field(default_factory=dict)
-    # where its records are rows whose columns have types already
+    # carriers whose records are already rows of typed columns
     typed_in: tuple[Carrier, ...] = ()
-    # whether a record says which fields it has: those that are not declared can be told then
+    # true if records name their fields, so that undeclared ones are recognizable
     names_fields: bool = True
-    # the columns by which its parser calls its own intermediate results
+    # columns of the parser's intermediate results
     internal: tuple[str, ...] = ()
 
     def columns_problem(self, types: Sequence[str]) -> str | None:
-        """What is wrong with the types of the columns that are read, or None."""
+        """Return the problem of the types of the columns to read, or None."""
         return None
 
 
@@ -46,7 +46,7 @@ class _Raw(DeclaredFormat):
         return "format: raw wants one column of type binary or string, for the record as it came"
 
 
-# The encodings of text that Spark 4.2 reads
+# The text encodings that Spark 4.2 reads
 ENCODINGS = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
 _DATES = ("timestampFormat", "dateFormat")
 
@@ -99,18 +99,18 @@ def _placeholder(value: object) -> str:
 
 
 class Changes(Part):
-    """`config.meta.stream.changes`: the records are changes of rows that have a key."""
+    """`config.meta.stream.changes`: the records are changes of rows with a key."""
 
     key: tuple[str, ...] = Field(min_length=1)
     envelope: Literal["flat", "debezium"] = "flat"
-    # of records with a key and no value
+    # the treatment of records with a key and no value
     tombstones: Literal["quarantine", "rows"] = "quarantine"
-    # as Debezium's `unavailable.value.placeholder`
+    # the same as Debezium's `unavailable.value.placeholder`
     unavailable_value: Annotated[str, BeforeValidator(_placeholder)] = DEFAULT
 
 
 class FormatKeys(Part):
-    """The keys of `config.meta.stream` that say what a record is."""
+    """The keys of `config.meta.stream` that describe a record."""
 
     format: Annotated[str, one_of(FORMATS)] | None = None
     options: Texts = Field(default_factory=dict)

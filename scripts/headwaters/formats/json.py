@@ -50,20 +50,20 @@ class Json(FileFormat):
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
     ) -> list[DataFrame]:
-        """Lines that are not empty."""
+        """Return the lines that are not empty."""
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         return [reader.text(list(paths)).where(F.trim("value") != "")]
 
     def other_form(self, file: Path) -> str | None:
-        """Not lines of objects, such as an array."""
+        """Return the form of a file without lines of objects, such as an array, or None."""
         return look.other_form(file, look.json_lines)
 
     def of_message(self, value: Column) -> Column:
-        """Its text."""
+        """Return its text."""
         return value.cast("string")
 
     def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
-        """Of a change, values that it does not have are null, and their columns are named."""
+        """Parse records. A change's missing values are null, and a column names them."""
         if self.contract.placeholder is None:
             return super().parse(raw, kept)
         row = F.from_json("value", "map<string,string>")
@@ -72,12 +72,12 @@ class Json(FileFormat):
         return as_received(self.contract, super().parse(event, [*kept, "_received", NAME]), kept)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
-        """The fields of each object, and which of them there are."""
+        """Return the fields of each object, and the set of those present."""
         row, columns = _json_columns(self.contract, tuple(origin))
         return raw.select("*", row).select(*columns)
 
     def problems(self) -> list[Problem]:
-        """Bytes, texts and numbers that Spark reads as something else, and what it cannot read."""
+        """Return the problems: bytes, texts and numbers that Spark misreads or cannot read."""
         contract, raw = self.contract, F.col("_raw")
         suspected = F.col("_unread") & _suspicious(contract, raw)
         misread = suspected & _misread(contract, raw).isNotNull()
@@ -102,21 +102,21 @@ class Json(FileFormat):
         return problems
 
     def lacks(self, name: str) -> Column | None:
-        """Where its change event has a placeholder."""
+        """Return whether its change event has a placeholder."""
         return is_unavailable(name) if name in self.contract.maybe_unavailable() else None
 
     def rescued(self) -> Column:
-        """A second parse, for the few records that need it."""
+        """Return undeclared fields from a second parse, which few records need."""
         return F.when(has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
-        """By their texts."""
+        """Parse rows of quarantine from their texts."""
         text = F.col("record").cast("string")
         return self.parse(as_kept(self.contract, rows, text), KEPT)
 
 
 def as_received(contract: Contract, parsed: DataFrame, kept: Sequence[str]) -> DataFrame:
-    """Changes with `_raw` as they came, and without values computed from what they do not have."""
+    """Return changes with the original `_raw`, and without values computed from missing ones."""
     maybe = contract.maybe_unavailable()
     columns = []
     for column in contract.columns:
@@ -138,7 +138,7 @@ def _read_schema(contract: Contract) -> str:
 
 
 def _read_type(column: declared.Column) -> str:
-    """A tinyint is read as smallint: Spark takes 200 for -56."""
+    """Return the type to read: smallint for a tinyint, because Spark reads 200 as -56."""
     return re.sub(r"(?i)\b(?:tinyint|byte)\b(?!\s*:)", "smallint", column.data_type)
 
 
@@ -171,9 +171,9 @@ def _json(contract: Contract) -> dict[str, str]:
 
 
 def _strict_kinds(contract: Contract) -> list[str]:
-    """The kinds of values of JSON of which Spark takes too many texts.
+    """Return the kinds of JSON values that Spark reads from too many texts.
 
-    It is strict itself where a format is declared.
+    If a format is declared, Spark itself is strict.
     """
     formats = {"date": "dateFormat", "timestamp": "timestampFormat"}
     kinds = ("decimal", "date", "timestamp", "timestamp_ntz")
@@ -181,22 +181,22 @@ def _strict_kinds(contract: Contract) -> list[str]:
 
 
 def _suspicious(contract: Contract, text: Column) -> Column:
-    """Whether a JSON record may hold a text that is no value of its type; runs on every record."""
+    """Return whether a record may contain a text that is not of its type; runs on every record."""
     columns = [(column.name, column.data_type) for column in contract.read_columns]
     patterns = texts.in_json(columns, _strict_kinds(contract))
     return F.lit(True) if patterns is None else _any_of(text, patterns)
 
 
 def _readable(contract: Contract, text: Column) -> Column:
-    """Whether Spark may parse a JSON record, and then reads what it says."""
+    """Return whether Spark can parse a JSON record, and reads its actual values."""
     close = ~_wild(contract, text) & _misread(contract, text).isNull()
     return ~_suspicious(contract, text) | close
 
 
 def _misread(contract: Contract, text: Column) -> Column:
-    """A problem for the first declared field whose text is no value of its type, or null.
+    """Return the problem of the first declared field whose text is not of its type, or null.
 
-    This parses a record of JSON a second time, its doubtful values as they are.
+    This parses a record of JSON a second time, with its doubtful values unconverted.
     """
     columns = cast(T.StructType, T.StructType.fromDDL(_read_schema(contract)))
     kinds = _strict_kinds(contract)
@@ -215,7 +215,7 @@ def _misread(contract: Contract, text: Column) -> Column:
 
 
 def _variants(kind: T.DataType, kinds: Sequence[str]) -> T.DataType:
-    """A type in which values of these kinds are variants."""
+    """Return a type with variants for values of these kinds."""
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in kind])
     if isinstance(kind, T.ArrayType):
@@ -226,7 +226,7 @@ def _variants(kind: T.DataType, kinds: Sequence[str]) -> T.DataType:
 
 
 def _is_misread(kind: T.DataType, value: Column, kinds: Sequence[str]) -> Column | None:
-    """Whether a value, or one inside it, is a variant that is no value of its kind."""
+    """Return whether a value, or one inside it, is a variant that is not of its kind."""
     if isinstance(kind, T.StructType):
         fields = (_is_misread(f.dataType, value.getField(f.name), kinds) for f in kind)
         found = [field for field in fields if field is not None]
@@ -261,35 +261,35 @@ def _any_of(text: Column, patterns: Sequence[str]) -> Column:
     return F.coalesce(reduce(Column.__or__, found), F.lit(False)) if found else F.lit(False)
 
 
-# The fields of a JSON record as strings: a second parse, for the few records that need it
+# The fields of a JSON record as strings: a second parse, which few records need
 _FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
 
 
 def unknown_keys(contract: Contract) -> str:
-    """The names of the undeclared fields, as an expression."""
+    """Return an expression for the names of the undeclared fields."""
     names = ", ".join(literal(column.name) for column in contract.read_columns)
     return f"array_except(_keys, array({names}))"
 
 
 def _unknown_fields(contract: Contract) -> str:
-    """The undeclared fields, as JSON."""
+    """Return an expression for the undeclared fields, as JSON."""
     unknown = unknown_keys(contract)
     return f"to_json(map_filter({_FIELDS}, (k, v) -> array_contains({unknown}, k)))"
 
 
 def has_unknown(contract: Contract) -> Column:
-    """Whether a JSON record has undeclared fields."""
+    """Return whether a JSON record has undeclared fields."""
     return _has_more_keys(contract) & (F.size(F.expr(unknown_keys(contract))) > 0)
 
 
 def _has_more_keys(contract: Contract) -> Column:
-    """Whether a record names more fields than have a value; most are cleared by counting alone."""
+    """Return whether a record has more keys than values; this count clears most records."""
     known = [F.col(f"`{c.name}`").isNotNull().cast("int") for c in contract.read_columns]
     return F.size("_keys") > reduce(Column.__add__, known)
 
 
 def _repeats_a_key(contract: Contract) -> Column:
-    """Whether a record names a field twice, of which Spark takes the last."""
+    """Return whether a record repeats a field name; Spark would take the last value."""
     return _has_more_keys(contract) & (F.size(F.array_distinct("_keys")) < F.size("_keys"))
 
 
@@ -299,15 +299,15 @@ def _repeated_key() -> Column:
 
 
 def _half_a_surrogate(text: Column) -> Column:
-    r"""Whether JSON has a `\ud800` alone, which Spark turns into a question mark."""
+    r"""Return whether JSON has a `\ud800` alone, which Spark turns into a question mark."""
     escaped = F.contains(text, F.lit(r"\ud")) | F.contains(text, F.lit(r"\uD"))
     return escaped & text.rlike(texts.HALF_A_SURROGATE)
 
 
 def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
-    """Numbers of JSON that Spark turned into something else: infinity, or another text.
+    """Return numbers of JSON that Spark changed: to infinity, or to another text.
 
-    Of 1.10, where text is declared, it makes `1.1`, of 12345678.5 `1.23456785E7`.
+    If text is declared, it reads 1.10 as `1.1` and 12345678.5 as `1.23456785E7`.
     """
     problems, raw = [], F.col("_raw")
     fields = F.from_json("_raw", "map<string,string>")
@@ -320,13 +320,13 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
             number = r'^(?:-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity")$'
             name = rf"[\"']{re.escape(column.name)}[\"']\s*:\s*"
             there = F.concat(F.lit(rf"{name}(?:[\"']|\Q"), value, F.lit(r"\E\s*[,}/])"))
-            # strings of digits sort before those of letters, and that is soon told
+            # a cheap test: strings of digits sort before strings of letters
             when = (value < ":") & value.rlike(number) & ~F.regexp_like(raw, there)
             changed = F.concat(F.lit("is a number whose text would change to "), value)
             problems.append((when, problem_of("type", F.lit(column.name), changed)))
         if kind == "string" or re.search(r"(?i)\bstring\b", column.data_type):
             text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
-            # `{` sorts after letters, and `[` before those that are small
+            # `{` sorts after letters, and `[` before lower-case ones
             nested = text.startswith("{") | text.startswith("[")
             problems.append(number_within(nested, text, F.lit(column.name)))
     text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
@@ -335,10 +335,11 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
 
 
 def _overflows(contract: Contract, column: declared.Column) -> Column:
-    """Whether a number, in a value or inside it, became infinity.
+    """Return whether a number, in a value or inside it, became infinity.
 
-    A text may say `Infinity`: the few records with one are parsed a second time, all values as
-    texts (a decimal could take hours), of which Spark puts a number that overflowed into quotes.
+    A text may contain `Infinity`. The few records with one are parsed a second time with all values
+    as texts, because a decimal could take hours. In texts, Spark puts an overflowed number into
+    quotes.
     """
     kind = type_of(column)
     infinite = floats_within(kind, F.col(f"`{column.name}`"), is_infinite)
@@ -349,7 +350,7 @@ def _overflows(contract: Contract, column: declared.Column) -> Column:
 
 
 def _texts(kind: T.DataType) -> T.DataType:
-    """A type in which all values are texts."""
+    """Return a type with texts for all values."""
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(f.name, _texts(f.dataType)) for f in kind])
     if isinstance(kind, T.ArrayType):
@@ -360,9 +361,9 @@ def _texts(kind: T.DataType) -> T.DataType:
 
 
 def number_within(when: Column, text: Column, field: Column) -> Problem:
-    """A number in an object or array that Spark wrote as a text, with another value than it had.
+    """Return the problem of a number in an object or array that Spark changed on its way to text.
 
-    It goes through a double: of 1.10 it makes 1.1, which is the same, and of 20 digits 17.
+    The number goes through a double: 1.10 becomes 1.1, which is equal, and 20 digits become 17.
     """
     given = F.regexp_extract_all(
         F.regexp_replace("_raw", texts.TEXT, '""'), F.lit(texts.NUMBER), F.lit(0)
@@ -373,7 +374,7 @@ def number_within(when: Column, text: Column, field: Column) -> Problem:
         return number.try_cast("double").cast("string")
 
     def digits(number: Column) -> Column:
-        """Without sign, point, exponent, and zeros at both ends."""
+        """Return the digits without sign, point, exponent, and zeros at both ends."""
         plain = F.regexp_replace(F.regexp_replace(number, "[eE].*|[-.]", ""), "^0+|0+$", "")
         return F.when(number.endswith("Infinity"), number).otherwise(plain)
 
@@ -394,10 +395,10 @@ def number_within(when: Column, text: Column, field: Column) -> Problem:
 
 
 def _goes_on_after_the_record() -> Column:
-    """Whether text follows the JSON object: Spark's parser stops at its end and drops the rest.
+    """Return whether text follows the JSON object: Spark's parser stops at its end.
 
-    A record whose only `}` is its last byte is cleared without parsing it again. (`instr`, which
-    counts characters, takes six times as long as `contains`.)
+    A record with a single `}`, as its last byte, needs no second parse. (`instr`, which counts
+    characters, takes six times as long as `contains`.)
     """
     text = F.col("_raw")
     before = F.substring(text.cast("binary"), F.lit(1), F.octet_length(text) - 1)
@@ -407,7 +408,7 @@ def _goes_on_after_the_record() -> Column:
 
 
 def _misfit(contract: Contract) -> Column:
-    """Why a record did not fit the columns: the first declared field that has text but no value."""
+    """Return why a record does not fit: its first declared field with a text but no value."""
     fields = F.from_json("_raw", "map<string,string>")
     texts = [F.element_at(fields, F.lit(column.name)) for column in contract.read_columns]
     unfit = misfit(contract, fields.isNotNull(), texts, "is not a JSON object")

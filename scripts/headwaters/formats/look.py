@@ -1,7 +1,7 @@
-"""A look at the first bytes of files: those of another form than is declared.
+"""A check of files' first bytes, which finds files of another form than declared.
 
-Without this, each line of an indented array would be a record: most of them malformed, and some, a
-lone object among them, rows of bronze. No Spark: files are looked at before a batch is read.
+Without it, each line of an indented array would be a record. Most would be malformed, and some,
+such as a lone object, would become rows of bronze. It runs before a batch is read, without Spark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-FIRST, MOST = 4096, 64 * 1024  # bytes: what tells most files, and what is read of any
+FIRST, MOST = 4096, 64 * 1024  # bytes: enough for most files, and the limit for any file
 _RAW = "or declare format: raw, which reads a file as one record"
 _LINES = "and a record of format: json is a line"
 _OTHER = {
@@ -22,22 +22,22 @@ _OTHER = {
     b"Obj\x01": "is Avro: declare format: avro",
     b"ORC": "is ORC: land it as Parquet, or as text",
     b"PK\x03\x04": "is a zip archive: land what is in it",
-    b"\x1f\x8b": "is compressed by gzip: a name that ends with .gz says so",
-    b"BZh": "is compressed by bzip2: a name that ends with .bz2 says so",
-    b"\x28\xb5\x2f\xfd": "is compressed by zstd: a name that ends with .zst says so",
+    b"\x1f\x8b": "is compressed by gzip: give it a name that ends with .gz",
+    b"BZh": "is compressed by bzip2: give it a name that ends with .bz2",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd: give it a name that ends with .zst",
 }
 _ARRAY = f"looks like one JSON array, {_LINES}: land one object a line (jq -c '.[]'), {_RAW}"
 _INDENTED = f"looks like indented JSON, {_LINES}: land one object a line (jq -c .), {_RAW}"
 _XML = f"looks like XML or HTML: land JSON, one object a line, {_RAW}"
 _OPEN: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open}
-_UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # no name tells their contents here
+_UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # the name hides the contents
 
 
 def other_form(file: Path, of_text: Callable[[bytes, bool], str | None]) -> str | None:
-    """Return what a file is instead of text of a format, and what to do; None if it is text.
+    """Return the actual form of a file that is not text, and the remedy; None if it is text.
 
-    `of_text` looks at the first bytes of text, and knows if these are all of it. A file that
-    cannot be read is left to Spark, which says why.
+    `of_text` gets the first bytes of text, and whether these are all of it. For an unreadable file,
+    Spark reports the error.
     """
     if file.suffix.lower() in _UNKNOWN:
         return None
@@ -47,7 +47,7 @@ def other_form(file: Path, of_text: Callable[[bytes, bool], str | None]) -> str 
             if found := _other_format(data):
                 return found
             if data.partition(b"\n")[0].rstrip().endswith(b"}") and data[:1] == b"{":
-                return None  # a line of JSON, as most files begin
+                return None  # a line of JSON, like most files
             data += opened.read(MOST - len(data)) if len(data) == FIRST else b""
             return of_text(data, len(data) < MOST)
     except (OSError, EOFError, ValueError):
@@ -63,7 +63,7 @@ def _other_format(data: bytes) -> str | None:
 
 
 def utf_16(data: bytes) -> str | None:
-    """Return the name of another encoding that a text begins like, or None."""
+    """Return another encoding that the first bytes indicate, or None."""
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
     pairs = data[: len(data) // 2 * 2]
@@ -74,7 +74,7 @@ def utf_16(data: bytes) -> str | None:
 
 
 def json_lines(data: bytes, is_all: bool) -> str | None:
-    """Return what the beginning of a text is instead of lines of JSON, or None."""
+    """Return the actual form of a text that is not lines of JSON, or None."""
     if encoding := utf_16(data):
         return f"is {encoding}, and JSON is read as UTF-8: land it as UTF-8"
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").lstrip()
@@ -96,7 +96,7 @@ def _is_indented(text: str, line: str, broken: bool) -> bool:
     try:
         value, end = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError as error:
-        # it was understood beyond the second line: of lines, none is understood with the next one
+        # parsing got past the second line; in lines of JSON, it cannot get past the first
         second = text.find("\n", text.find("\n") + 1)
         return line == "{" or 0 < second < error.pos
     except RecursionError:
@@ -105,7 +105,7 @@ def _is_indented(text: str, line: str, broken: bool) -> bool:
 
 
 def _is_array(text: str, line: str, after: str, is_all: bool) -> bool:
-    """Return whether a text is one array, and not lines of which the first is an array."""
+    """Return whether a text is one array, and not lines that start with an array."""
     if line.strip() == "[":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Files of Parquet, each with a schema of its own."""
+"""Parquet files, which contain their schemas."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Parquet(Columns, FileFormat):
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
     ) -> list[DataFrame]:
-        """Files together where one schema holds for all of them, else those of each schema."""
+        """Read files together if one schema fits all of them, else those of each schema."""
         options = {**options, **self.contract.stream.options}
         merging = spark.read.format("parquet").options(**{"mergeSchema": "true", **options})
-        with contextlib.suppress(PySparkException, Py4JJavaError):  # types that differ
+        with contextlib.suppress(PySparkException, Py4JJavaError):  # types differ
             return [merging.load(same) for same in _by_spelling(paths)]
         return by_schema(spark, "parquet", options, paths)
 
     def damaged(self, file: str) -> bool:
-        """Whether a file has no footer, or one with a name twice."""
+        """Return true if a file has no footer, or one with a repeated name."""
         try:
             found = parquet.read_schema(file.removeprefix("file://")).names
         except (ArrowException, OSError):
@@ -40,9 +40,10 @@ class Parquet(Columns, FileFormat):
 
 
 def _by_spelling(paths: Sequence[str]) -> list[list[str]]:
-    """Parquet files, together unless they write the name of a column in other letters.
+    """Group Parquet files by the letter case of their column names.
 
-    Spark would give all of them the letters of one, and `_rescued` would say what no file says.
+    Spark would give all of them the spelling of one, and `_rescued` would contain a name of no
+    file.
     """
     names: dict[str, list[str]] = {}
     for path in paths:
@@ -50,7 +51,7 @@ def _by_spelling(paths: Sequence[str]) -> list[list[str]]:
         try:
             names[path] = parquet.read_schema(file).names
         except (ArrowException, OSError):
-            names[path] = []  # Spark says what is wrong with it
+            names[path] = []  # Spark reports the error
     spellings: dict[str, set[str]] = {}
     for name in (name for found in names.values() for name in found):
         spellings.setdefault(name.lower(), set()).add(name)

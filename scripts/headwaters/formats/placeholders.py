@@ -1,8 +1,8 @@
-"""The placeholders that Debezium writes for values that it does not know.
+"""The placeholders that Debezium writes for unavailable values.
 
-PostgreSQL does not send large values (TOAST) that an update left alone, nor does Oracle send LOBs.
-Debezium then writes the text of `unavailable.value.placeholder`, in the form of the column's type.
-Everything here is pure: no Spark.
+PostgreSQL does not send large values (TOAST) that an update left unchanged, nor does Oracle send
+LOBs. Debezium then writes the text of `unavailable.value.placeholder`, in the form of the column's
+type. Pure, without Spark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _base64s(text: str) -> list[str]:
 
 
 def _uuid(text: str) -> str:
-    """Return the UUID that Java names by a text's bytes."""
+    """Return the UUID that Java derives from a text's bytes."""
     return str(uuid.UUID(bytes=hashlib.md5(text.encode()).digest(), version=3))
 
 
@@ -54,7 +54,7 @@ def texts_of(text: str) -> tuple[str, ...]:
     """Return the placeholder of each type as a value of JSON without spaces.
 
     These are texts, bytes, `hstore` as a map or as a text, and arrays of texts, bytes, numbers and
-    UUIDs: an array of numbers or dates has a number for each byte of the placeholder.
+    UUIDs. An array of numbers or dates has a number for each byte of the placeholder.
     """
     scalars = [text, *_base64s(text), text.encode().hex()]
     hstore = json.dumps({text: text}, separators=(",", ":"))
@@ -76,7 +76,7 @@ def as_field(json_text: str) -> str:
 
 
 def needles(text: str, types: Sequence[str]) -> tuple[str, ...]:
-    """Return texts one of which every record with a placeholder contains; few others do."""
+    """Return texts, one of them in every record with a placeholder and in few others."""
     if not any(may_be_unavailable(one) for one in types):
         return ()
     found = [text, *_base64s(text), text.encode().hex()]
@@ -91,8 +91,8 @@ def needles(text: str, types: Sequence[str]) -> tuple[str, ...]:
 def pattern(text: str, names: Sequence[str]) -> str:
     """Return a pattern of the fields of these names whose value is a placeholder.
 
-    Its first group is what stands before the value. A colon right before a quote is always that of
-    a field: one within a text would end the text there.
+    Its first group is the text before the value. A colon right before a quote always belongs to a
+    field: within a text, the quote would end the text.
     """
     values = []
     for value in texts_of(text):
@@ -103,7 +103,7 @@ def pattern(text: str, names: Sequence[str]) -> str:
 
 
 def may_be_unavailable(data_type: str) -> bool:
-    """Return whether a value of the type may be large enough to be left out."""
+    """Return whether a value of the type may be large enough for the database to omit it."""
     return bool(_TEXTS.match(data_type) or _NESTED.match(data_type))
 
 
@@ -112,9 +112,9 @@ _LITERAL = r"(?s)'(?:[^'\\]|\\.)*'"
 
 
 def names_in(expression: str, names: Sequence[str]) -> list[str]:
-    """Return those of some columns that an expression mentions."""
+    """Return the columns among `names` that an expression mentions."""
     code = re.sub(_OF_THE_EVENT, " ", re.sub(_LITERAL, " ", expression))
-    # of `payload.after['body']`, the literal is the name
+    # in `payload.after['body']`, the literal is the name
     in_brackets = re.findall(r"\[\s*'((?:[^'\\]|\\.)*)'\s*\]", expression)
     words = {word.lower() for word in (*re.findall(r"\w+|`[^`]+`", code), *in_brackets)}
     return [name for name in names if {name.lower(), f"`{name.lower()}`"} & words]

@@ -1,9 +1,9 @@
-"""What is wrong with a record, as its column `_bad` says it: null for a good record.
+"""The problems of a record in its column `_bad`, which is null for a good record.
 
 Reasons: `malformed` (not a record of the format at all), `type` (a field does not fit its
 data_type), `not_null` and `check` (a declared constraint is broken), `schema` (an unknown field
-where the policy is `fail`), `duplicate` and `late` (a key that repeats). Everything here only
-builds expressions.
+under the policy `fail`), `duplicate` and `late` (a key that repeats). This module only builds
+expressions; it reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwaters.contract import Contract
 from headwaters.formats.values import outside_years, type_of
 from headwaters.sql import ended
 
-# When a record has a problem, and what `_bad` says of it then.
+# The condition of a problem, and the value of `_bad` for it.
 Problem = tuple[Column, Column]
 
 
@@ -26,17 +26,17 @@ NOT_UTF8 = "has bytes that are not UTF-8"
 
 
 def null() -> Column:
-    """No text."""
+    """Return a null text."""
     return F.lit(None).cast("string")
 
 
 def no_problem() -> Column:
-    """What `_bad` is for a good record."""
+    """Return the value of `_bad` for a good record."""
     return F.lit(None).cast("struct<reason:string,field:string,message:string>")
 
 
 def problem_of(reason: str, field: Column | None = None, message: Column | None = None) -> Column:
-    """What is wrong with a record, as `_bad` holds it."""
+    """Return the value of `_bad` for a problem."""
     named = null() if field is None else field
     said = null() if message is None else message
     return F.struct(F.lit(reason).alias("reason"), named.alias("field"), said.alias("message"))
@@ -45,7 +45,7 @@ def problem_of(reason: str, field: Column | None = None, message: Column | None 
 def uncast(
     contract: Contract, given: Mapping[str, Column], typed: Mapping[str, Column]
 ) -> list[Column]:
-    """A problem for each column whose value does not fit its declared type."""
+    """Return a problem for each column whose value does not fit its declared type."""
     return [
         F.when(
             given[column.name].isNotNull() & typed[column.name].isNull(),
@@ -57,7 +57,7 @@ def uncast(
 
 
 def type_problem(column: declared.Column, text: Column) -> Column:
-    """A text that is no value of its column's type."""
+    """Return the problem of a text that is not a value of its column's type."""
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
     return problem_of("type", F.lit(column.name), shown)
 
@@ -74,25 +74,25 @@ def year_problem(column: declared.Column) -> list[Problem]:
 
 
 def with_problem(parsed: DataFrame, problem: Column) -> DataFrame:
-    """What else may be wrong (or null), for records that are good so far."""
+    """Add a possible problem (or null) to records that are good so far."""
     return parsed.withColumns(
         {"_good": F.col("_good") & problem.isNull(), "_bad": F.coalesce("_bad", problem)}
     )
 
 
 def malformed(when: Column, message: str) -> Problem:
-    """A record that is none of its format."""
+    """Return the problem of a record that does not match its format."""
     return when, problem_of("malformed", null(), F.lit(message))
 
 
 def undeclared(there: Column, keys: str) -> Problem:
-    """A record with fields that the contract does not know: the first one is named."""
+    """Return the problem of a record with undeclared fields, with the first one's name."""
     named = F.get(F.expr(keys), F.lit(0))
     return there, problem_of("schema", named, F.lit("is not declared"))
 
 
 def broken_constraints(column: declared.Column) -> list[Problem]:
-    """A problem for each declared constraint of a column."""
+    """Return a problem for each declared constraint of a column."""
     problems = []
     value, name = F.col(f"`{column.name}`"), F.lit(column.name)
     for rule in column.constraints:
@@ -105,7 +105,7 @@ def broken_constraints(column: declared.Column) -> list[Problem]:
 
 
 def misfit(contract: Contract, whole: Column, given: Sequence[Column], otherwise: str) -> Column:
-    """The first declared field of a `whole` record that has a text but no value.
+    """Return the first declared field of a `whole` record that has a text but no value.
 
     Otherwise the record is malformed.
     """

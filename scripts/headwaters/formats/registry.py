@@ -1,6 +1,6 @@
 """The class of each format that `formats/declared.py` lists; a test compares the two.
 
-mypy names what a class lacks.
+mypy names the methods that a class lacks.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ FORMATS: Mapping[str, Mapping[Carrier, type[Format]]] = {
 
 @cache
 def format_of(contract: Contract) -> Format:
-    """The format of a stream; kept, since it keeps the expressions that it has built."""
+    """Return the format of a stream, cached because it caches its expressions."""
     format_, carrier = contract.format, contract.source.delivers
     if format_ is None or carrier is None:
-        return Columns(contract)  # whatever it says, its rows have columns with types
+        return Columns(contract)  # for any format, because rows have typed columns
     changes = contract.stream.changes
     if changes is not None and changes.envelope == "debezium":
         return Debezium(contract)

@@ -1,8 +1,8 @@
-"""Which texts are values of a type: Spark reads more of them, and some as another value.
+"""The texts that are values of a type. Spark accepts more, and reads some as other values.
 
 `1,5` becomes 15, `12:00` a moment of the day on which it is read, `2026` the first of January, `1`
 the second of January 1970, `1d` and `0x1p3` numbers, 1e400 infinity. Such a text does not fit its
-`data_type`. Patterns are for a whole text, and mean the same in Java and in Python.
+`data_type`. Patterns match a whole text, with the same meaning in Java and in Python.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# An exponent of five digits: of such a number, Spark would need minutes to hours for a decimal.
+# An exponent of five digits: Spark needs minutes to hours to turn such a number into a decimal.
 WILD = "[eE][+-]?0*[1-9][0-9]{4}"
 _DIGITS = r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?0*[0-9]{1,4})?"
 _DAY = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
@@ -21,15 +21,15 @@ PATTERNS: dict[str, str] = {
     "decimal": rf"\s*+{_DIGITS}\s*+",
     "float": rf"\s*+(?:{_DIGITS}|[nN][aA][nN]|[-+]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)\s*+",
     "date": rf"\s*+{_DAY}(?:{_MIDNIGHT})?\s*+",
-    "timestamp": rf"\s*+{_DAY}(?:[T ][^\"']*+)?",  # Spark itself looks at the time and its zone
+    "timestamp": rf"\s*+{_DAY}(?:[T ][^\"']*+)?",  # Spark checks time and zone
     "timestamp_ntz": rf"\s*+{_DAY}(?:{_TIME})?\s*+",
 }
 _KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
 OLDEST_SECOND = -62_135_596_800  # the first one of the year 1
 NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
 
-# Of JSON: a number that is no integer, a text, and a `\ud800` alone; a backslash that is written as
-# two begins no escape.
+# In JSON: a number that is not an integer, a text, and a `\ud800` alone; an escaped backslash does
+# not start an escape.
 NUMBER = r"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
 TEXT = r'"(?:[^"\\]|\\.)*+"'
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -37,23 +37,23 @@ HALF_A_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 
 
 def kind(data_type: str) -> str:
-    """The base of a type as Spark names it, with one name for those that are written alike."""
+    """Return the base of a type in Spark's terms, with one name for types of equal notation."""
     base = re.split(r"[(<\s]", data_type.strip().lower())[0]
     return _KINDS.get(base, base)
 
 
 def pattern(data_type: str) -> str | None:
-    """What a text of this type must match as a whole, or None where Spark is right."""
+    """Return the pattern that a whole text of this type must match, or None if Spark is right."""
     return PATTERNS.get(kind(data_type))
 
 
 def in_json(columns: Iterable[tuple[str, str]], kinds: Iterable[str]) -> list[str] | None:
-    """Patterns of JSON records in which a value of one of these kinds may be no such value.
+    """Return patterns of JSON records that may have a wrong value of one of these kinds.
 
-    Where nothing matches, nothing is wrong; where something does, the record is to be looked at: it
-    may be a field of that name in an undeclared object. None where every record is to be looked at,
-    since elements of arrays and maps have no name. A pattern begins with the field's name, which
-    Java looks for in strides, and not with the quote before it.
+    A record without a match is correct. A record with one needs a closer check, because the match
+    may be a field of that name in an undeclared object. The result is None if every record needs
+    it, since elements of arrays and maps have no name. A pattern begins with the field's name,
+    which Java searches in strides, and not with the quote before it.
     """
     patterns: list[str] = []
     words = {one: [w for w in (one, *_KINDS) if _KINDS.get(w, w) == one] for one in kinds}
@@ -75,11 +75,11 @@ def in_json(columns: Iterable[tuple[str, str]], kinds: Iterable[str]) -> list[st
 
 
 def wild_numbers(columns: Iterable[tuple[str, str]]) -> list[str]:
-    """Patterns of numbers such as 1e100000000 in JSON where a decimal is declared.
+    """Return patterns of numbers such as 1e100000000 in JSON if a decimal is declared.
 
-    Spark spends minutes to hours to make a decimal of those few bytes, and the stream stands still.
-    In a text, or a field that is not declared, the same characters do no harm. A pattern begins
-    with the field's name, which Java looks for in strides, and not with the quote before it.
+    Spark spends minutes to hours on a decimal from those few bytes, and the stream stands still. In
+    a text, or in an undeclared field, the same characters do no harm. A pattern begins with the
+    field's name, which Java searches in strides, and not with the quote before it.
     """
     decimal = r"(?:decimal|dec|numeric)\b"
     named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct

@@ -1,6 +1,6 @@
-"""Records of Kafka with a key and no value: the rows that `changes.tombstones` makes of them.
+"""Kafka records with a key and no value: the rows that `changes.tombstones` makes of them.
 
-Everything here only builds expressions.
+This module only builds expressions; it reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from headwaters.formats.values import fitted_text
 
 
 def accepts_tombstones(contract: Contract) -> bool:
-    """Whether a tombstone is a row of bronze: only a message can be one."""
+    """Return true if a tombstone becomes a row of bronze: only a message can be one."""
     changes = contract.stream.changes
     messages = contract.source.delivers == "messages"
     return messages and changes is not None and changes.tombstones == "rows"
 
 
 def is_tombstone() -> Column:
-    """Whether a typed record is one. Without a key it could delete nothing, and is malformed."""
+    """Return true for a tombstone. Without a key it would delete nothing, and is malformed."""
     return F.col("_raw").isNull() & F.col("_key").isNotNull()
 
 
 def key_columns(contract: Contract) -> dict[str, Column]:
-    """What the key of a message says of the columns of `changes.key`, in their types.
+    """Return the values of `changes.key` in a message's key, in their types.
 
-    A key is a JSON object, with Debezium's schema around it or without, or, where there is one
-    column, its text. What does not fit is null, as is all of a key that is not UTF-8.
+    A key is a JSON object, with or without Debezium's schema, or the text itself if there is one
+    column. Values that do not fit are null, as is all of a key that is not UTF-8.
     """
     changes = contract.stream.changes
     if changes is None or not accepts_tombstones(contract):
@@ -48,6 +48,6 @@ def key_columns(contract: Contract) -> dict[str, Column]:
 
 
 def no_key(name: str) -> Problem:
-    """A change that does not say of which row it is."""
+    """Return the problem of a change whose row is unknown."""
     column = F.col(f"`{name}`")
     return column.isNull(), problem_of("not_null", F.lit(name), F.lit("is null"))

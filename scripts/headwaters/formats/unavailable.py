@@ -1,6 +1,6 @@
 """Change events without their placeholders, and the names of the columns that had one.
 
-Everything here only builds expressions; `placeholders` has the texts.
+This module only builds expressions; `placeholders` has the texts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def without_placeholders(contract: Contract, events: DataFrame, row: Column) -> 
     """Return events with `_unavailable`, and null in their JSON for each placeholder.
 
     `row` has the fields of the row as texts. Only an event with the text of a placeholder anywhere
-    is looked at closely.
+    gets a closer check.
     """
     needles = _needles(contract)
     if not needles or contract.placeholder is None:

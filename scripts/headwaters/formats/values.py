@@ -1,4 +1,4 @@
-"""Values of one type as values of the declared one: null where it would be another value."""
+"""Values of one type converted to the declared type, or null if the value would change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwaters.formats import texts
 
 
 def fitted(column: declared.Column, value: Column, given: T.DataType) -> Column:
-    """A value of some type in the declared one, or null where it, or one inside it, is no such.
+    """Return a value in the declared type, or null if it, or one inside it, does not fit.
 
     A value with structs has the fields that `by_name` gives it.
     """
@@ -27,7 +27,7 @@ def fitted(column: declared.Column, value: Column, given: T.DataType) -> Column:
 
 
 def _loses(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
-    """Whether a value, or one inside it, is none of the type that is wanted."""
+    """Return whether a value, or one inside it, does not fit the wanted type."""
     if not _differ(given, wanted):
         return F.lit(False)
     if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
@@ -41,7 +41,7 @@ def _loses(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
         keys = _one_loses(F.map_keys(value), given.keyType, wanted.keyType)
         return keys | _one_loses(F.map_values(value), given.valueType, wanted.valueType)
     if _has_parts(wanted):
-        return F.lit(False)  # no cast leads there, as Spark says
+        return F.lit(False)  # Spark has no cast and raises an error
     found = _fitted(wanted.simpleString(), value, given.simpleString())
     return value.isNotNull() & found.isNull()
 
@@ -78,7 +78,7 @@ def _fitted(data_type: str, value: Column, kind: str) -> Column:
 
 
 def fitted_text(column: declared.Column, text: Column) -> Column:
-    """The value of a text, by the patterns of `texts`; arrays, maps and structs are JSON."""
+    """Return the value of a text, by the patterns of `texts`; arrays, maps and structs are JSON."""
     if not _has_parts(type_of(column)):
         return _fitted_text(column.data_type, text)
     schema = f"`value` {column.data_type}, `_corrupt` string"
@@ -100,17 +100,17 @@ def _fitted_text(data_type: str, text: Column) -> Column:
 
 
 def is_infinite(value: Column) -> Column:
-    """Whether a number is infinite, of either sign."""
+    """Return whether a number is infinite, of either sign."""
     return F.abs(value) == F.lit(float("inf"))
 
 
 def type_of(column: declared.Column) -> T.DataType:
-    """The declared type."""
+    """Return the declared type."""
     return cast(T.StructType, T.StructType.fromDDL(f"declared {column.data_type}"))[0].dataType
 
 
 def has_floats(kind: T.DataType) -> bool:
-    """Whether a value of the type is a `float` or `double`, or may have one inside it."""
+    """Return true if a value of the type is a `float` or `double`, or may contain one."""
     if isinstance(kind, T.StructType):
         return any(has_floats(field.dataType) for field in kind)
     if isinstance(kind, T.ArrayType):
@@ -121,7 +121,7 @@ def has_floats(kind: T.DataType) -> bool:
 
 
 def floats_within(kind: T.DataType, value: Column, is_one: Callable[[Column], Column]) -> Column:
-    """How many values of `float` or `double`, in a value of the type or inside it, are so."""
+    """Count the `float` and `double` values, in a value or inside it, that meet a condition."""
     if not has_floats(kind):
         return F.lit(0)
     if isinstance(kind, T.StructType):
@@ -136,10 +136,10 @@ def floats_within(kind: T.DataType, value: Column, is_one: Callable[[Column], Co
 
 
 def not_utf8(kind: T.DataType, value: Column, wanted: T.DataType) -> list[Column]:
-    """Of the texts in a value, which is one or has some inside it, those that are not UTF-8.
+    """Return the texts of a value, itself or inside it, that are not UTF-8.
 
-    Each column is one such text or null. Keys of maps are texts as well, and bytes are where the
-    declared type `wanted` makes them one.
+    Each column is one such text or null. Keys of maps count as texts, and so do bytes if the
+    declared type `wanted` makes them text.
     """
     if isinstance(kind, T.StructType):
         asked = {f.name.lower(): f.dataType for f in _fields(wanted)}
@@ -190,7 +190,7 @@ _YEARS = {
 def outside_years(kind: T.DataType, value: Column) -> Column | None:
     """Return the condition that a value has a date or time outside of the years 1 to 9999.
 
-    Most programs know these years alone. None for a type without dates and times.
+    Most programs support these years alone. None for a type without dates and times.
     """
     if isinstance(kind, T.StructType):
         fields = (outside_years(field.dataType, value.getField(field.name)) for field in kind)
@@ -221,14 +221,14 @@ def _any(conditions: Iterable[Column | None]) -> Column | None:
 def by_name(
     column: declared.Column, value: Column, given: T.DataType, whole: bool = True
 ) -> Column:
-    """A value whose structs have the fields that are declared: a cast goes by their position."""
+    """Return a value whose structs have the declared fields, because a cast goes by position."""
     if texts.kind(column.data_type) not in ("struct", "array", "map"):
         return value
     return _fields_by_name(value, given, type_of(column), whole)
 
 
 def _fields_by_name(value: Column, given: T.DataType, wanted: T.DataType, whole: bool) -> Column:
-    """As declared, or, where it is not to be `whole`, the fields that are there, named so."""
+    """Return the declared fields, or only the present ones under declared names unless `whole`."""
     if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
         there = {field.name.lower(): field for field in given}
         asked = {field.name.lower(): field for field in wanted}

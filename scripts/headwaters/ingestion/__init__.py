@@ -1,1 +1,1 @@
-"""Streams into bronze and quarantine, exactly once."""
+"""The ingestion of streams into bronze and quarantine, exactly once."""

@@ -1,4 +1,4 @@
-"""Records whose key came before: `deduplicate` of a stream."""
+"""Records with a repeated key: `deduplicate` of a stream."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from headwaters.formats.problems import problem_of, with_problem
 
 
 def newest_event(contract: Contract, rows: Column | None = None) -> Column:
-    """The time of the newest event of a table's rows, in microseconds; not later than taken in.
+    """Return the newest event time of a table's rows in microseconds, capped at ingestion time.
 
-    One record from the far future would otherwise make everything that follows late.
+    Otherwise one record from the far future would make all later records late.
     """
     assert contract.stream.deduplicate
     time = F.col(f"`{contract.stream.deduplicate.event_time}`")
@@ -25,12 +25,12 @@ def newest_event(contract: Contract, rows: Column | None = None) -> Column:
 def mark_repeated(
     contract: Contract, parsed: DataFrame, bronze: DataFrame, newest: int | None
 ) -> DataFrame:
-    """A parsed batch in which good records that repeat a key are marked `duplicate`.
+    """Mark good records of a parsed batch that repeat a key as `duplicate`.
 
-    The watermark of event time is `newest` (microseconds) less the declared time. A record that is
-    older is `late`, since nobody knows any more whether its key came before; of the others only
-    the first of a key is good, over the batch and the rows of `bronze` that are not older. Without
-    `newest` there is no watermark of event time.
+    The watermark of event time is `newest` (microseconds) less the declared time; without `newest`,
+    event times have no watermark. An older record is `late`, because bronze cannot prove that its
+    key is new. Of the others, only the first of a key is good, over the batch and the rows of
+    `bronze` that are not older.
     """
     wanted = contract.stream.deduplicate
     assert wanted
@@ -42,7 +42,7 @@ def mark_repeated(
         bronze = bronze.where((time >= watermark) | time.isNull())
     known = bronze.select(*keys).distinct().withColumn("_seen", F.lit(True))
     parsed = parsed.join(known, list(wanted.key), "left")
-    # every run of the same batch must choose the same one; equal records are all the same
+    # a repeated batch must choose the same record; fully equal records are interchangeable
     order = Window.partitionBy(*keys, good & ~late).orderBy(time, *contract.source.place, "_raw")
     complete = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys])
     repeated = complete & (F.col("_seen").isNotNull() | (F.row_number().over(order) > 1))

@@ -1,4 +1,4 @@
-"""What must agree before a batch: contract, tables and checkpoint of a stream."""
+"""The checks before a batch: contract, tables and checkpoint of a stream must agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwaters.tables import Table
 
 
 def prepare(spark: SparkSession, stream: Stream) -> None:
-    """Make the tables, and see that they and the checkpoint belong together."""
+    """Create the tables, and check that they match the checkpoint."""
     contract, source = stream.contract, source_of(stream)
     _see_same_source(stream)
     _check_expressions(spark, contract)
@@ -32,7 +32,7 @@ def prepare(spark: SparkSession, stream: Stream) -> None:
     source.keep_identity()
     if stream.begin:
         _decide(spark, source, stream.begin)
-        stream.begin = None  # a stream that is started again resumes with what was decided
+        stream.begin = None  # a restarted stream resumes with this decision
     _see_checkpoint(stream, bronze, quarantine)
     latest = contract.stream.start == "latest" and source.keeps_latest
     if latest and stream.checkpoint.planned < 0 and not stream.checkpoint.begun():
@@ -41,10 +41,10 @@ def prepare(spark: SparkSession, stream: Stream) -> None:
 
 
 def _decide(spark: SparkSession, source: Source, begin: From) -> None:
-    """Write down where the first batch of a new checkpoint begins, valid after a crash as well.
+    """Store the start of a new checkpoint's first batch, which also survives a crash.
 
-    `table` reads again from the last batch of bronze, whose part of quarantine may be missing, and
-    leaves out what the two tables hold.
+    `table` reads again from the last batch of bronze, because its part of quarantine may be
+    missing, and leaves out the rows of both tables.
     """
     source.stream.checkpoint.keep_begun({"from": begin} | source.resume_note(spark, begin))
 
@@ -61,7 +61,7 @@ def _see_same_source(stream: Stream) -> None:
 
 
 def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
-    """Raise WorkError where there are rows, but nobody knows any more what was read."""
+    """Raise WorkError if the tables have rows but the read position is lost."""
     contract = stream.contract
     new = stream.checkpoint.id is None and not stream.checkpoint.begun()
     if new and (bronze.batches or any(table.size.files for table in (bronze, quarantine))):
@@ -78,10 +78,10 @@ def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
 def see_same_batches(
     stream: Stream, bronze: Mapping[str, int], quarantine: Mapping[str, int]
 ) -> None:
-    """Raise WorkError where checkpoint and tables are not of the same time: one was put back.
+    """Raise WorkError if checkpoint and tables are of different times: one was restored.
 
-    Every batch leaves its number in bronze, so that bronze is never behind what the checkpoint has
-    committed, nor ahead of what it has planned.
+    Every batch leaves its number in bronze. Bronze is therefore never behind the checkpoint's
+    committed batch, nor ahead of its planned one.
     """
     checkpoint, table = stream.checkpoint, stream.contract.full_name
     remedy = (
@@ -107,7 +107,7 @@ def see_same_batches(
 
 
 def _check_expressions(spark: SparkSession, contract: Contract) -> None:
-    """Raise UserError for a computed column or a check that Spark cannot understand."""
+    """Raise UserError for a computed column or a check that Spark cannot parse."""
 
     def understood(frame: DataFrame, what: str, expression: str) -> DataFrame:
         try:
@@ -121,7 +121,7 @@ def _check_expressions(spark: SparkSession, contract: Contract) -> None:
 
     contract = enveloped(contract)
     names = [(c.name, c.data_type) for c in contract.read_columns]
-    names += contract.source.origin  # a computed column may take a record's own time or key
+    names += contract.source.origin  # a computed column may read a record's time or key
     types = ", ".join(f"`{name}` {kind}" for name, kind in names)
     frame = spark.createDataFrame([], types)
     for column in contract.computed_columns:

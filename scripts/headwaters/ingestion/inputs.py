@@ -10,11 +10,11 @@ from headwaters.stream import Stream
 
 
 def source_of(stream: Stream, contract: Contract | None = None) -> Source:
-    """The source of a stream, by its contract, or by the one that a batch began with."""
+    """Return the source of a stream, by its contract, or by that of an interrupted batch."""
     contract = contract or stream.contract
     return new_source(stream, contract, format_of(contract))
 
 
 def refresh_backlog(stream: Stream) -> None:
-    """See what a stream has not yet read: as `Source.backlog`."""
+    """Update a stream's backlog from `Source.backlog`."""
     stream.pending = source_of(stream).backlog()

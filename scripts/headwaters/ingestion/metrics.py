@@ -14,14 +14,14 @@ from headwaters.stream import Stream
 
 
 class StreamMetrics(Collector):
-    """What streams have done since they began, each under its name as label `stream`."""
+    """The counters of streams since they began, with the stream's name as label `stream`."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
-        """The metrics of these streams."""
+        """Collect metrics of these streams."""
         self.streams = streams
 
     def collect(self) -> Iterator[Metric]:
-        """All of them, as they are now."""
+        """Yield all current metrics."""
         records = _counter("records", "Records read: rows of bronze and of quarantine.")
         rows = _counter("rows", "Rows written to bronze.")
         bad = _counter("quarantined", "Records put into quarantine.", "reason")
@@ -59,9 +59,9 @@ def _gauge(name: str, what: str, *labels: str) -> GaugeMetricFamily:
 
 @contextmanager
 def serve(streams: Sequence[Stream], port: int) -> Iterator[int]:
-    """Serve `/metrics` on 127.0.0.1 for as long as the context lasts; gives the port (0 = any).
+    """Serve `/metrics` on 127.0.0.1 inside the context, and yield the port (0 = any).
 
-    Raises UserError when the port is taken.
+    Raises UserError if the port is taken.
     """
     registry = CollectorRegistry()
     registry.register(StreamMetrics(streams))

@@ -1,4 +1,4 @@
-"""What `headwaters ingest` shows: a live line for each stream, and one line for each at the end."""
+"""The output of `headwaters ingest`: a live line for each stream, and a final line for each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headwaters.stream import Stream
 
 
 class Display:
-    """Progress on a terminal's error stream; silent where nobody watches."""
+    """A progress display on standard error, silent unless that is a terminal."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
-        """A display of these streams."""
+        """Prepare the display of these streams."""
         self.console = Console(stderr=True)
         self.streams = streams
         self.progress = Progress(
@@ -37,15 +37,15 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take it away."""
+        """Remove the display."""
         self.progress.stop()
 
     def say(self, what: str) -> None:
-        """What happens before the first stream runs."""
+        """Show a message before the first stream runs."""
         self.progress.update(self.opening, description=what)
 
     def refresh(self) -> None:
-        """Show what the streams have done so far."""
+        """Show the progress of the streams."""
         self.progress.update(self.opening, visible=False)
         for stream in self.streams:
             name = stream.contract.name
@@ -53,7 +53,7 @@ class Display:
                 continue
             if name not in self.tasks:
                 self.tasks[name] = self.progress.add_task(name, total=None, rows="")
-            waits = stream.endless and stream.error  # to be started again
+            waits = stream.endless and stream.error  # it will restart
             finished = not waits and (stream.query is None or not stream.query.isActive)
             self.progress.update(
                 self.tasks[name],
@@ -63,7 +63,7 @@ class Display:
             )
 
     def summary(self, streams: Sequence[Stream]) -> None:
-        """One line for each stream."""
+        """Print one line for each stream."""
         out = Console(highlight=False, soft_wrap=True)
         width = max(len(stream.contract.name) for stream in streams)
         for stream in streams:
@@ -71,7 +71,7 @@ class Display:
 
 
 def progress_of(stream: Stream) -> str:
-    """What a stream has done and what waits, or why it failed, as rich markup."""
+    """Return a stream's progress and backlog, or its error, as rich markup."""
     if stream.error:
         return f"[red]failed[/red]: {escape(stream.error)}"
     done = [f"{stream.rows:,} rows"] if stream.batches else []
@@ -83,7 +83,7 @@ def progress_of(stream: Stream) -> str:
 
 
 def outcome(stream: Stream) -> str:
-    """What became of a stream, as rich markup."""
+    """Return the outcome of a stream, as rich markup."""
     bad = ", ".join(f"{name} {count:,}" for name, count in stream.bad.most_common())
     total = sum(stream.bad.values())
     quarantined = f", {total:,} quarantined ({bad})" if total else ""

@@ -1,10 +1,11 @@
 """`headwaters audit`: reconciliation, input = bronze + quarantine, record by record.
 
 Kafka is compared with its broker by topic, partition and offset, `rate` by its numbers: each is in
-one of the two tables, once. Rows of files and Delta tables do not say where in them they were: what
-is there is parsed again, and compared with the rows of both tables as a multiset, row by row in all
-columns of the contract, by file and by version of a change feed. Only what the checkpoint has
-committed counts: the tables are read as they were before a batch, or a replay, that is in flight.
+one of the two tables, once. Rows of files and Delta tables do not contain their position. Existing
+files and versions are parsed again, and compared with the rows of both tables as multisets. They
+are compared row by row in all columns of the contract, by file and by version of a change feed.
+Only records that the checkpoint has committed count: the tables are read at versions before a batch
+or replay in progress.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from headwaters.sources.base import Balance, Moment
 from headwaters.stream import Stream
 from headwaters.tables import Table
 
-# Of the rows of bronze those that ingestion wrote; others have no batch.
+# Rows of bronze that ingestion wrote; others have no batch.
 OURS = "_batch_id is not null"
 
 
 def audit(
     project: Project, contracts: Sequence[Contract], spark: SparkSession | None = None
 ) -> dict[str, list[Balance] | CodedError]:
-    """The balances of each stream by name, or why it has none. Starts Spark unless it is given."""
+    """Return the balances of each stream by name, or its error. Starts Spark unless given."""
     given = spark
     spark = given or start_spark(project)
     try:
@@ -50,7 +51,7 @@ def audit(
 def _balance(
     spark: SparkSession, project: Project, contract: Contract
 ) -> list[Balance] | CodedError:
-    """The balances of one stream; whatever goes wrong with it is its own."""
+    """Return the balances of one stream, or its error, so that other streams continue."""
     stream = Stream.of(project, contract)
     try:
         return balance(spark, stream)
@@ -59,12 +60,12 @@ def _balance(
 
 
 def right(found: Sequence[Balance] | CodedError) -> bool:
-    """Whether an account could be made, and every record is in it once."""
+    """Return true if the balances exist and every record is in exactly one table."""
     return not isinstance(found, CodedError) and all(balance.right for balance in found)
 
 
 def balance(spark: SparkSession, stream: Stream) -> list[Balance]:
-    """The balances of one stream: nothing before its first batch."""
+    """Return the balances of one stream, or none before its first batch."""
     if stream.checkpoint.committed < 0:
         return []
     now = moment(stream)
@@ -79,10 +80,10 @@ def balance(spark: SparkSession, stream: Stream) -> list[Balance]:
 
 
 def moment(stream: Stream) -> Moment:
-    """A moment at which nothing was in flight, before what is in flight now.
+    """Return a moment without a batch in progress, before the present one.
 
-    Nobody is asked to wait: tables and checkpoint are looked at until they stay the same meanwhile.
-    Raises WorkError for a table that is not there, or a stream that never rests.
+    No process has to wait: this reads tables and checkpoint again until they do not change between
+    two reads. Raises WorkError for a missing table, or a stream that never rests.
     """
     checkpoint = stream.checkpoint
     note = checkpoint.path / "replay.json"
@@ -116,7 +117,7 @@ def moment(stream: Stream) -> Moment:
 
 
 def summarise(name: str, balances: Sequence[Balance] | CodedError) -> list[str]:
-    """One line for a stream, and one for each unit that is wrong."""
+    """Return one line for a stream, and one for each wrong unit."""
     if isinstance(balances, CodedError):
         said = balances.text.removeprefix(f"{name}: ")
         return [f"{name}: FAILED: [{balances.code}] {said}"]
@@ -145,7 +146,7 @@ def summarise(name: str, balances: Sequence[Balance] | CodedError) -> list[str]:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Records of a source with the rows of both tables, at one moment."""
+    """A comparison of a source's records with the rows of both tables, at one moment."""
 
     spark: SparkSession
     stream: Stream
@@ -153,7 +154,7 @@ class _Comparison:
     contract: Contract
 
     def compare(self, frames: Sequence[DataFrame], unit: Column) -> list[Balance]:
-        """Each unit's records, parsed again, with the rows that the tables have of it."""
+        """Return the balance of each unit: parse its records again, and compare both tables."""
         bronze = Table(self.spark, self.stream.bronze).at(self.now.bronze).where(OURS)
         quarantine = Table(self.spark, self.stream.quarantine).at(self.now.quarantine)
         contract = self.contract
@@ -166,7 +167,7 @@ class _Comparison:
         found = _balances(read, bronze, quarantine, unit, names)
         if all(one.right for one in found):
             return found
-        # what is in a column that was declared later was rescued before, or left out
+        # earlier batches rescued or dropped the values of a column declared later
         later = self._added()
         kept = [name for name in names if name.lower() not in (*later, "_rescued")]
         if not later or not kept:
@@ -176,7 +177,7 @@ class _Comparison:
         return [one if one.right else replace(loosely[one.unit], beside=beside) for one in found]
 
     def _added(self) -> set[str]:
-        """The columns, in lower case, that bronze got after it was made, as its log says it."""
+        """Return the lower-case columns added to bronze after its creation, from its log."""
         history = self.spark.sql(f"describe history delta.`{self.stream.bronze}`")
         until = f"operation = 'ADD COLUMNS' and version <= {self.now.bronze}"
         rows = history.where(until).collect()
@@ -191,10 +192,10 @@ def _balances(
     unit: Column,
     names: Sequence[str],
 ) -> list[Balance]:
-    """The balances by unit, of rows that are equal in these columns.
+    """Return the balances by unit, of rows that are equal in these columns.
 
-    What quarantine has is taken from the records by its text; the others must be the rows of
-    bronze. A record that the contract has refused since is told by its columns as well, as long as
+    Quarantined records are subtracted by their text; the others must be the rows of bronze. A
+    record that the contract has started to refuse since is also matched by its columns, as long as
     it has them.
     """
 

@@ -1,8 +1,8 @@
-"""`headwaters replay`: what a corrected contract now accepts moves from quarantine to bronze, once.
+"""`headwaters replay`: records that a corrected contract accepts move from quarantine to bronze.
 
-Two commits, to bronze and then to quarantine, with a note in the checkpoint around them: it names
-the version of quarantine that is replayed and the contract. A replay that was interrupted is done
-again from that note; bronze knows the version by `txnAppId` and `txnVersion`, and takes it once.
+Each moves once, in two commits, to bronze and then to quarantine. A note in the checkpoint around
+them names the contract and the replayed version of quarantine. An interrupted replay repeats from
+that note. Bronze recognizes the version by `txnAppId` and `txnVersion`, and accepts it once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from headwaters.tables import Table
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay moved, and what stays in quarantine."""
+    """The records that a replay moved, and those that stay in quarantine."""
 
     accepted: int
     refused: Counter[str]
@@ -47,9 +47,9 @@ def replay(
     dry_run: bool = True,
     spark: SparkSession | None = None,
 ) -> dict[str, Replayed | WorkError]:
-    """Replay the quarantine of each stream, by name, or say why not; `dry_run` only counts.
+    """Replay the quarantine of each stream, by name, or return its error; `dry_run` only counts.
 
-    A stream cannot be replayed while it is ingested, nor when a batch of it was interrupted.
+    A stream cannot be replayed during ingestion, nor after an interrupted batch.
     """
     given = spark
     spark = given or start_spark(project)
@@ -89,7 +89,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     contract = widened(table, contract)
     bronze = table.at(before)
     rows = Table(spark, stream.quarantine).at(version)
-    files = rows.where(IS_FILE).count()  # have no record that could be parsed
+    files = rows.where(IS_FILE).count()  # without a record to parse
     parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
     accepted, refused = _counted(parsed)
     refused = Counter({f"malformed {FIELD}": files}) + refused
@@ -110,7 +110,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
 
 
 def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:
-    """How many records are accepted, and how many are refused for which reason."""
+    """Return the number of accepted records, and of refused ones by reason."""
     accepted, refused = 0, Counter[str]()
     for row in parsed.groupBy("_bad.reason", "_bad.field").count().collect():
         if row["reason"] is None:
@@ -121,7 +121,7 @@ def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:
 
 
 def _leave(quarantine: DeltaTable, contract: Contract, parsed: DataFrame) -> None:
-    """Delete what is in bronze by now from quarantine."""
+    """Delete records from quarantine that bronze now has."""
     good = parsed.where("_bad is null")
     keys = ["_raw", *contract.origin, "_batch_id"]
     columns = {"_raw": "record"}
@@ -141,9 +141,9 @@ def _leave(quarantine: DeltaTable, contract: Contract, parsed: DataFrame) -> Non
 
 
 def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """What a key that comes twice leaves in quarantine, of records that are equal in everything.
+    """Return the records that must stay in quarantine because their key occurs twice.
 
-    Nothing tells two equal lines of a file apart, so both are deleted, and one is put back.
+    Two equal lines of a file are indistinguishable, so both are deleted, and one is put back.
     """
     moves = F.max(F.col("_bad").isNull()).over(Window.partitionBy(*keys))
     left = parsed.withColumn("_moves", moves).where("_moves and _bad is not null")
@@ -152,9 +152,9 @@ def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFra
 
 
 def _parsed(contract: Contract, rows: DataFrame, bronze: DataFrame) -> DataFrame:
-    """Quarantined records, parsed by a contract as if they had just come in.
+    """Parse quarantined records by a contract as if they had just arrived.
 
-    Where keys must not repeat, a record whose key is in bronze by now stays, whatever was wrong.
+    If keys must not repeat, a record whose key is now in bronze stays, regardless of its reason.
     """
     parsed = format_of(contract).parse_again(rows)
     if not contract.stream.deduplicate:

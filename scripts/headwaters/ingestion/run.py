@@ -1,7 +1,7 @@
 """`headwaters ingest`: streams into bronze and quarantine, exactly once.
 
-Each stream is one Structured Streaming query, whose batches `Writer` writes. A stream that fails is
-started again; the others run on.
+Each stream is one Structured Streaming query, whose batches `Writer` writes. A failed stream
+restarts, and the others continue.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def ingest(
     metrics_port: int | None = None,
     begin: From | None = None,
 ) -> int:
-    """Run the selected streams; returns the exit code (see `run`).
+    """Run the selected streams; return the exit code (see `run`).
 
-    A stream whose trigger is `available_now` ends when nothing is left to read; one with a length
-    of time runs on. `once` makes all of them end, `every` (seconds) makes all of them run on.
-    `begin` says where streams without a checkpoint begin.
+    A stream with the trigger `available_now` ends when nothing is left to read; one with an
+    interval continues. `once` makes all streams end, `every` (seconds) makes all continue. `begin`
+    is the start of streams without a checkpoint.
 
-    Raises UserError, before anything starts, for a contract or a folder that is not right.
+    Raises UserError for a wrong contract or folder before any stream starts.
     """
     check_port(metrics_port, "--metrics-port")
     lakes.enter(project.lake)
@@ -66,13 +66,12 @@ def run(
     metrics_port: int | None = None,
     begin: From | None = None,
 ) -> int:
-    """Run streams; returns 0, 1 when one of them failed, 130 or 143 when a signal cut them short.
+    """Run streams; return 0, 1 if one failed, 130 or 143 after a signal interrupted them.
 
-    A stream that runs on is restarted when it fails, after 1, 2, 4 … 60 seconds, and ends well
-    when a signal asks for it. `trigger` stands above what the contracts say.
+    An endless stream restarts after a failure, in 1, 2, 4 … 60 seconds, and succeeds if a signal
+    ends it. `trigger` overrides the contracts.
 
-    Uses `spark` when it is given and leaves it running. Otherwise Spark is started, unless no
-    stream has anything to do, and stopped.
+    A given `spark` stays running. Otherwise this starts Spark if any stream has work, and stops it.
     """
     lakes.enter(project.lake)
     streams = [Stream.of(project, contract) for contract in contracts]
@@ -114,11 +113,11 @@ def run(
 
 
 def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
-    """Whether a stream is this process's own and has something to do; its trouble is its own."""
+    """Return true if this process holds the stream and it has work. An error affects it alone."""
     try:
         held.enter_context(stream.checkpoint.held())
     except WorkError as error:
-        stream.error = str(error)  # error.txt is for the process that holds it
+        stream.error = str(error)  # the holder of the stream writes error.txt
         return False
     except OSError as error:
         stream.error = f"{error.filename or stream.checkpoint.path}: {error.strerror}"
@@ -152,7 +151,7 @@ def _run(
                 stream.well = True
                 stream.recovered()
             elif stopping.signal and not stream.query.status["isTriggerActive"]:
-                # a batch in flight ends first; the next one would stop the query by itself
+                # the current batch ends first; the next would stop the query itself
                 stream.query.stop()
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + LOOK_EVERY
@@ -163,16 +162,16 @@ def _run(
         time.sleep(0.1)
 
 
-LOOK_EVERY = 15.0  # seconds, for the backlog
+LOOK_EVERY = 15.0  # seconds between reads of the backlog
 
 
 def _has_looked(query: StreamingQuery) -> bool:
-    """Whether a query has come through a trigger, with a batch or with nothing to read."""
+    """Return true if a query has completed a trigger, with a batch or without."""
     return bool(query.lastProgress) or str(query.status["message"]).startswith("Waiting")
 
 
 def _working(stream: Stream, stopping: Stopping) -> bool:
-    """Whether a stream runs, or will be started again."""
+    """Return true if a stream runs, or will restart."""
     return stream.query is not None or (stream.endless and not stopping.signal)
 
 
@@ -188,7 +187,7 @@ def _begin(spark: SparkSession, stream: Stream, stopping: Stopping) -> None:
             return
         stream.query = _start(spark, stream, stream.contract, stopping)
     except ConnectionError as error:
-        if java_ended():  # no stream can be started again
+        if java_ended():  # Java has ended: streams cannot restart
             raise
         _failed(stream, error)
     except Exception as error:
@@ -206,7 +205,7 @@ def _ended(stream: Stream) -> None:
 
 
 def _recreated(stream: Stream) -> TopicRecreated | None:
-    """That a topic is another, of which Spark may only see that offsets are gone."""
+    """Return the error of a recreated topic, which Spark may report only as missing offsets."""
     try:
         source_of(stream).check_identity()
     except TopicRecreated as error:
@@ -226,10 +225,10 @@ def _failed(stream: Stream, error: Exception) -> None:
 
 
 def _finish_cut_short(spark: SparkSession, stream: Stream, stopping: Stopping) -> None:
-    """Run a batch of which bronze has its part with the contract that it was begun with.
+    """Complete a partially written batch with the contract with which it began.
 
-    Split by another contract, a record could end up in both tables, or in neither. How the source
-    is reached may be fixed meanwhile.
+    With another contract, a record could end up in both tables, or in neither. Only keys for access
+    to the source may have changed.
     """
     checkpoint, before = stream.checkpoint, stream.checkpoint.contract()
     if not checkpoint.unfinished or before is None or before == stream.contract:
@@ -258,7 +257,7 @@ def _start(
         .option("checkpointLocation", str(stream.checkpoint.path))
         .foreachBatch(writer.write)
     )
-    # `once` runs a batch that was interrupted and no other
+    # `once` runs only the interrupted batch
     if finish:
         return query.trigger(once=True).start()
     if not stream.endless:

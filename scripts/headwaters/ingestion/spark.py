@@ -14,9 +14,9 @@ from headwaters.spark_driver import driver_settings
 
 
 def start_spark(project: Project) -> SparkSession:
-    """Spark inside this process, with the project's settings and no metastore.
+    """Start Spark inside this process, with the project's settings and no metastore.
 
-    Tables are reached by path, so that dbt can hold the metastore at the same time.
+    Ingestion opens tables by path, so that dbt can hold the metastore at the same time.
     """
     lakes.enter(project.lake)
     builder = SparkSession.builder
@@ -24,10 +24,10 @@ def start_spark(project: Project) -> SparkSession:
         "spark.app.name": "headwaters ingest",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.scheduler.mode": "FAIR",
-        # as dbt sets it: a computed column that fails on one record is null, and does not stop all
+        # like dbt: a failing computed column is null for that record, and the batch continues
         "spark.sql.ansi.enabled": "false",
-        # Of `a and b`, Spark would compute what comes twice in b where a is false as well: for each
-        # record what only the few that look wrong need.
+        # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would
+        # do so for each record, although only the few suspicious ones need it.
         "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     }
     for key, value in settings.items():
@@ -45,5 +45,5 @@ def start_spark(project: Project) -> SparkSession:
 
 def stop(spark: SparkSession) -> None:
     """Stop Spark, if it still runs."""
-    with contextlib.suppress(ConnectionError):  # Java has ended, which is said elsewhere
+    with contextlib.suppress(ConnectionError):  # Java has ended; another place reports it
         spark.stop()

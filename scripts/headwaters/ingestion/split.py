@@ -1,6 +1,6 @@
-"""A parsed batch, split into the rows of bronze and the rows of quarantine.
+"""The split of a parsed batch into the rows of bronze and the rows of quarantine.
 
-Everything here only builds expressions; nothing is read or written.
+This module only builds expressions; it reads and writes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headwaters.ingestion.duplicates import newest_event
 
 
 def unknown_fields(parsed: DataFrame) -> list[str]:
-    """The names of the fields in a parsed batch that are not columns, in order."""
+    """Return the names of the fields in a parsed batch that are not columns, in order."""
     names = F.explode(F.expr("json_object_keys(_rescued)")).alias("name")
     found = parsed.where("_rescued is not null").select(names).distinct().collect()
     return sorted(row["name"] for row in found)
@@ -28,9 +28,10 @@ def unknown_fields(parsed: DataFrame) -> list[str]:
 def good_rows(
     contract: Contract, parsed: DataFrame, at: datetime, batch: int, counts: Observation
 ) -> DataFrame:
-    """The rows of bronze in a parsed batch.
+    """Return the rows of bronze in a parsed batch.
 
-    `counts` gets how many are `good`, how many `bad`, and the `places` of those, as `among` wants.
+    `counts` receives the numbers of `good` and `bad` records, and the `places` of the bad ones for
+    `among`.
     """
     rows = parsed.select("*", *_batch_columns(at, batch)).select(
         *_cast_to(tuple(contract.bronze_columns())), "_good", PLACE
@@ -46,24 +47,24 @@ def _cast_to(columns: Sequence[tuple[str, str]]) -> list[Column]:
     return [F.col(f"`{name}`").cast(kind).alias(name) for name, kind in columns]
 
 
-_PLACES = 2**15  # bits, of which `bitmap_construct_agg` makes one value
+_PLACES = 2**15  # bits, the size of one value of `bitmap_construct_agg`
 
 
 def with_place(raw: DataFrame) -> DataFrame:
-    """Records with `_place`, one of 32,768 by their content: the same each time they are read."""
+    """Add `_place`, one of 32,768 by a record's content: the same each time it is read."""
     hashed = [name for name, kind in raw.dtypes if not re.search("map<|variant", kind)]
     place = F.pmod(F.xxhash64(F.lit(0), *[F.col(f"`{name}`") for name in hashed]), F.lit(_PLACES))
     return raw.withColumn(PLACE, place)
 
 
 def among(places: bytes) -> Column:
-    """Whether a record's place is one of those in a bitmap: few records are parsed again then."""
+    """Return true for records with a place in a bitmap, so that only few are parsed again."""
     bits = bytes(byte >> bit & 1 for byte in places for bit in range(8))
     return F.substring(F.lit(bits), (F.col(PLACE) + 1).cast("int"), F.lit(1)) == F.lit(b"\1")
 
 
 def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) -> DataFrame:
-    """The rows of quarantine in a parsed batch."""
+    """Return the rows of quarantine in a parsed batch."""
     rows = _parsed_once(parsed.select("_raw", "_good", "_bad", *contract.origin), Observation())
     rows = rows.where("not _good").select(
         "*",
@@ -76,10 +77,10 @@ def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) ->
 
 
 def _parsed_once(rows: DataFrame, counts: Observation, *more: Column) -> DataFrame:
-    """An observation between parsing and what follows.
+    """Put an observation between the parsing and the later steps.
 
-    Spark would otherwise push the filter on `_good` below the parsing, and parse again for each
-    column that the filter mentions.
+    Otherwise Spark would push the filter on `_good` below the parsing, and parse again for each
+    column of the filter.
     """
     good = F.col("_good")
     number = (F.count_if(good).alias("good"), F.count_if(~good).alias("bad"))

@@ -1,4 +1,4 @@
-"""`headwaters streams`: every stream's state, from disk and its source, while nothing runs."""
+"""`headwaters streams`: every stream's state, from disk and its source, without a running query."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from headwaters.stream import Stream
 
 @dataclass(frozen=True)
 class Status:
-    """One stream: its source, what it has written, what is left to read, and its last error.
+    """One stream: its source, its written rows, its backlog, and its last error.
 
-    `pending` is None where it is not known; `interrupted`: a batch was planned and not done.
+    `pending` is None if unknown. `interrupted` is true if a batch was planned and not completed.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Status:
 
     @property
     def behind(self) -> str:
-        """What is left to read, as people read it."""
+        """Return the backlog as text."""
         known = "unknown" if self.pending is None else str(self.pending)
         return f"{known}{', an interrupted batch' * self.interrupted}"
 
 
 def status(project: Project, contract: Contract) -> Status:
-    """The state of one stream. A source that does not answer is shown as its error."""
+    """Return the state of one stream. If its source does not answer, that is its error."""
     stream = Stream.of(project, contract)
     position = ""
     try:
@@ -99,7 +99,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
 
 
 def ago(then: datetime | None, now: datetime) -> str:
-    """How long ago, in the largest unit that fits."""
+    """Return the time since a moment, in the largest unit that fits."""
     if then is None:
         return "never"
     seconds = max(0, int((now - then).total_seconds()))

@@ -1,4 +1,4 @@
-"""How a run is asked to end."""
+"""The ways to ask a run for its end."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 
 
 class StopAsked(Exception):
-    """Ends a query between two batches."""
+    """A request to end a query between two batches."""
 
 
 class Stopping:
-    """SIGINT and SIGTERM ask for an end after the batch in flight; a second one ends at once."""
+    """A handler of SIGINT and SIGTERM: the first ends the run after a batch, the second at once."""
 
     def __init__(self) -> None:
-        """No signal has come yet."""
+        """Start without a signal."""
         self.signal = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stopping:
-        """Take no signals yet."""
+        """Enter without handling signals yet."""
         return self
 
     def take_signals(self) -> None:
-        """Take both signals over (Spark's start takes SIGINT for itself)."""
+        """Handle both signals (call it after Spark's start, which takes SIGINT for itself)."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._ask)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for as long, or until a signal came; whether one did."""
+        """Wait for so many seconds or until a signal; return true if one came."""
         until = time.monotonic() + seconds
         while not self.signal and (left := until - time.monotonic()) > 0:
             time.sleep(min(0.1, left))
@@ -43,6 +43,6 @@ class Stopping:
             signal.signal(taken, before)
 
     def __exit__(self, *_: object) -> None:
-        """Give the signals back."""
+        """Restore the previous handlers."""
         for taken, before in self._before.items():
             signal.signal(taken, before)

@@ -9,7 +9,7 @@ from headwaters.errors import CodedError, WorkError
 from headwaters.spark_errors import chain, conditions, innermost
 from headwaters.stream import Stream
 
-# A file of a table's log is gone, truncated, or not what Delta wrote.
+# A file of a table's log is missing, truncated, or not written by Delta.
 _DAMAGED = {
     "DELTA_LOG_FILE_NOT_FOUND",
     "DELTA_STATE_RECOVER_ERROR",
@@ -19,7 +19,7 @@ _DAMAGED = {
 
 
 def coded(stream: Stream, error: BaseException) -> CodedError:
-    """The error as it is shown; of one of Spark's, the innermost cause, and where the rest is."""
+    """Return the error for display: Spark's innermost cause, and the place of the details."""
     if isinstance(error, CodedError):
         return error
     found, said = conditions(error), "\n".join(chain(error))

@@ -17,7 +17,7 @@ from headwaters.stream import Stream
 def rows(
     spark: SparkSession, stream: Stream, contract: Contract, files: Mapping[str, str]
 ) -> DataFrame:
-    """The files in the form that `Format.parse` gives: records that are not good."""
+    """Return the files in the form of `Format.parse`: records that are not good."""
     named = [(file.removeprefix(f"file://{stream.lake}/"), why) for file, why in files.items()]
     frame = spark.createDataFrame(named, "_source_file string, why string")
     return frame.select(

@@ -1,4 +1,4 @@
-"""Columns that a table has got beyond its contract."""
+"""Columns of a table that its contract does not declare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headwaters.tables import Table
 
 
 def widened(bronze: Table, contract: Contract) -> Contract:
-    """The contract with the columns that its table has got beyond it, where it lets them come."""
+    """Return the contract with its table's additional columns, if it permits them."""
     if contract.stream.schema_policy != "add_columns":
         return contract
     known = {name.lower() for name, _ in contract.bronze_columns()}

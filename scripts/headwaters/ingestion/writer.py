@@ -1,7 +1,7 @@
-"""Writes the batches of one stream into its two tables.
+"""The writer of a stream's batches into its two tables.
 
-Each write is marked with the checkpoint's own identity and the batch's number (`txnAppId`,
-`txnVersion`), so that a batch that runs again after a crash changes nothing that it wrote before.
+Each write carries the checkpoint's identity and the batch's number (`txnAppId`, `txnVersion`). A
+batch that is repeated after a crash therefore does not change its earlier writes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from headwaters.tables import Table, to_compact
 
 @dataclass
 class Writer:
-    """Writes the batches of one stream into its two tables."""
+    """The writer of one stream's batches into its two tables."""
 
     stream: Stream
     contract: Contract
     stopping: Stopping
     first: bool = True
-    newest: int | None = None  # event, of a stream that is de-duplicated
+    newest: int | None = None  # event time, if the stream is de-duplicated
     unreadable: dict[str, str] = field(default_factory=dict)  # of this batch
 
     @property
@@ -49,9 +49,9 @@ class Writer:
         return source_of(self.stream, self.contract)
 
     def write(self, batch: DataFrame, number: int) -> None:
-        """One micro-batch: bronze, and quarantine when something in it is bad.
+        """Write one micro-batch to bronze, and to quarantine if it has bad records.
 
-        Where files of it cannot be read, the batch is written without them.
+        If some of its files cannot be read, write the batch without them.
         """
         try:
             self._write_readable(batch, number)
@@ -63,7 +63,7 @@ class Writer:
         if self.stopping.signal:
             raise StopAsked
         spark = batch.sparkSession
-        # Only the first batch of a run can be one that was written before.
+        # Only the first batch of a run may have been written before.
         done = self.first and self._in_bronze(spark, number)
         self.first = False
         checkpoint = self.stream.checkpoint
@@ -80,7 +80,7 @@ class Writer:
                     raise
                 self.unreadable |= found
                 self.stream.bad = bad_before.copy()
-                self.newest = None  # may know this batch by now
+                self.newest = None  # may include this batch already
                 done = self._in_bronze(spark, number)
 
     def _in_bronze(self, spark: SparkSession, number: int) -> bool:
@@ -105,12 +105,12 @@ class Writer:
         if not done:
             places = self._append_good(bronze, parsed, at, number)
             any_bad = places is not None
-            # which of the records repeat a key is only told over all of them
+            # duplicates are only recognized over all records
             if places is not None and not self.contract.stream.deduplicate:
                 frames = [raw.where(among(places)) for raw in frames]
                 parsed = self._parse(spark, frames, number)
         else:
-            self.newest = None  # does not know this batch yet
+            self.newest = None  # does not include this batch yet
         if any_bad:
             self._append_bad(quarantine, parsed, at, number)
         self._account(number, time.monotonic() - started, rows_before, bad_before)
@@ -121,9 +121,9 @@ class Writer:
     def _append_good(
         self, bronze: Table, parsed: DataFrame, at: datetime, number: int
     ) -> bytes | None:
-        """Bronze's part of a batch; gives the places of its bad records, None where there are none.
+        """Append a batch's good records to bronze; return the places of its bad ones, or None.
 
-        Which topics and files these are is known before and after it is read.
+        Topics and files are identified both before and after the read.
         """
         self.stream.checkpoint.keep_unreadable(number, self.unreadable)
         counts = Observation()
@@ -147,7 +147,7 @@ class Writer:
         self._source.check_identity()
 
     def _account(self, number: int, took: float, rows: int, bad: Counter[str]) -> None:
-        """Count a batch that is done, given what was counted before it."""
+        """Count a completed batch, given the counts before it."""
         self.stream.batches += 1
         self.stream.seconds += took
         self.stream.recovered()
@@ -159,7 +159,7 @@ class Writer:
         )
 
     def _parse(self, spark: SparkSession, frames: Sequence[DataFrame], number: int) -> DataFrame:
-        """The records of a batch, parsed, without those that the tables had from before."""
+        """Parse the records of a batch, without those that the tables already had."""
         format_ = format_of(self.contract)
         parsed = [format_.parse(raw, kept=[PLACE]) for raw in frames]
         if self.unreadable or not parsed:
@@ -168,7 +168,7 @@ class Writer:
         return self._source.without_stored(spark, whole, number)
 
     def _widen(self, bronze: Table, frames: Sequence[DataFrame]) -> None:
-        """Make columns of fields that are new, where the contract says so."""
+        """Add columns for new fields, if the contract permits it."""
         if self.contract.stream.schema_policy != "add_columns":
             return
         self.contract = widened(bronze, self.contract)
@@ -183,9 +183,9 @@ class Writer:
             self.contract = widened(bronze, self.contract)
 
     def _bronze_before(self, bronze: Table, number: int, done: bool) -> DataFrame:
-        """Bronze as it was when the batch was first written, and the newest event in it.
+        """Return bronze before the batch's first write, and the newest event in it.
 
-        A batch that runs again must find the same duplicates, though its rows are in bronze now.
+        A repeated batch must find the same duplicates, although bronze already has its rows.
         """
         version = bronze.version
         if done:
@@ -194,7 +194,7 @@ class Writer:
                 raise WorkError(
                     "HW_DUPLICATES_UNKNOWN",
                     f"batch {number} was interrupted so long ago that the log of bronze."
-                    f"{self.contract.table} no longer says what came before it, and its duplicates "
+                    f"{self.contract.table} no longer has the version before it, so its duplicates "
                     f"cannot be found again: remove {self.stream.checkpoint.path} and run "
                     f"headwaters ingest --select {self.contract.name} --from table",
                 )
@@ -207,7 +207,7 @@ class Writer:
         return before
 
     def _compact_small(self, table: Table) -> None:
-        """Compact a table when small files have piled up: between two batches of its writer."""
+        """Compact a table with many small files, between two batches of its writer."""
         before = table.size
         if table.path == self.stream.bronze:
             self.stream.bytes = before.bytes
@@ -215,13 +215,13 @@ class Writer:
             return
         try:
             table.compact(below)
-        except Exception as error:  # the batch is written; the next one tries again
+        except Exception as error:  # the batch is written; the next one retries
             self.stream.log(compaction_failed=str(coded(self.stream, error)))
         else:
             self.stream.log(compacted=table.name, files=before.files, left=table.size.files)
 
     def _refuse_bad(self, parsed: DataFrame) -> None:
-        """Stop before anything is written when the contract says that bad records stop a stream."""
+        """Raise before any write if the contract makes bad records stop a stream."""
         refused, nothing_kept = None, "nothing of its batch is kept"
         if self.contract.stream.bad_records == "fail":
             refused = "not _good"

@@ -1,1 +1,1 @@
-"""Where each column of the project comes from, and where it goes: docs/lineage.md."""
+"""The lineage of each column, up and down: docs/lineage.md."""

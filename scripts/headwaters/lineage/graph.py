@@ -1,4 +1,4 @@
-"""Lineage from column to column: what is above and below, and the names that people write."""
+"""Column lineage as a graph: neighbours above and below, and lookup by a user's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwaters.lineage.origins import ROWS, Column, Kind, joined
 from headwaters.lineage.tables import Table
 
 Direction = Literal["up", "down"]
-# An origin, what comes from it, and how.
+# An origin, the column computed from it, and how.
 Edge = tuple[Column, Column, Kind]
 
 
@@ -26,9 +26,9 @@ class Graph:
     # names
 
     def find(self, name: str) -> tuple[Table, str | None]:
-        """The table that a person names, or a table and its column in lower case.
+        """Return the table that a user names, or a table and its column in lower case.
 
-        A table is named as dbt does, or with its schema. Raises UserError.
+        The name is dbt's, or has a schema. Raises UserError.
         """
         wanted = name.replace("`", "")
         if found := self._named(wanted):
@@ -37,7 +37,7 @@ class Graph:
         found = self._named(before) if dot else None
         if not found:
             names = [table.name for table in self.tables.values()]
-            # of `sesions.revenue`, the table is what is not known
+            # in `sesions.revenue`, only the table is unknown
             unknown = before if dot and not self._schema(before) else wanted
             raise UserError(
                 "HW_NO_SUCH_MODEL",
@@ -81,23 +81,23 @@ class Graph:
         return table
 
     def shown(self, key: str) -> str:
-        """A table's name as it is shown; one that the project does not have as SQL names it."""
+        """Return a table's display name: for an unknown table, its SQL name."""
         return self.tables[key].name if key in self.tables else key
 
     def spelled(self, column: Column) -> str:
-        """A column's name as it is shown."""
+        """Return a column's display name."""
         table = self.tables.get(column.table)
         return table.spelled(column.name) if table else column.name
 
     # edges
 
     def step(self, columns: Iterable[Column], direction: Direction) -> dict[Column, Kind]:
-        """What these columns come from directly, or what comes from them."""
+        """Return the direct origins of these columns, or the columns computed from them."""
         found = joined(
             *({other: kind} for one in columns for other, kind in self._at(one, direction))
         )
         if direction == "down":
-            # what decides which rows a table has changes all of its columns
+            # an origin of a table's rows affects all of its columns
             for column in list(found):
                 if column.name == ROWS:
                     for name in self.tables[column.table].columns:
@@ -115,7 +115,7 @@ class Graph:
 
     @cached_property
     def _readers(self) -> dict[Column, list[tuple[Column, Kind]]]:
-        """What comes from each column; what comes from its rows stands for the table's rows."""
+        """Return the readers of each column; readers of its rows count for the table's rows."""
         found: dict[Column, list[tuple[Column, Kind]]] = {}
         for origin, column, kind in self.edges:
             if origin.table != column.table or origin.name != ROWS:
@@ -124,8 +124,11 @@ class Graph:
 
     @cached_property
     def edges(self) -> list[Edge]:
-        """All of them. What decides about all rows of a table is an origin of its rows alone,
-        and they are one of each of its columns."""
+        """Return all edges.
+
+        An origin of a table's rows leads to the rows alone, and the rows lead to each of its
+        columns.
+        """
         found: list[Edge] = []
         for table in self.tables.values():
             if table.relation is None:
@@ -140,7 +143,7 @@ class Graph:
         return found
 
     def not_analysed(self, key: str, direction: Direction) -> list[Table]:
-        """The table, or those that read it, where nothing is said of their SQL."""
+        """Return the table, or its readers, if their SQL is not analysed."""
         if direction == "up":
             found = [self.tables[key]] if key in self.tables else []
         else:

@@ -1,4 +1,4 @@
-"""Columns, what they come from, and how."""
+"""Columns, their origins, and the kind of each origin."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-# `value`: handed on, or computed from. `rows`: it decides which rows there are, how they are
-# grouped, joined or ordered, and nothing else.
+# `value`: copied or computed from. `rows`: it only affects filters, groups, joins or order.
 Kind = Literal["value", "rows"]
-# In place of a column's name: which rows the table has.
+# A stand-in for a column's name: the set of rows of the table.
 ROWS = "*"
 
 
@@ -25,16 +24,16 @@ Origins = Mapping[Column, Kind]
 
 
 class NotAnalysed(Exception):
-    """Nothing is said of a query: its text is the reason."""
+    """A query that cannot be analysed; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A query's columns with their origins; `rows` decide about all of them.
+    """A query's columns with their origins; `rows` affect all of them.
 
-    `listed` are its columns in order, where several may have one name; `columns` has what all of
-    that name come from. `other` are the origins of a column that is not among them: those of a
-    generator. `unknown` is the table whose columns are not known, and so not among them.
+    `listed` are its columns in order, and may repeat a name. `columns` has the origins of all
+    columns of a name. `other` are the origins of unlisted columns, those of a generator. `unknown`
+    is a table with unknown columns, which are therefore missing.
     """
 
     columns: Mapping[str, Origins]
@@ -42,22 +41,22 @@ class Relation:
     listed: tuple[tuple[str, Origins], ...] = ()
     other: Origins | None = None
     unknown: str | None = None
-    # functions that nothing is known of: what one reads itself is in no origins
+    # unknown functions, whose own reads are in no origins
     functions: frozenset[str] = frozenset()
 
     @property
     def in_order(self) -> tuple[tuple[str, Origins], ...]:
-        """Its columns by their places."""
+        """Return its columns by their places."""
         return self.listed or tuple(self.columns.items())
 
     @property
     def everything(self) -> Origins:
-        """The origins of all of its columns."""
+        """Return the origins of all of its columns."""
         return joined(*self.columns.values(), self.other or {})
 
 
 def joined(*parts: Origins) -> dict[Column, Kind]:
-    """The origins of what is made of several; one that gives a value gives it."""
+    """Merge origins; a column that gives a value to one part gives it to the result."""
     found: dict[Column, Kind] = {}
     for part in parts:
         for column, kind in part.items():
@@ -69,7 +68,7 @@ def joined(*parts: Origins) -> dict[Column, Kind]:
 def listed(
     columns: Sequence[tuple[str, Origins]], rows: frozenset[Column] = frozenset()
 ) -> Relation:
-    """A relation with these columns, of which several may have one name."""
+    """Return a relation with these columns, which may repeat a name."""
     found: dict[str, Origins] = {}
     for name, origins in columns:
         found[name] = joined(found.get(name, {}), origins)
@@ -77,5 +76,5 @@ def listed(
 
 
 def as_rows(columns: Iterable[Column]) -> dict[Column, Kind]:
-    """The same origins of what only depends on them by its rows."""
+    """Return the same origins for a result that depends on them only by its rows."""
     return dict.fromkeys(columns, "rows")

@@ -1,7 +1,7 @@
 """The origins of a query's columns, in the tables that it reads.
 
 sqlglot qualifies the query: names, `*`, `using`, aliases and positions become columns of their
-tables. What is not named here is not understood, and nothing is said of such a query.
+tables. A construct that this module does not name makes the whole query unanalysed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SELECT = {
     "hint",
 }
 _SET_OPERATION = {"with_", "this", "expression", "distinct", "by_name", "order", "limit", "offset"}
-# Functions of Spark; of others nothing is known.
+# Spark's functions. All others count as unknown.
 _FUNCTIONS = functions.STABLE | functions.CHANGING
 _Names = Mapping[str, Relation]
 
@@ -44,8 +44,8 @@ _Names = Mapping[str, Relation]
 class _Scope:
     """The tables of a from clause, and those around the subquery.
 
-    `rows` decide which rows there are; `names` are the common table expressions that are seen;
-    `outputs` are columns by the names of the select list, for `order by`.
+    `rows` affect which rows exist. `names` are the visible common table expressions. `outputs` are
+    columns by the names of the select list, for `order by`.
     """
 
     names: _Names
@@ -57,7 +57,7 @@ class _Scope:
 
 
 def parsed(sql: str) -> exp.Query:
-    """The one query that the SQL is. Raises NotAnalysed."""
+    """Parse SQL that contains exactly one query. Raises NotAnalysed."""
     try:
         trees = [tree for tree in parse(sql, dialect=Spark) if tree is not None]
     except SqlglotError as error:
@@ -68,10 +68,10 @@ def parsed(sql: str) -> exp.Query:
 
 
 def read(tree: exp.Query, columns: Callable[[str], Sequence[str] | None]) -> Relation:
-    """The origins of the query's columns.
+    """Return the origins of the query's columns.
 
-    `columns` gives the columns of a table by its name, with its schema and in lower case; None
-    where they are not known. Raises NotAnalysed.
+    `columns` returns the columns of a table by its lower-case name with schema, or None if they are
+    unknown. Raises NotAnalysed.
     """
     tree = tree.copy()
     tables = _numbered(tree)
@@ -101,9 +101,9 @@ def _of(unknown: Sequence[str]) -> str:
 
 
 def _numbered(tree: exp.Query) -> dict[str, str]:
-    """Give each table one word as its name; its own by that word.
+    """Give each table a single word as its name; return the original names by word.
 
-    sqlglot's schemas have tables in as many levels as the first one, and columns no schema.
+    sqlglot's schemas need the same number of levels for all tables, and ignore schemas of columns.
     """
     found: dict[str, str] = {}
     for table in list(tree.find_all(exp.Table)):
@@ -127,7 +127,7 @@ def _numbered(tree: exp.Query) -> dict[str, str]:
 
 
 def _is_query(table: exp.Table) -> bool:
-    """Whether the name is a common table expression's, seen from where it stands."""
+    """Return true if the name is that of a common table expression in scope."""
     if table.db:
         return False
     node: exp.Expr = table
@@ -145,7 +145,7 @@ def _is_query(table: exp.Table) -> bool:
 
 
 class _Reader:
-    """Reads a qualified query from its tables up."""
+    """A reader of a qualified query, from its tables up."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Reader:
         return listed(columns, frozenset(scope.rows | self._ordered(node, scope)))
 
     def _ordered(self, node: exp.Expr, scope: _Scope) -> set[Column]:
-        """What orders the rows, and decides which of them a limit leaves, here or further out."""
+        """Return the columns that order the rows, and so choose those of any limit."""
         clauses = [node.args.get(name) for name in ("order", "sort", "cluster", "limit", "offset")]
         return {column for clause in clauses for column in self._origins(clause, scope)}
 
@@ -274,7 +274,7 @@ class _Reader:
             del scope.tables[name]
 
     def _add(self, node: exp.Expr, scope: _Scope) -> list[str]:
-        """Add what a from clause or a join reads; the names that it has there."""
+        """Add a table of a from clause or a join; return its names in the scope."""
         if node.args.get("pivots"):
             raise NotAnalysed("pivot and unpivot are not analysed")
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
@@ -286,7 +286,7 @@ class _Reader:
         return [node.alias_or_name, *self._joined(node, scope)]
 
     def _joined(self, node: exp.Expr, scope: _Scope) -> list[str]:
-        """Add the joins that stand in brackets with a table."""
+        """Add the joins that share brackets with a table."""
         before = set(scope.tables)
         self._from(node.args.get("joins") or [], scope)
         return [name for name in scope.tables if name not in before]
@@ -330,7 +330,7 @@ class _Reader:
     # expressions
 
     def _generated(self, node: exp.Expr, scope: _Scope) -> set[Column]:
-        """What decides how many rows a generator of a select list gives."""
+        """Return the columns that determine the row count of a generator in a select list."""
         return {
             column
             for found in node.find_all(exp.Func)
@@ -339,7 +339,7 @@ class _Reader:
         }
 
     def _origins(self, node: exp.Expr | None, scope: _Scope) -> dict[Column, Kind]:
-        """Of an expression, or of a clause with expressions."""
+        """Return the origins of an expression, or of a clause with expressions."""
         if node is None:
             return {}
         if isinstance(node, exp.Column):
@@ -361,7 +361,7 @@ class _Reader:
         return joined(*(self._origins(child, scope) for child in node.iter_expressions()))
 
     def _order(self, node: exp.Expr, scope: _Scope) -> dict[Column, Kind]:
-        """Of everything in a window but its function."""
+        """Return the origins of a window, without its function."""
         clauses = [
             clause
             for name in ("partition_by", "order", "spec")
@@ -385,10 +385,10 @@ class _Reader:
             return {Column(relation.unknown, node.name): "value"}
         if relation.other is not None:
             return dict(relation.other)
-        raise NotAnalysed(f"`{node.sql(dialect=Spark)}` is no column of its inputs")
+        raise NotAnalysed(f"`{node.sql(dialect=Spark)}` is not a column of its inputs")
 
     def _all(self, star: exp.Star, scope: _Scope, table: str | None) -> dict[Column, Kind]:
-        """Of `struct(*)` and the like: every column of the tables, or of one."""
+        """Return the origins of `struct(*)` and similar: every column of the tables, or of one."""
         if self._unknown:
             raise NotAnalysed(f"`*`: {_of(self._unknown)}")
         left_out = {name.name for name in star.args.get("except_") or ()}
@@ -404,21 +404,21 @@ class _Reader:
 
 
 def _only(node: exp.Expr, allowed: set[str]) -> None:
-    """Refuse clauses that are not among these."""
+    """Refuse any clause that is not among these."""
     for name, value in node.args.items():
         if value and name not in allowed:
             raise NotAnalysed(f"`{name.rstrip('_').replace('_', ' ')}` is not analysed")
 
 
 def _name_of(node: exp.Expr) -> str:
-    """The name of a function, or of another kind of expression."""
+    """Return the name of a function, or of another kind of expression."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
     return str(node.sql_name() if isinstance(node, exp.Func) else node.key).lower()
 
 
 def _renamed(relation: Relation, node: exp.Expr) -> Relation:
-    """With the names of a column list, if the alias has one."""
+    """Rename the columns by the alias's column list, if it has one."""
     alias = node.args.get("alias")
     names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if not names:

@@ -8,12 +8,12 @@ from headwaters.lineage.graph import Direction, Edge, Graph
 from headwaters.lineage.origins import ROWS, Column, Kind
 from headwaters.lineage.tables import Table
 
-# One line of a tree: columns of one table that are reached in one way.
+# One line of a tree: columns of one table, reached in the same way.
 _Group = tuple[Kind, str, tuple[Column, ...]]
 
 
 def text(graph: Graph, table: Table, column: str | None, directions: Sequence[Direction]) -> str:
-    """The lineage of a column as a tree, or of each column of a table to its neighbours."""
+    """Return the lineage of a column as a tree, or of each column of a table to its neighbours."""
     if column is None:
         return "\n".join([f"{table.name} ({table.file})", *_columns(graph, table, directions)])
     start = Column(table.key, column)
@@ -25,7 +25,7 @@ def text(graph: Graph, table: Table, column: str | None, directions: Sequence[Di
 
 
 def _columns(graph: Graph, table: Table, directions: Sequence[Direction]) -> Iterator[str]:
-    """Each column with its neighbours, and last what all of them have in common."""
+    """Yield each column with its neighbours, and last the neighbours that all columns share."""
     for direction in directions:
         yield from ("", direction)
         rows = graph.step([Column(table.key, ROWS)], direction)
@@ -53,7 +53,7 @@ def _columns(graph: Graph, table: Table, directions: Sequence[Direction]) -> Ite
 
 
 class _Tree:
-    """A tree of groups; each is followed where it is first met."""
+    """A tree of groups, each expanded at its first occurrence."""
 
     def __init__(self, graph: Graph, direction: Direction) -> None:
         self._graph = graph
@@ -62,7 +62,7 @@ class _Tree:
         self._described: set[str] = set()
 
     def below(self, key: str, columns: tuple[Column, ...]) -> Iterator[str]:
-        """The lines under a group of columns of a table."""
+        """Yield the lines under a group of columns of a table."""
         self._followed.add(columns)
         groups = _groups(self._graph, self._graph.step(columns, self._direction))
         for group in groups:
@@ -89,14 +89,14 @@ def _not_analysed(graph: Graph, key: str, direction: Direction) -> Iterator[str]
 
 
 def _groups(graph: Graph, columns: Mapping[Column, Kind]) -> list[_Group]:
-    """Columns by kind and table, values first; a table's rows only where no column is named."""
+    """Group columns by kind and table, values first; omit rows of a table with other columns."""
     found: dict[tuple[Kind, str], list[Column]] = {}
     tables = {column.table for column in columns if column.name != ROWS}
     order = sorted(columns, key=lambda one: (columns[one] == "rows", graph.shown(one.table), one))
     for column in order:
         if column.name != ROWS or column.table not in tables:
             found.setdefault((columns[column], column.table), []).append(column)
-    # what decides about the rows is followed with the columns
+    # origins of rows are followed together with the columns
     for column in columns:
         if column.name == ROWS and column.table in tables:
             group = found.get(("rows", column.table)) or found["value", column.table]
@@ -105,7 +105,7 @@ def _groups(graph: Graph, columns: Mapping[Column, Kind]) -> list[_Group]:
 
 
 def _line(graph: Graph, group: _Group, beside: Sequence[_Group]) -> str:
-    """The group; `beside` are those of the same step."""
+    """Return the line of a group, given all groups of the same step."""
     kind, key, columns = group
     table = graph.tables.get(key)
     names = [graph.spelled(column) for column in columns if column.name != ROWS]
@@ -124,9 +124,9 @@ def _line(graph: Graph, group: _Group, beside: Sequence[_Group]) -> str:
 
 
 def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence[Direction]) -> str:
-    """The same as a flowchart: solid arrows are values, dotted ones decide about rows.
+    """Return the same as a flowchart: solid arrows are values, dotted ones affect rows.
 
-    What decides which rows a table has points to its node `rows`, and that to the columns.
+    An origin of a table's rows points to the table's node `rows`, and that to the columns.
     """
     starts = [Column(table.key, name) for name in ([column] if column else table.columns)]
     edges: set[Edge] = set()
@@ -135,7 +135,7 @@ def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence
         reached = set(_reached(graph, starts, direction, follow=column is not None))
         edges |= reached
         below |= {edge[1].table for edge in reached if direction == "down"}
-    # a column that decides about the rows stands for the rows of its table
+    # a column that affects the rows stands for the rows of its table
     by_columns = {(one.table, other) for one, other, _ in edges if one.name != ROWS}
     edges = {
         edge
@@ -165,7 +165,7 @@ def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence
 
 
 def _exposures(graph: Graph, tables: Mapping[str, int]) -> Iterator[str]:
-    """The exposures of these tables, of which each has its number."""
+    """Yield the exposures of these tables, each with its number."""
     shown = sorted(
         (name, number)
         for key, number in tables.items()
@@ -180,7 +180,7 @@ def _exposures(graph: Graph, tables: Mapping[str, int]) -> Iterator[str]:
 def _reached(
     graph: Graph, starts: Iterable[Column], direction: Direction, follow: bool
 ) -> Iterator[Edge]:
-    """The edges on the way up or down; those of the starts alone unless `follow`."""
+    """Yield the edges on the way up or down, or only those of the starts unless `follow`."""
     is_up = direction == "up"
     by_end: dict[Column, list[tuple[Column, Edge]]] = {}
     for edge in graph.edges:

@@ -30,8 +30,9 @@ _OF_SNAPSHOTS = ("dbt_scd_id", "dbt_updated_at", "dbt_valid_from", "dbt_valid_to
 class Table:
     """A table, view, ephemeral model, seed or source.
 
-    `key` is its name in columns: schema and table in lower case. `relation` is None where nothing
-    is said of its SQL, for `reason`. `declared` are its columns as they are spelled in YAML.
+    `key` is its name in columns: schema and table in lower case. If its SQL is not analysed,
+    `relation` is None and `reason` explains it. `declared` are its columns in the spelling of the
+    YAML.
     """
 
     key: str
@@ -47,11 +48,11 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """Its columns in lower case, as far as they are known."""
+        """Return its known columns in lower case."""
         return list(self.relation.columns) if self.relation else list(self.declared)
 
     def spelled(self, column: str) -> str:
-        """A column as it is shown."""
+        """Return a column's display name."""
         return self.declared.get(column, column)
 
 
@@ -61,10 +62,11 @@ def tables_of(
     not_compiled: Mapping[str, str],
     root: Path,
 ) -> dict[str, Table]:
-    """The tables of a project, by their keys.
+    """Return the tables of a project, by their keys.
 
-    `nodes` are those of dbt's manifest and its sources, with the compiled SQL of models;
-    `not_compiled` says why a model has none; `root` is the project's folder.
+    `nodes` are the nodes and sources of dbt's manifest, with the compiled SQL of models.
+    `not_compiled` has the reason for each model without compiled SQL. `root` is the project's
+    folder.
     """
     chosen = {key: node for key, node in nodes.items() if node["resource_type"] in _TABLES}
     above = {key: _above(node, chosen) for key, node in chosen.items()}
@@ -96,7 +98,7 @@ def tables_of(
 
 
 def key_of(node: Node) -> str:
-    """How SQL names the table, in lower case."""
+    """Return the table's SQL name in lower case."""
     return (f"{_EPHEMERAL}{node['name']}" if _is_ephemeral(node) else table_name(node)).lower()
 
 
@@ -147,7 +149,7 @@ def _leaf(columns: Sequence[str]) -> Relation:
 
 
 def _header(node: Node, root: Path) -> list[str]:
-    """The columns of a seed."""
+    """Return the columns of a seed."""
     file = Path(node.get("root_path") or root) / node["original_file_path"]
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
@@ -158,7 +160,7 @@ def _header(node: Node, root: Path) -> list[str]:
 
 
 def _source(table: Table, node: Node) -> Table:
-    """A streamed table has the columns of its contract; of others the declaration is believed."""
+    """Return a source with its contract's columns if it is streamed, else the declared ones."""
     if node["config"].get("meta", {}).get("stream") is None:
         if not table.declared:
             raise NotAnalysed("no columns are declared")
@@ -177,7 +179,7 @@ def _source(table: Table, node: Node) -> Table:
 
 
 def _without_ephemeral(tree: exp.Query) -> exp.Query:
-    """Without the queries of ephemeral models, which are tables of their own here."""
+    """Remove the queries of ephemeral models, which are separate tables here."""
     clause = tree.args.get("with_")
     if clause is not None:
         kept = [one for one in clause.expressions if not one.alias.startswith(_EPHEMERAL)]
@@ -189,7 +191,7 @@ def _without_ephemeral(tree: exp.Query) -> exp.Query:
 
 
 def _maintained(tree: exp.Query, config: Config) -> exp.Query:
-    """The rows that a strategy makes of the SQL: without those that an expectation drops."""
+    """Return the rows that a strategy keeps of the SQL: without those that an expectation drops."""
     derived = config.get("derived") or {}
     dropped = [rule for rule in expectations_of(config) if rule.on_failure == "drop"]
     if not derived and not dropped:
@@ -206,7 +208,7 @@ def _maintained(tree: exp.Query, config: Config) -> exp.Query:
 
 
 def _by_strategy(relation: Relation, sql: str, config: Config) -> Relation:
-    """What a strategy adds to the SQL: which record is the latest, periods of validity."""
+    """Add a strategy's own origins to those of the SQL: the latest record, periods of validity."""
     strategy = strategy_of(config) if config.get("materialized") == "incremental" else None
     if strategy is None or strategy.name not in ("latest_by", "history"):
         return relation
@@ -231,13 +233,13 @@ def _by_strategy(relation: Relation, sql: str, config: Config) -> Relation:
 
 
 def _rows_of(columns: Mapping[str, Origins], names: Sequence[str]) -> frozenset[Column]:
-    """The origins of these columns, in any letter case."""
+    """Return the origins of these columns, in any letter case."""
     wanted = [name.replace("`", "").lower() for name in names]
     return frozenset(joined(*(columns.get(name, {}) for name in wanted)))
 
 
 def _snapshot(relation: Relation, config: Config) -> Relation:
-    """With the columns that dbt adds to a snapshot."""
+    """Add the columns that dbt adds to a snapshot."""
     settings = merged_setting(config, "snapshot_meta_column_names")
     checked = config.get("check_cols")
     compared = list(relation.columns) if checked == "all" else as_tuple(checked)

@@ -1,1 +1,1 @@
-"""What the pages of `review` and `report` share: texts, numbers, drawings, one HTML frame."""
+"""The shared parts of the pages of `review` and `report`: texts, numbers, drawings, HTML frame."""

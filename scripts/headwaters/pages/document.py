@@ -1,8 +1,8 @@
 """One self-contained HTML page: a template, its data as JSON, one style and one script.
 
-The page may load nothing and run nothing but its own script: its Content-Security-Policy names
-style and script by their hashes, and everything else is forbidden. Values reach the page through
-Jinja's escaping, or as JSON that the script puts into text nodes.
+The page loads nothing and runs only its own script: its Content-Security-Policy names style and
+script by their hashes and forbids everything else. Values reach the page through Jinja's escaping,
+or as JSON that the script puts into text nodes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _FOLDERS = [_HERE, _HERE.parent / "review", _HERE.parent / "report"]
 def document(
     template: str, scripts: Sequence[str] = (), connects: bool = False, **facts: Any
 ) -> str:
-    """The page of a template, with the shared script and others after it.
+    """Render the page of a template, with the shared script and others after it.
 
-    `connects`: its script may ask the server that the page comes from.
+    With `connects`, its script may send requests to the page's server.
     """
     style = _read("page.css")
     script = "\n".join(_read(name) for name in ("page.js", *scripts))
@@ -46,7 +46,7 @@ def document(
 
 
 def policy(style: str, script: str, connects: bool = False) -> str:
-    """The Content-Security-Policy of a page with this style and this script alone."""
+    """Return the Content-Security-Policy of a page with this style and this script alone."""
     server = "connect-src 'self'; " if connects else ""
     return (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
@@ -55,7 +55,7 @@ def policy(style: str, script: str, connects: bool = False) -> str:
 
 
 def json_for_script(value: Any) -> Markup:
-    """JSON that may stand in an element `script`: nothing in it can end the element."""
+    """Return JSON for an element `script`: nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""The lineage of tables as a page draws it: a box for each table, with two lines of text."""
+"""The lineage of tables as a drawing: a box for each table, with two lines of text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from headwaters.pages.layers import Drawing, Sizes, draw
 
 SIZES = Sizes(width=228, height=42, between_layers=36, between_nodes=14)
-SUB = 34  # characters that the second line has room for
+SUB = 34  # characters that fit on the second line
 _LABEL = 30
 
 
 @dataclass(frozen=True)
 class Box:
-    """What is said of a table in the lineage. `href` is None for one that leads nowhere."""
+    """The content of a table's box. Without `href` it is not a link."""
 
     label: str
     sub: str
@@ -25,7 +25,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Node:
-    """A box, and where it is drawn."""
+    """A box and its place in the drawing."""
 
     id: str
     x: float
@@ -45,12 +45,12 @@ class Graph:
 def graph(
     names: Iterable[str], edges: Sequence[tuple[str, str]], box: Callable[[str], Box]
 ) -> Graph:
-    """The lineage of these tables and of those at the ends of the edges (source, target)."""
+    """Draw the lineage of these tables and of those at the ends of the edges (source, target)."""
     every = list(dict.fromkeys([*names, *(end for edge in edges for end in edge)]))
     drawing = draw(every, edges, SIZES)
     return Graph(drawing, tuple(Node(name, *drawing.nodes[name], box(name)) for name in every))
 
 
 def clipped(name: str) -> str:
-    """A name as the first line has room for it: long ones differ at their ends as well."""
+    """Shorten a name to the first line in its middle, because long names differ at their ends."""
     return name if len(name) <= _LABEL else f"{name[: _LABEL - 12]}…{name[-11:]}"

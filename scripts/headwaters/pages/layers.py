@@ -1,8 +1,8 @@
-"""A directed graph drawn in layers, from left to right, as Sugiyama and others (1981) do it.
+"""A directed graph drawn in layers, from left to right, after Sugiyama and others (1981).
 
-Each node stands right of all that it depends on. Edges over several layers get a place in each of
-them, barycentres order the layers, and the places in a layer are those closest to their
-neighbours' that do not overlap (isotonic regression). Pure, and the same for the same graph.
+Each node stands right of its dependencies. Edges over several layers get a place in each of them.
+Barycentres order the layers. The places in a layer are the closest to their neighbours' that do not
+overlap (isotonic regression). Pure and deterministic.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from itertools import pairwise
 from statistics import fmean
 
 _SWEEPS = 8
-_LANE = 0.4  # room of an edge that passes through a layer, as a share of a node's
+_LANE = 0.4  # the height of an edge that crosses a layer, as a share of a node's
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Width and height of a node, and what is left free between nodes, in pixels."""
+    """The width and height of a node, and the gaps between nodes, in pixels."""
 
     width: float = 190
     height: float = 40
@@ -29,7 +29,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Places of the nodes' upper left corners, and a curve (SVG path) for each edge."""
+    """The upper left corners of the nodes, and a curve (SVG path) for each edge."""
 
     width: float
     height: float
@@ -39,7 +39,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class _Place:
-    """A node in its layer; `edge` where it is only where an edge passes."""
+    """A node in its layer; `edge` if only an edge passes there."""
 
     layer: int
     name: str
@@ -49,7 +49,7 @@ class _Place:
 def draw(
     nodes: Sequence[str], edges: Sequence[tuple[str, str]], sizes: Sizes | None = None
 ) -> Drawing:
-    """The drawing of a graph, without edges that close a cycle and those to unknown nodes."""
+    """Draw a graph, without edges that close a cycle or lead to unknown nodes."""
     sizes = sizes or Sizes()
     known = dict.fromkeys(nodes)
     forward = [one for one in dict.fromkeys(edges) if one[0] in known and one[1] in known]
@@ -77,7 +77,7 @@ def draw(
 def _layers(
     nodes: list[str], edges: list[tuple[str, str]]
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The layer of each node, and the edges without those that close a cycle."""
+    """Return the layer of each node, and the edges without those that close a cycle."""
     after: dict[str, list[str]] = defaultdict(list)
     before: dict[str, list[str]] = defaultdict(list)
     for source, target in edges:
@@ -88,7 +88,7 @@ def _layers(
     ready = [node for node in nodes if not waits[node]]
     rank: dict[str, int] = {}
     while len(order) < len(nodes):
-        if not ready:  # a cycle: begin it at its first node
+        if not ready:  # a cycle: start at its first node
             ready = [next(node for node in nodes if node not in rank)]
         node = ready.pop(0)
         if node in rank:
@@ -106,7 +106,7 @@ def _layers(
         for target in after[node]:
             if (node, target) in onward:
                 layer[target] = max(layer[target], layer[node] + 1)
-    for node in nodes:  # what reads nothing stands beside its first reader
+    for node in nodes:  # a node without dependencies moves next to its first reader
         readers = [layer[target] for target in after[node] if (node, target) in onward]
         if readers and not any((source, node) in onward for source in before[node]):
             layer[node] = min(readers) - 1
@@ -158,7 +158,7 @@ def _middles(
         for place in layer:
             offsets[place] = middles[place] = offset + room(place) / 2
             offset += room(place)
-        for place in layer:  # layers begin with a common middle
+        for place in layer:  # layers start with a common middle
             middles[place] -= offset / 2
     for sweep in range(_SWEEPS):
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
@@ -173,7 +173,7 @@ def _middles(
 
 
 def _isotonic(values: Sequence[float]) -> list[float]:
-    """The closest sequence that never falls: neighbours that would fall share their mean."""
+    """Return the closest non-decreasing sequence: values that would fall share their mean."""
     blocks: list[tuple[float, int]] = []
     for value in values:
         blocks.append((value, 1))
@@ -186,7 +186,7 @@ def _isotonic(values: Sequence[float]) -> list[float]:
 def _curve(
     route: Sequence[_Place], middles: Mapping[_Place, float], top: float, sizes: Sizes
 ) -> str:
-    """From the first node to the last, straight where it passes a layer."""
+    """Return the curve from the first node to the last, straight across layers that it passes."""
     step, bend = sizes.width + sizes.between_layers, sizes.between_layers / 2
     x, y = route[0].layer * step + sizes.width, middles[route[0]] - top
     parts = [f"M{x:.0f} {y:.1f}"]

@@ -1,5 +1,5 @@
 "use strict";
-// What both pages have: tables that can be filtered and sorted, a lineage, links into folded details.
+// The common script of both pages: filters and sorting of tables, a lineage, links into folded details.
 (() => {
   const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 

@@ -1,7 +1,7 @@
 """Small plots as paths of SVG: bars of a series, places on an axis of time. Pure.
 
-A plot is drawn in units of its own and stretched to its box; letters and numbers are HTML beside
-it, so that they keep their size on a telephone.
+A plot has its own units and stretches to its box. Letters and numbers are HTML, so that they keep
+their size on a telephone.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-# Of one bar and the next, in units of a plot.
+# The pitch and the width of bars, in units of a plot.
 PITCH, WIDE = 4.0, 3.0
-_LEAST = 1.0  # what is more than nothing can be seen
+_LEAST = 1.0  # keeps small values visible
 
 _STEPS = [
     *(timedelta(minutes=n) for n in (1, 5, 15, 30)),
@@ -25,7 +25,7 @@ _MOST_BUCKETS = 60
 def bars(
     values: Sequence[float], height: float = 20, most: float | None = None, first: float = 0
 ) -> str:
-    """A path of one bar for each value, the greatest (or `most`) as high as the plot.
+    """Return a path of one bar for each value; the greatest (or `most`) has the plot's height.
 
     `first` is the place of the first one, counted in bars.
     """
@@ -40,7 +40,7 @@ def bars(
 
 
 def ticks(values: Sequence[float | None], most: float, height: float = 20) -> str:
-    """A path of one short line for each value that is known, over the bars of the same place."""
+    """Return a path of one short line for each known value, over the bars of the same place."""
     parts = []
     for index, value in enumerate(values):
         if value is not None and most > 0:
@@ -50,13 +50,13 @@ def ticks(values: Sequence[float | None], most: float, height: float = 20) -> st
 
 
 def on_log_axis(value: float, low: float, high: float) -> float:
-    """Where a value stands between two others on a logarithmic axis, from 0 to 1."""
+    """Return the place of a value between two others on a logarithmic axis, from 0 to 1."""
     inside = min(max(value, low), high)
     return math.log(inside / low) / math.log(high / low)
 
 
 def buckets(first: datetime, last: datetime) -> list[datetime]:
-    """Beginnings of equal lengths of time that hold both moments, 60 at most, the newest last."""
+    """Return the starts of equal periods that cover both moments, 60 at most, the newest last."""
     length = next((s for s in _STEPS if (last - first) / s < _MOST_BUCKETS - 1), _STEPS[-1])
     origin = datetime(1970, 1, 1, tzinfo=first.tzinfo)
     begin = origin + (first - origin) // length * length
@@ -66,7 +66,7 @@ def buckets(first: datetime, last: datetime) -> list[datetime]:
 
 
 def bucket_of(at: datetime, begins: Sequence[datetime]) -> int | None:
-    """Which of `buckets` a moment is in; None before the first."""
+    """Return the index of the bucket that contains a moment, or None before the first."""
     if at < begins[0]:
         return None
     length = begins[1] - begins[0] if len(begins) > 1 else timedelta.max

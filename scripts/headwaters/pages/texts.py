@@ -1,4 +1,4 @@
-"""Text as people read it: counts, sizes, lengths of time, and values that may be hostile."""
+"""Text for readers: counts, sizes, durations, and values that may be hostile."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SHOWN_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
 
 
 def clean(value: str, limit: int = LONGEST, keep: str = "") -> str:
-    """A value in which nothing is invisible or moves other text, cut at `limit` characters.
+    """Return a value without characters that hide or move text, cut at `limit` characters.
 
     Characters that have no glyph, right-to-left marks among them, are shown as `\\n` or `\\u202e`,
     except those of `keep`.
     """
-    cut = value[:limit]  # before anything else: it may be megabytes
+    cut = value[:limit]  # first, because the value may be megabytes
     if cut.isascii() and cut.isprintable():
         return cut if len(value) <= limit else f"{cut}…"
     shown = "".join(
@@ -36,12 +36,12 @@ def _shown(character: str, keep: str) -> str:
 
 
 def number(count: int | float, unit: str, units: str | None = None) -> str:
-    """`1 row`, `1,840,211 rows`."""
+    """Return a count with its unit: `1 row`, `1,840,211 rows`."""
     return f"{count:,} {unit if count == 1 else units or unit + 's'}"
 
 
 def listed(names: Sequence[str], most: int = 2) -> str:
-    """`a`, `a and b`, `a, b and 3 more`."""
+    """Return a list as text: `a`, `a and b`, `a, b and 3 more`."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     *first, last = names
@@ -49,7 +49,7 @@ def listed(names: Sequence[str], most: int = 2) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes in the largest decimal unit that fits: `1.2 MB`."""
+    """Return bytes in the largest decimal unit that fits: `1.2 MB`."""
     if count is None:
         return "?"
     for unit in ("B", "kB", "MB", "GB"):
@@ -62,7 +62,7 @@ def size(count: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time in its largest unit: `0.4 s`, `42 s`, `3.5 min`, `2 d`."""
+    """Return a duration in its largest unit: `0.4 s`, `42 s`, `3.5 min`, `2 d`."""
     if seconds is None:
         return "?"
     if seconds < 60:
@@ -75,10 +75,10 @@ def duration(seconds: float | None) -> str:
 
 
 def ago(then: datetime | None, now: datetime) -> str:
-    """`3.5 min ago`; `never` where there is no such moment."""
+    """Return the time since a moment, `3.5 min ago`, or `never` for None."""
     return "never" if then is None else f"{duration(max(0, (now - then).total_seconds()))} ago"
 
 
 def moment(then: datetime | None) -> str:
-    """A moment in UTC, to the minute."""
+    """Return a moment in UTC, to the minute."""
     return "" if then is None else f"{then:%Y-%m-%d %H:%M}"

@@ -1,4 +1,4 @@
-"""Both sides of a review, built over the same versions of the same inputs, and their difference."""
+"""Build both sides of a review from the same versions of the same inputs, and compare them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ from headwaters.review.facts import Column, Difference, Effort, Finding, Stays
 from headwaters.review.schemas import Part
 from headwaters.sql import identifier, literal
 
-# Differing rows, as a share of the table, up to which what is downstream follows them.
+# If a larger share of a table's rows differs, the review does not patch a clone of the table.
 _PATCHED = 0.5
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one table on both sides; `why_not`: why they are not compared.
+    """The rows of one table on both sides.
 
-    `is_reordered`: whether the columns of both are in another order.
+    `why_not` is the reason if they are not compared. `is_reordered` is true if the two sides have
+    their columns in different orders.
     """
 
     columns: tuple[Column, ...] = ()
@@ -53,9 +54,10 @@ class Rows:
 
 @dataclass
 class Known:
-    """What is known so far, by ids of nodes; `notes` are lines; `problem`: why no rows are.
+    """The results so far, by ids of nodes.
 
-    `moments`: why rows that differ are not the branch's.
+    `notes` are lines for the reader. `problem` is the reason if no rows were compared. `moments`
+    has the reason if differing rows are not due to the branch.
     """
 
     before: dict[str, Outcome] = field(default_factory=dict)
@@ -73,15 +75,15 @@ class Known:
     problem: str | None = None
 
     def note(self, code: str, text: str) -> None:
-        """Keep a line about what cannot be said, and what to do about it."""
+        """Add a note about something the review could not find out, and the remedy."""
         self.notes.append(f"[{code}] {text}")
 
 
 @dataclass
 class Half:
-    """One side while it is built: where its tables are (schemas, by ids), which were begun.
+    """One side during the build: the schemas of its tables by node id, and the tables it began.
 
-    `continued`: ids of those whose run began with production's table.
+    `continued` has the ids of nodes whose run continued from a clone of production's table.
     """
 
     name: Literal["base", "head"]
@@ -95,18 +97,18 @@ class Half:
     continued: set[str] = field(default_factory=set)
 
     def table(self, key: str) -> str:
-        """The review's table of a node that is built, as SQL names it."""
+        """Return the qualified name of a node's table in the review."""
         return moved(self.side.table(key), self.places[key])
 
     @property
     def redirections(self) -> dict[str, str]:
-        """Where a run finds tables: those of the review, and clones of what it does not follow."""
+        """Return the schemas that a run reads: the review's, and clones of all other tables."""
         read = {key: place for key, place in self.inputs.items() if key not in self.followed}
         return {**read, **self.places}
 
     @property
     def names(self) -> dict[str, str]:
-        """What production's tables are called in the review, by their names in lower case."""
+        """Return the review's names of production's tables, by those tables' lower-case names."""
         return {
             self.side.table(key).lower(): moved(self.side.table(key), place)
             for key, place in self.redirections.items()
@@ -114,7 +116,7 @@ class Half:
 
 
 class Both:
-    """Builds both sides, and compares them as soon as they are there."""
+    """A builder of both sides, which compares each table once both sides have built it."""
 
     def __init__(
         self,
@@ -125,7 +127,7 @@ class Both:
         known: Known,
         largest: int,
     ) -> None:
-        """`largest`: the rows of a table from which on a sample of it is compared."""
+        """Prepare a build. Tables of more than `largest` rows are compared by a sample."""
         self.spark, self.schemas, self.found, self.known = spark, schemas, found, known
         base, head = sides
         self.base = Half("base", base, found.built_before, known.before)
@@ -134,10 +136,10 @@ class Both:
         self.largest = largest
         self.tables: dict[str, Table] = {}
         self.cloned: set[str] = set()
-        self.commits: dict[str, Commit | None] = {}  # of what is cloned
+        self.commits: dict[str, Commit | None] = {}  # by cloned table
 
     def build(self) -> None:
-        """Build both sides, the branch's in two steps, and test the branch's."""
+        """Build the base, then the branch in two steps, and run the branch's tests."""
         self._pin()
         self.schemas.make(self.spark, self.schemas.records)
         for half in (self.base, self.head):
@@ -162,11 +164,11 @@ class Both:
                 self._patch(key)
             self._run(self.head, self._possible(below))
             self._compare(below)
-        self._compare(self.base.keys)  # what the branch has no more
+        self._compare(self.base.keys)  # tables that the branch removed
         self._test()
 
     def _pin(self) -> None:
-        """Choose the versions of all that is read from outside."""
+        """Pin the versions of all tables that the review reads but does not build."""
         for key in sorted({*self.base.keys, *self.head.keys}):
             node = self.base.side.nodes.get(key)
             if node and continued.can_continue(node):
@@ -195,7 +197,7 @@ class Both:
         return changing.read_by_tests(half.keys, half.side) if half is self.head else ()
 
     def _clone_inputs(self, half: Half) -> None:
-        """Clones of what is read from outside, and where what is built has its place."""
+        """Clone the tables that a side reads but does not build; choose schemas for the rest."""
         manifest = half.side.manifest
         readers = changing.followers(half.keys, half.side)
         strategies = {
@@ -205,14 +207,15 @@ class Both:
         half.followed = frozenset(
             parent
             for parent, all_of in strategies.items()
-            # the past of `history` is in the feed of its inputs, which a clone does not have
+            # `history` needs the change feed of its inputs, and a clone does not have the earlier
+            # feed
             if all(all_of) or any(one and one.keeps_past for one in all_of)
         )
         tested = self._tested_beside(half)
         wanted = {*(key for key in readers if key not in half.followed), *tested}
         nodes = {key: manifest.nodes.get(key) or manifest.sources[key] for key in sorted(wanted)}
         pinned = self.known.pinned
-        # of a table that both sides read there is one clone
+        # both sides share one clone of a table
         half.inputs = clone_inputs(
             self.spark, self.schemas, nodes, pinned, self.known.uncloned, self.cloned
         )
@@ -231,14 +234,14 @@ class Both:
                 half.begun[table] = place
 
     def _run(self, half: Half, keys: Sequence[str]) -> None:
-        """Build nodes of a side, from production's tables where these tell what they have."""
+        """Build nodes of a side, from clones of production's tables if their state is known."""
         for key in keys:
             own = self.found.changed.get(key)
             table = self.tables.get(key)
             is_checked = half is self.head and own is not None and own.enforced
             if table is None or half.side.table(key) != table.name:
                 continue
-            # a contract is checked where a table is built as a whole
+            # Spark checks a contract only when a run builds the whole table
             if is_checked or not continued.can_continue(half.side.nodes[key]):
                 continue
             state = continued.state_of(self.spark, table, half.names, half.begun)
@@ -252,7 +255,7 @@ class Both:
         half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)
 
     def _possible(self, keys: Iterable[str]) -> list[str]:
-        """What can be built; dbt skips the others where it builds all in one run."""
+        """Return the nodes that can be built. In a single invocation, dbt skips the others."""
         possible: list[str] = []
         for key in keys:
             lost = [
@@ -268,7 +271,7 @@ class Both:
         return possible
 
     def _test(self) -> None:
-        """Test the branch's tables; what fails in the base as well is no failure of the branch."""
+        """Test the branch's tables, and drop the failures that the base has as well."""
         if not changing.tested(self.head.keys, self.head.side):
             return
         outcomes = self._tested(self.head, self.head.keys)
@@ -278,7 +281,7 @@ class Both:
             key: outcome
             for key, outcome in outcomes.items()
             if outcome.status not in ("pass", "skipped", "success")
-            # that a table is not built is said already
+            # the build has already reported tables that failed
             and not any(self._is_lost(parent) for parent in nodes[key].depends_on.nodes)
         }
         failed = [key for key, outcome in found.items() if outcome.status != "warn"]
@@ -295,13 +298,13 @@ class Both:
                 self.known.tests.setdefault(parent, []).append(finding)
 
     def _tested(self, half: Half, keys: Sequence[str]) -> dict[str, Outcome]:
-        """Run tests, or those of tables, on the tables of a side."""
+        """Run all tests of a side, or only those of some tables."""
         places = {**self.head.inputs, **half.inputs, **half.places}
         manifest = redirected(half.side.manifest, places, self.schemas.records)
         return run(half.side.project, manifest, ["test"], keys, self.known.pinned.versions)
 
     def _is_lost(self, key: str) -> bool:
-        """Whether a table of the branch's was to be built and is not."""
+        """Return true if the branch should have built this table and did not."""
         outcome = self.head.outcomes.get(key)
         return key in self.head.keys and (outcome is None or not outcome.is_built)
 
@@ -344,7 +347,7 @@ class Both:
         return Rows(told, found, is_reordered=order != other)
 
     def _one_sided(self, half: Half, key: str) -> Rows:
-        """A table that only one side has: all of its rows are added, or removed."""
+        """Return the rows of a table that only one side has: all of them are added or removed."""
         table = half.table(key)
         columns = self.spark.columns(table)
         rows = self._counted(table)[0]
@@ -362,11 +365,11 @@ class Both:
         return Rows(changing.columns(*both, {}, self.masked), found)
 
     def _counted(self, *tables: str) -> list[int]:
-        # one by one Delta counts them from its log
+        # one statement a table, because Delta then counts the rows from its log
         return [int(self.spark.rows(f"select count(*) from {table}")[0][0]) for table in tables]
 
     def _key(self, table: str, key: str) -> tuple[str, ...]:
-        """The key of a table's rows: declared, or as it was derived from the SQL."""
+        """Return the key of a table's rows: the declared one, or the one derived from the SQL."""
         node = self.head.side.nodes[key]
         strategy = strategy_of(node["config"])
         if declared := changing.key_of(node):
@@ -376,7 +379,7 @@ class Both:
     def _difference(
         self, pair: differing.Pair, key: str, why_no_examples: str | None
     ) -> tuple[Difference, dict[str, int]]:
-        """The difference of two tables, and in how many rows each column differs."""
+        """Return the difference of two tables, and the number of differing rows by column."""
         rows = self._counted(pair.before, pair.after)
         read: int | None
         feed = self._feed(pair, key)
@@ -411,23 +414,24 @@ class Both:
         return differing.examples_by_key_sql(pair, staged, differing.telling(kinds))
 
     def sample(self, *tables: str) -> int:
-        """Of how many rows one is compared: 1 of tables that are not too large."""
+        """Return n to compare one of n rows: 1 unless a table is too large."""
         return self._one_of(self._counted(*tables))
 
     def _one_of(self, rows: Sequence[int]) -> int:
         return max(1, math.ceil(max(rows) / self.largest))
 
     def _has_unique_keys(self, key: str) -> bool:
-        """Whether a strategy of ours, which refuses keys that repeat, built both tables."""
+        """Return true if a headwaters strategy, which refuses repeated keys, built both tables."""
         nodes = (self.base.side.nodes[key], self.head.side.nodes[key])
         keys = {changing.key_of(node) for node in nodes}
         return len(keys) == 1 and all(map(continued.can_continue, nodes))
 
     def _feed(self, pair: differing.Pair, key: str) -> tuple[differing.Pair | None, int] | None:
-        """What the branch's clone was changed by, and its bytes; None where that is not all.
+        """Return a pair of the rows that the branch's clone changed, and their size in bytes.
 
-        The pair is None where nothing changed it. Both sides have to be clones of one version, of
-        which the base's is as it was.
+        The pair is None if nothing changed the clone. The result is None if the feed does not
+        describe the whole difference. Both sides must be clones of one version, and the base's must
+        be unchanged.
         """
         name = self.base.side.table(key).lower()
         base, head = self.base.begun.get(name), self.head.begun.get(name)
@@ -455,20 +459,20 @@ class Both:
         return replace(pair, before=before, after=after), self._bytes_of_feed(pair.after, version)
 
     def _aside(self, what: Part, key: str) -> tuple[str, str]:
-        """A schema of the review for something that is neither side, and the node's table there."""
+        """Return a separate schema of the review for one purpose, and the node's table there."""
         schema = self.schemas.name(what, self.head.side.nodes[key]["schema"])
         self.schemas.make(self.spark, schema)
         return schema, moved(self.head.side.table(key), schema)
 
     def _staged(self, pair: differing.Pair, key: str, by_key: bool) -> str:
-        """A table of the rows that differ."""
+        """Create a staging table with the differing rows, and return its name."""
         _, staged = self._aside("difference", key)
         find = differing.differing_by_key_sql if by_key else differing.differing_multisets_sql
         self.spark.rows(f"create table {staged} using parquet as {find(pair)}")
         return staged
 
     def size(self, *tables: str) -> int | None:
-        """The size of tables; None where one is a view."""
+        """Return the size of tables in bytes, or None if one is a view."""
         try:
             details = [self.spark.rows(f"describe detail {table}")[0] for table in tables]
             return sum(int(detail["sizeInBytes"]) for detail in details)
@@ -476,7 +480,7 @@ class Both:
             return None
 
     def _bytes_of_feed(self, table: str, version: int) -> int:
-        """The size of what the feed of one commit is read from: change files, or changed files."""
+        """Return the size of the files with one commit's changes: change files or data files."""
         log = f"{self.spark.rows(f'describe detail {table}')[0]['location']}/_delta_log"
         path, size = (
             f"coalesce({', '.join(_ACTION.format(kind, name) for kind in _KINDS)})"
@@ -492,9 +496,9 @@ class Both:
         return sizes.get(True) or sizes.get(False, 0)
 
     def _patch(self, key: str) -> None:
-        """Put the branch's rows into a clone of production's table, if few of them differ.
+        """Apply the differing rows to a clone of production's table, if they are few.
 
-        What is downstream then follows the difference, in place of a table that was replaced.
+        Tables downstream then process this difference instead of a replaced table.
         """
         rows, table = self.known.rows.get(key), self.tables.get(key)
         found = rows.difference if rows else None
@@ -508,7 +512,7 @@ class Both:
         if not is_few or not same_columns or did not in ("replace", "patch") or base is None:
             return
         if self.base.outcomes[key].did != "skip":
-            return  # production's table has not the rows that were compared
+            return  # production's table no longer has the compared rows
         built = half.table(key)
         schema, place = self._aside("now", key)
         state = continued.notes_of(self.spark.properties(built))
@@ -523,6 +527,6 @@ class Both:
 
 
 _KINDS = ("cdc", "add", "remove")
-_ACTION = "get_json_object(value, '$.{0}.{1}')"  # of a line of Delta's log
-# What a run did whose changes are in the feed of its table.
+_ACTION = "get_json_object(value, '$.{0}.{1}')"  # an action in a line of Delta's log
+# Actions of a run whose changes the table's feed describes.
 _FEEDS = ("skip", "append", "merge", "patch")

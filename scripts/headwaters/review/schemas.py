@@ -1,4 +1,4 @@
-"""Names of the schemas that reviews make, by which others tell them from production's."""
+"""Names of the schemas that reviews make, which distinguish them from production's."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import hashlib
 import re
 from typing import Literal, get_args
 
-# What a schema of production's stands for in a review: clones of inputs, the base's and the
-# branch's tables, the branch's by which few rows are changed, those at earlier versions, and the
-# rows that differ.
+# The roles of schemas in a review, in this order: clones of inputs, tables of the base, tables of
+# the branch, clones that the branch patches, tables at earlier versions, differing rows.
 Part = Literal["in", "base", "head", "now", "past", "difference"]
-RECORDS = "records"  # what runs note of themselves
+RECORDS = "records"  # the notes of runs
 _MADE = re.compile(rf"review_\w+?__(?:(?:{'|'.join(get_args(Part))})_\w+|{RECORDS})")
 
 
 def is_of_review(schema: str) -> bool:
-    """Whether a schema has a name that a review gives."""
+    """Return true if a schema has a name that reviews use."""
     return _MADE.fullmatch(schema) is not None
 
 
 def shortened(name: str, longest: int, of: str = "") -> str:
-    """A name of at most so many characters: long ones begin alike, and a hash tells them apart.
+    """Shorten a name to so many characters: a prefix, and a hash if it is longer.
 
-    `of` is what the name was made of, where that tells more apart than the name.
+    `of` is hashed instead of the name if it distinguishes more.
     """
     if len(name) <= longest:
         return name

@@ -1,1 +1,1 @@
-"""Where records come from: one module for each kind of source."""
+"""The sources of records: one module for each kind."""

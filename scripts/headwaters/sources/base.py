@@ -1,4 +1,4 @@
-"""What a source is: what is there to read, how Spark reads it, and how its records are proven."""
+"""The protocol of a source: its backlog, Spark's reader, and the proof of its records."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from headwaters.tables import Table
 
 
 class TopicRecreated(WorkError):
-    """A topic is not the one that was read so far: its offsets are other records."""
+    """A topic was deleted and recreated: its offsets mean other records."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """The account of one partition of a topic, of one file, or of one version.
+    """The counts of one partition of a topic, of one file, or of one version.
 
-    `missing` counts records that are in neither table, `extra` rows that the source does not have,
-    or has less often. Rows whose source is gone are `unproven`.
+    `missing` counts records that are in neither table. `extra` counts rows that the source lacks or
+    has less often. Rows without a remaining source are `unproven`.
     """
 
     unit: str
@@ -40,106 +40,106 @@ class Balance:
     missing: int
     extra: int
     unproven: int = 0
-    beside: tuple[str, ...] = ()  # columns that are not compared, since they were declared later
+    beside: tuple[str, ...] = ()  # columns declared later, which are not compared
 
     @property
     def right(self) -> bool:
-        """Whether every record is in exactly one of the two tables, once."""
+        """Return true if every record is in exactly one of the two tables, once."""
         return not self.missing and not self.extra
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What a stream had committed, and the versions of its tables that hold just that."""
+    """A stream's committed position, and the versions of its tables that match it exactly."""
 
     committed: int
     bronze: int
     quarantine: int
 
 
-# Compares records, in frames that the format takes, with the rows that the tables have, by a unit.
+# Compare records, in frames that the format accepts, with the rows of both tables, by a unit.
 Compare = Callable[[Sequence[DataFrame], Column], list[Balance]]
 
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """The source of one stream, by one contract: its own, or the one that a batch began with."""
+    """The source of one stream, by its present contract, or by that of an interrupted batch."""
 
     stream: Stream
     contract: Contract
     format: Format
 
-    # whether Spark keeps no end that it began at, or knows no such start: it is written down then
+    # true if Spark does not store a `latest` start, or has no such start: then the checkpoint does
     keeps_latest: ClassVar[bool] = False
-    # whether what is read can be deleted and made again under its name
+    # true if a source can be deleted and recreated under the same name
     recreatable: ClassVar[bool] = False
 
     @abstractmethod
     def backlog(self) -> Pending | None:
-        """What the stream has not yet read, from its checkpoint and its source; costs no Spark.
+        """Return the stream's unread part from its checkpoint and its source, without Spark.
 
-        None where it has no end, or only Spark can reach it. Raises UserError for a folder or table
-        that is not there, WorkError for a broker or topic.
+        The result is None if the source has no end, or only Spark can reach it. Raises UserError
+        for a missing folder or table, WorkError for a broker or topic.
         """
 
     @abstractmethod
     def read(self, spark: SparkSession) -> DataFrame:
-        """The source as a streaming DataFrame; `records` says what a batch of it holds."""
+        """Return the source as a streaming DataFrame; `records` converts its batches."""
 
     @abstractmethod
     def position(self) -> str:
-        """Up to where it was read: what the last batch left in the checkpoint."""
+        """Return the position after the last batch in the checkpoint."""
 
     @abstractmethod
     def place(self, row: Row) -> str:
-        """Where a record of it is, for a person."""
+        """Return the place of a record, for a person."""
 
     @abstractmethod
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
-        """The account of what was read: each record is in one of the two tables, once.
+        """Return the balances: each record that was read must be in one of the two tables, once.
 
-        Raises WorkError where that cannot be told.
+        Raises WorkError if this is impossible to determine.
         """
 
     def describe(self) -> str:
-        """What is read, in a few words."""
+        """Describe the source in a few words."""
         declared = self.contract.stream
         return f"{declared.source} {declared.path or ''}".strip()
 
     def records(
         self, spark: SparkSession, batch: DataFrame, number: int, without: Collection[str] = ()
     ) -> list[DataFrame]:
-        """The records of a batch, in the form that the format takes: one frame for each schema."""
+        """Return the records of a batch for the format: one frame for each schema."""
         return [batch]
 
     def has_begun(self, spark: SparkSession) -> bool:
-        """Whether there is something that reading can begin at."""
+        """Return true if the source has a position at which reading can begin."""
         return True
 
     def check_identity(self) -> None:  # noqa: B027 - most sources have none
-        """Raise TopicRecreated where what is read is not what was read so far."""
+        """Raise TopicRecreated if a topic has been recreated since it was read."""
 
     def keep_identity(self) -> None:  # noqa: B027 - most sources have none
-        """Write down what is read. Raises TopicRecreated as `check_identity` does."""
+        """Store the source's identity. Raises TopicRecreated like `check_identity`."""
 
     def gone(self, number: int) -> dict[str, str]:
-        """The files of a batch that were removed before it was read, as URIs, and that."""
+        """Return the files of a batch that were removed before the read, as URIs, with a reason."""
         return {}
 
     def other_forms(self, number: int) -> dict[str, str]:
-        """The files of a batch that are not of the declared format, as URIs, and what they are."""
+        """Return the files of a batch that have another format, as URIs, with that format."""
         return {}
 
     def unreadable(
         self, spark: SparkSession, number: int, known: Mapping[str, str]
     ) -> dict[str, str]:
-        """The files of a batch that Spark cannot read, as URIs, and why."""
+        """Return the files of a batch that Spark cannot read, as URIs, with the reason."""
         return {}
 
     def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
-        """What has to be known to begin where `--from` says, and Spark does not keep.
+        """Return the facts that a start with `--from` needs and Spark does not store.
 
-        Raises UserError for `table` where rows do not say what their place in the source was.
+        Raises UserError for `table` if rows do not contain their position in the source.
         """
         if begin == "table":
             source = self.contract.stream.source
@@ -152,21 +152,21 @@ class Source(ABC):
         return {}
 
     def decide_recreated(self, spark: SparkSession) -> None:  # noqa: B027 - of most nothing is
-        """Write down where reading begins of what was recreated, and resumes of the rest."""
+        """Store new positions: the beginning of recreated topics, the old ones of all others."""
 
     def without_stored(self, spark: SparkSession, parsed: DataFrame, number: int) -> DataFrame:
-        """A parsed batch without what the tables held when the new checkpoint was begun."""
+        """Remove records of a parsed batch that the tables had when the new checkpoint began."""
         return parsed
 
 
 def beside_lineage(frame: DataFrame, contract: Contract) -> DataFrame:
-    """A source's own columns; one that is called like a column of the lineage gets a `_` more."""
+    """Return a source's own columns. If one has a name of the lineage, it gets another `_`."""
     taken = {*contract.origin, PLACE}
     return frame.withColumnsRenamed({n: f"{n}_" for n in frame.columns if n.lower() in taken})
 
 
 def nothing_at(stream: Stream, what: str, todo: str) -> UserError:
-    """There is no such folder or table."""
+    """Return the error for a missing folder or table."""
     contract = stream.contract
     return UserError(
         "HW_NO_INPUT",
@@ -176,18 +176,18 @@ def nothing_at(stream: Stream, what: str, todo: str) -> UserError:
 
 
 def utc(start: StartAt) -> datetime:
-    """The moment of a start, which is UTC where it says nothing else."""
+    """Return the moment of a start, in UTC unless it has an offset."""
     assert start.timestamp
     return start.timestamp if start.timestamp.tzinfo else start.timestamp.replace(tzinfo=UTC)
 
 
 def table_at(spark: SparkSession, path: Path | str, at: int) -> DataFrame:
-    """A Delta table as it was at a version."""
+    """Return a Delta table at a version."""
     return spark.read.format("delta").option("versionAsOf", at).load(str(path))
 
 
 def stored(spark: SparkSession, stream: Stream, now: Moment, keys: Sequence[str]) -> DataFrame:
-    """The keys of both tables' rows, with `_bronze` 1 or 0."""
+    """Return the keys of both tables' rows, with `_bronze` 1 or 0."""
     bronze = Table(spark, stream.bronze).at(now.bronze)
     quarantine = Table(spark, stream.quarantine).at(now.quarantine)
     return bronze.select(*keys, F.lit(1).alias("_bronze")).union(
@@ -196,7 +196,7 @@ def stored(spark: SparkSession, stream: Stream, now: Moment, keys: Sequence[str]
 
 
 def both_tables(spark: SparkSession, stream: Stream, *columns: str) -> tuple[DataFrame, DataFrame]:
-    """Columns of bronze and of quarantine, as they are now."""
+    """Return columns of the newest versions of bronze and of quarantine."""
     bronze, quarantine = (
         Table(spark, table).now().select(*columns) for table in (stream.bronze, stream.quarantine)
     )
@@ -204,6 +204,6 @@ def both_tables(spark: SparkSession, stream: Stream, *columns: str) -> tuple[Dat
 
 
 def last_batches(spark: SparkSession, stream: Stream) -> list[int]:
-    """The number of the last batch of each checkpoint that wrote bronze: clocks may go back."""
+    """Return the last batch number in bronze of each checkpoint, since clocks may go back."""
     batches = Table(spark, stream.bronze).batches.items()
     return sorted({n for app, n in batches if not app.endswith(":replay")})

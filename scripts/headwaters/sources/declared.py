@@ -1,6 +1,6 @@
-"""The list of sources as a contract declares them: pure, so that dbt reads it without Spark.
+"""The sources as contracts declare them. Pure, so that dbt reads it without Spark.
 
-`sources/registry.py` has the class of each, which reads its records.
+`sources/registry.py` has the class of each source, which reads its records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headwaters.sources.kafka_settings import Settings, client_problem
 
 
 class Batch(Part):
-    """How much one micro-batch may hold."""
+    """The maximum size of one micro-batch."""
 
     max_files: int | None = Field(default=None, gt=0)
     max_bytes: Size | None = None
@@ -29,7 +29,7 @@ class Batch(Part):
 
 
 class StartAt(Part):
-    """A starting point that is neither the beginning nor the end of what the source holds."""
+    """A starting point between the beginning and the end of the source."""
 
     offsets: dict[str, dict[int, int]] | None = None
     version: int | None = Field(default=None, ge=0)
@@ -43,40 +43,40 @@ class StartAt(Part):
 
     @property
     def kind(self) -> str:
-        """What the point is given by."""
+        """Return the unit of the starting point."""
         return next(iter(self.model_dump(exclude_none=True)))
 
 
 @dataclass(frozen=True)
 class DeclaredSource:
-    """One kind of source: what it says of a record, and what it wants of a contract."""
+    """A kind of source: its lineage columns, and its rules for a contract."""
 
     name: str
     starts: tuple[str, ...] = ("earliest",)
-    # the columns that say where a record came from
+    # the columns that describe the origin of a record
     origin: tuple[tuple[str, str], ...] = ()
-    # those of them that are a part of the record, and not of its place
+    # those of them that belong to the record's content, not to its place
     contents: tuple[str, ...] = ()
-    # what has a format; of other sources, records are rows whose columns have types
+    # the carrier that has a format; other sources deliver rows of typed columns
     delivers: Carrier | None = None
-    # the keys that say how the source is reached, which another contract may correct
+    # the keys for access to the source, which a later contract may correct
     reached_by: tuple[str, ...] = ()
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The columns that tell records of different places apart."""
+        """Return the columns that identify the place of a record."""
         return tuple(name for name, _ in self.origin if name not in self.contents)
 
     def unread_problem(self, keys: Mapping[str, Any]) -> str | None:
-        """What must not be read at all, such as a secret, or None; whatever `from` says."""
+        """Return the problem of a key that must not be read, such as a secret, or None."""
         return None
 
     def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
-        """What is wrong with the keys of a stream from this source, or None."""
+        """Return the problem of a stream's keys for this source, or None."""
         return None
 
     def columns_problem(self, names: Sequence[str]) -> str | None:
-        """What is wrong with the columns that are read, or None."""
+        """Return the problem of the columns to read, or None."""
         return None
 
 
@@ -137,7 +137,7 @@ SOURCES: Mapping[str, DeclaredSource] = {
             delivers="messages",
             reached_by=("servers", "client", "data_loss"),
         ),
-        # says nothing of a row as it is read
+        # its rows have no lineage
         _Delta("delta", starts=("earliest", "latest", "version", "timestamp")),
         _Delta(
             "delta_changes",
@@ -154,10 +154,10 @@ SOURCES: Mapping[str, DeclaredSource] = {
 
 
 class SourceKeys(Part):
-    """The keys of `config.meta.stream` that say what is read.
+    """The keys of `config.meta.stream` that describe the source.
 
-    Each source has keys of its own, and those of others may stay declared: `from` says which one
-    is read.
+    Each source has its own keys. Keys of other sources may stay declared: `from` selects the
+    source.
     """
 
     source: Annotated[str, one_of(SOURCES)] = Field(alias="from")

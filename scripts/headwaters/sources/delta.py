@@ -1,4 +1,4 @@
-"""Delta tables: the rows that are added to them, or their change feed."""
+"""Delta tables as sources: the rows added to them, or their change feed."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Delta(Source):
 
     @property
     def table(self) -> str:
-        """The path of the table, or its URI."""
+        """Return the path of the table, or its URI."""
         path = self.stream.contract.stream.path
         return str(path) if self._remote else str(self.stream.path)
 
     def backlog(self) -> Pending | None:
-        """The files of the commits that were not read; of a table elsewhere, nobody knows."""
+        """Return the unread files of commits, or None for a table that is not local."""
         if self._remote:
             return None
         stream, checkpoint = self.stream, self.stream.checkpoint
@@ -57,12 +57,12 @@ class Delta(Source):
         since = 0 if position is None else position[0]
         all_ = (found.files, found.bytes)
         number, size = all_ if position is None else appended(stream.path, since)
-        # a commit that adds no file (a delete) is to be read as well
+        # commits without new files (deletes) count as unread, too
         unread = since <= found.version
         return Pending(number or int(unread), "files", size, checkpoint.unfinished)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The table's rows, from where the checkpoint was begun."""
+        """Return the table's rows since the checkpoint's start."""
         stream, declared = self.stream, self.contract.stream
         batch = declared.batch
         options: dict[str, str] = {}
@@ -74,7 +74,7 @@ class Delta(Source):
         if begun is not None:
             options["startingVersion"] = str(begun + 1)
         elif stream.start == "latest":
-            # of a checkpoint that was begun before this was written down
+            # older checkpoints do not store their start
             options["startingVersion"] = "latest"
         elif isinstance(stream.start, StartAt) and stream.start.version is not None:
             options["startingVersion"] = str(stream.start.version)
@@ -95,7 +95,7 @@ class Delta(Source):
         return raw
 
     def has_begun(self, spark: SparkSession) -> bool:
-        """Whether there is a first version to read: Delta can begin at none that is yet to come."""
+        """Return true if the table has its first version: Delta cannot start at a future one."""
         begun: int | None = self.stream.checkpoint.begun().get("version")
         if begun is None or self.stream.checkpoint.planned >= 0:
             return True
@@ -107,26 +107,26 @@ class Delta(Source):
         return int(newest["version"])
 
     def position(self) -> str:
-        """The version that was read last."""
+        """Return the version that was read last."""
         position = self.stream.checkpoint.delta_position()
         assert position
         return f"version {position[0] - 1}" if position[1] else f"part of version {position[0]}"
 
     def place(self, row: Row) -> str:
-        """Its table: a row does not say its version."""
+        """Return the table: its rows do not contain their version."""
         return self.contract.stream.path or self.contract.stream.source
 
     def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
-        """The version after which reading begins."""
+        """Return the version after which reading begins."""
         if begin == "latest":
             return {"version": self._latest_version(spark)}
         return super().resume_note(spark, begin)
 
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
-        """All rows that the source had gained when it was last read; they do not say their version.
+        """Return the balance of all rows that the source had gained, without their versions.
 
-        Raises WorkError where rows were changed or deleted since: what was read is then nowhere to
-        see.
+        Raises WorkError if rows were changed or deleted since, because the rows that were read are
+        then lost.
         """
         end, source = self._first_unread(now) - 1, self.table
         history = spark.sql(f"describe history delta.`{source}`").where(f"version <= {end}")
@@ -134,16 +134,16 @@ class Delta(Source):
         if self.stream.start != "earliest" or changed.count():
             raise WorkError(
                 "HW_RECONCILIATION",
-                f"{self.stream.contract.name}: what was read cannot be proven: {source} was "
+                f"{self.stream.contract.name}: the stream cannot be reconciled: {source} was "
                 "changed beyond appends, or was not read from its beginning",
             )
         read = beside_lineage(table_at(spark, source, end), self.contract)
         return compare([read], F.lit(source))
 
     def _first_unread(self, now: Moment) -> int:
-        """The first version that was not read.
+        """Return the first version that was not read.
 
-        Raises WorkError while a version was read only in part, because batches are small.
+        Raises WorkError if a version was read only partly, because batches are small.
         """
         found = self.stream.checkpoint.delta_position(now.committed)
         if found is None or not found[1]:
@@ -160,10 +160,10 @@ class DeltaChanges(Delta):
     """The change feed of a Delta table."""
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Return the changes from where the checkpoint was begun.
+        """Return the changes since the checkpoint's start.
 
-        Raise WorkError if the table was partitioned by other columns since: Delta would give NULL
-        for values of rows that were deleted or updated.
+        Raise WorkError if the table's partition columns changed since: Delta would return NULL for
+        values of deleted or updated rows.
         """
         since = self._first_to_read()
         if since is not None:
@@ -174,15 +174,15 @@ class DeltaChanges(Delta):
                 raise WorkError(
                     "HW_SOURCE_REPARTITIONED",
                     f"{self.stream.contract.name}: {self.table} was partitioned by other columns "
-                    f"after version {since - 1}, so its change feed gives NULL for values of rows "
-                    f"that were there before. Remove {self.stream.checkpoint.path} and resume with "
+                    f"after version {since - 1}, so its change feed gives NULL for values of older "
+                    f"rows. Remove {self.stream.checkpoint.path} and resume with "
                     f"headwaters ingest --select {self.stream.contract.name} --from earliest (the "
-                    "whole table, beside the rows that bronze has) or --from latest",
+                    "whole table, added to the rows of bronze) or --from latest",
                 )
         return super().read(spark)
 
     def _first_to_read(self) -> int | None:
-        """Return the first version whose changes are to be read; None of a table's first rows."""
+        """Return the first version with changes to read, or None to read the table's rows first."""
         position = self.stream.checkpoint.delta_position()
         if position is not None:
             return position[0]
@@ -196,14 +196,14 @@ class DeltaChanges(Delta):
         return {"readChangeFeed": "true"}
 
     def _with_lineage(self, raw: DataFrame) -> DataFrame:
-        """Rows of a change feed, with what it says of each as columns of the lineage."""
+        """Return rows of a change feed, with the feed's columns as lineage."""
         feed = ("_change_type", "_commit_version", "_commit_timestamp")
         kept = [F.col(f"`{name}`") for name in raw.columns if name not in feed]
         lineage = zip(feed, self.contract.origin, strict=True)
         return raw.select(*kept, *[F.col(name).alias(ours) for name, ours in lineage])
 
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
-        """The changes of each version; the first may be the whole table, as it was then."""
+        """Return the balance of each version; the first may be the whole table at that version."""
         end, source, contract = self._first_unread(now) - 1, self.table, self.contract
         unit = F.concat(F.lit("version "), F.col("_source_version"))
         rows = stored(spark, self.stream, now, ["_source_version", "_source_timestamp"])

@@ -1,4 +1,4 @@
-"""Files that land in a folder."""
+"""Files that land in a folder, as a source."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from headwaters.sources.base import (
 )
 from headwaters.stream import From
 
-# Hadoop's usual file system looks for a checksum beside a file, by a name that it cannot make where
-# the file's has a colon. It is kept from the cache, where it would stand for all others.
+# Hadoop's default file system looks for a checksum file, and cannot form its name if the file's has
+# a colon. The cache must not have this file system, because all others would get it.
 ANY_NAME = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
@@ -38,7 +38,7 @@ ANY_NAME = {
 
 @dataclass(frozen=True)
 class Files(Source):
-    """Each file is read once, in the batch that took it."""
+    """A folder; each file is read once, in the batch that took it."""
 
     keeps_latest = True
 
@@ -48,16 +48,16 @@ class Files(Source):
         return self.format
 
     def backlog(self) -> Pending:
-        """The files that no batch has taken."""
+        """Return the files that no batch has taken."""
         if not self.stream.path.is_dir():
             raise nothing_at(self.stream, "folder", "land files there")
         return self.stream.checkpoint.pending(self.stream.path)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The lines or rows of files; of those that are read by name, only their list is kept."""
+        """Return the lines or rows of files; of files that batches read by name, only the list."""
         batch = self.contract.stream.batch
-        # Spark leaves out files that are a week older than the newest one; a late file must not be
-        # lost, nor any beside one whose time is in the future. This is longer than any file's age.
+        # Spark ignores files a week older than the newest one. A late file must not be lost, nor
+        # older files if one has a time in the future. This is longer than any file's age.
         options = {"recursiveFileLookup": "true", "maxFileAge": "100000000d"}
         if batch.max_files:
             options["maxFilesPerTrigger"] = str(batch.max_files)
@@ -70,11 +70,11 @@ class Files(Source):
     def records(
         self, spark: SparkSession, batch: DataFrame, number: int, without: Collection[str] = ()
     ) -> list[DataFrame]:
-        """The records of a batch: one frame for each schema.
+        """Return the records of a batch: one frame for each schema.
 
-        Files that bring a schema along are read here, by name: a stream keeps one schema for as
-        long as it runs, and a file that lands meanwhile may have another. So are all files where
-        the batch is to be read `without` some.
+        Files that contain a schema are read here, by name: a running stream keeps one schema, and a
+        file that lands later may have another. If some files are excluded by `without`, all are
+        read by name.
         """
         if not self._format.by_name and not without:
             return [batch]
@@ -82,30 +82,30 @@ class Files(Source):
         return self.by_name(spark, files) if files else []
 
     def by_name(self, spark: SparkSession, files: Sequence[str]) -> list[DataFrame]:
-        """The records of some files, given as unquoted URIs: one frame for each schema."""
-        # a name is not a pattern
+        """Return the records of some files, given as unquoted URIs: one frame for each schema."""
+        # Spark parses names as patterns
         paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", file) for file in files]
         read = self._format.files(spark, paths, ANY_NAME)
         frames = [beside_lineage(frame, self.contract) for frame in read]
         return [_with_source_file(frame, self.stream.lake) for frame in frames]
 
     def position(self) -> str:
-        """How many files were read."""
+        """Return the number of files that were read."""
         checkpoint = self.stream.checkpoint
         return f"{len(checkpoint.seen(checkpoint.committed)):,} files"
 
     def place(self, row: Row) -> str:
-        """Its file."""
+        """Return the record's file."""
         return str(row["_source_file"])
 
     def gone(self, number: int) -> dict[str, str]:
-        """The files of a batch that were removed before it was read, as URIs, and that."""
+        """Return the files of a batch that were removed before the read, as URIs, with a reason."""
         files = self.stream.checkpoint.taken(number)
         missing = (f for f in files if not Path(f.removeprefix("file://")).exists())
         return dict.fromkeys(missing, f"{unreadable.GONE}: {unreadable.AGAIN}")
 
     def other_forms(self, number: int) -> dict[str, str]:
-        """Told by the first bytes of each."""
+        """Return files whose first bytes belong to another format."""
         files = self.stream.checkpoint.taken(number)
         forms = {f: self._format.other_form(Path(f.removeprefix("file://"))) for f in files}
         return {f: f"{what}; {unreadable.AGAIN}" for f, what in forms.items() if what}
@@ -113,10 +113,10 @@ class Files(Source):
     def unreadable(
         self, spark: SparkSession, number: int, known: Mapping[str, str]
     ) -> dict[str, str]:
-        """The files of a batch that Spark cannot read, as URIs, and why.
+        """Return the files of a batch that Spark cannot read, as URIs, with the reason.
 
-        Files that are `known` are left out. Empty where nothing is wrong with a file: what failed
-        then failed for another reason.
+        Files in `known` are left out. If no file is damaged, the result is empty, and the batch
+        failed for another reason.
         """
         gone = {file: why for file, why in self.gone(number).items() if file not in known}
         files = self.stream.checkpoint.taken(number)
@@ -125,7 +125,7 @@ class Files(Source):
         return unreadable.find(read, left, gone, self._format.damaged)
 
     def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
-        """The files that are not to be read."""
+        """Return the files to skip."""
         if begin == "latest":
             prefix = f"{self.stream.lake}/"
             files = [str(file).removeprefix(prefix) for file in landed(self.stream.path)]
@@ -143,7 +143,7 @@ class Files(Source):
         return {"files": sorted((files(bronze) | bad) - half), "half": sorted(half)}
 
     def without_stored(self, spark: SparkSession, parsed: DataFrame, number: int) -> DataFrame:
-        """A parsed batch without the files that the tables held."""
+        """Remove the files that the tables already had from a parsed batch."""
         note = self.stream.checkpoint.begun()
         if "files" not in note:
             return parsed
@@ -152,7 +152,7 @@ class Files(Source):
         return parsed.join(F.broadcast(names), "_source_file", "left_anti").where(~half)
 
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
-        """The account of each file, parsed again."""
+        """Return the balance of each file, parsed again."""
         stream, checkpoint = self.stream, self.stream.checkpoint
         prefix = f"file://{stream.lake}/"
         taken = {path.removeprefix(prefix) for path in checkpoint.seen(now.committed)}
@@ -168,7 +168,7 @@ class Files(Source):
         for path, one in found.items():
             if path not in taken:
                 one = replace(one, unit=f"{path} (never read)")
-            elif path in whole:  # a file that could not be read counts as one record
+            elif path in whole:  # an unreadable file counts as one record
                 one = replace(one, read=1, extra=one.extra - 1)
             elif path not in present:
                 one = replace(one, extra=0, unproven=one.bronze + one.quarantine)
@@ -177,7 +177,7 @@ class Files(Source):
 
 
 def _with_source_file(frame: DataFrame, lake: Path) -> DataFrame:
-    """Records, and the file of each record: inside the lake relative to it, as it may move."""
+    """Add each record's file, relative to the lake if inside, because the lake may move."""
     path = F.col("_metadata.file_path")
     decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
     path = F.when(path.contains("%"), decoded).otherwise(path)

@@ -1,4 +1,4 @@
-"""Topics of Kafka."""
+"""Kafka topics as a source."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Kafka(Source):
 
     @property
     def servers(self) -> str:
-        """The brokers."""
+        """Return the brokers."""
         return self.stream.contract.stream.servers or kafka.servers(self.stream.lake)
 
     @property
     def client(self) -> dict[str, str]:
-        """The settings of a Kafka client, secrets among them: read each time, and never kept.
+        """Return the settings of a Kafka client, secrets included: read on each use, never stored.
 
         Raises UserError for an environment variable that is not set.
         """
@@ -52,7 +52,7 @@ class Kafka(Source):
 
     @property
     def java_client(self) -> dict[str, str]:
-        """The same for Java's client, as options of Spark; it looks up secrets by itself."""
+        """Return the same as Spark options for Java's client, which looks up secrets itself."""
         settings = kafka.for_java(self._where, self.stream.contract.stream.client)
         return {f"kafka.{key}": value for key, value in settings.items()}
 
@@ -61,11 +61,11 @@ class Kafka(Source):
         return f"{self.stream.contract.file}: {self.stream.contract.name}"
 
     def describe(self) -> str:
-        """Its topics."""
+        """Return its topics."""
         return " ".join(self.contract.stream.topics)
 
     def backlog(self) -> Pending:
-        """The records that no batch has taken. Raises TopicRecreated for another topic."""
+        """Return the records that no batch has taken. Raises TopicRecreated."""
         ends = self._ends()
         if self.stream.begin != "recreated":
             self.check_identity()
@@ -75,14 +75,14 @@ class Kafka(Source):
         return kafka.ranges(self.servers, self.stream.contract.stream.topics, self.client)
 
     def check_identity(self) -> None:
-        """Raise TopicRecreated where a topic is another.
+        """Raise TopicRecreated if a topic was recreated.
 
-        To be asked before and after it is read: a topic may be recreated at any moment of a batch.
+        Call it before and after each read, because this may happen at any moment of a batch.
         """
         self._known_topics()
 
     def keep_identity(self) -> None:
-        """Write down which topics are read."""
+        """Store the identities of the topics."""
         self.stream.checkpoint.keep_topics(self._known_topics())
 
     def _known_topics(self) -> dict[str, str]:
@@ -102,12 +102,12 @@ class Kafka(Source):
         return kafka.identities(self.servers, self.stream.contract.stream.topics, self.client)
 
     def _recreated(self, found: Mapping[str, str]) -> list[str]:
-        """The topics that have another identity than the ones that were read so far."""
+        """Return the topics whose identity differs from the stored one."""
         known = self.stream.checkpoint.topics()
         return [topic for topic in found if known.get(topic, found[topic]) != found[topic]]
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The records with their lineage, from where the checkpoint was begun."""
+        """Return the records with their lineage, since the checkpoint's start."""
         declared, batch = self.contract.stream, self.contract.stream.batch
         options = {
             "kafka.bootstrap.servers": self.servers,
@@ -119,7 +119,7 @@ class Kafka(Source):
         }
         if batch.max_records:
             options["maxOffsetsPerTrigger"] = str(batch.max_records)
-        # a run that ends when nothing is left would otherwise leave the last records
+        # a run that ends when nothing is left would otherwise omit the last records
         if batch.min_records and self.stream.endless:
             options["minOffsetsPerTrigger"] = str(batch.min_records)
             options["maxTriggerDelay"] = f"{int((batch.max_delay or 30) * 1000)}ms"
@@ -138,7 +138,7 @@ class Kafka(Source):
                 t: {str(p): at for p, at in parts.items()} for t, parts in start.offsets.items()
             }
         if named is not None:
-            # Spark wants all partitions: the others are read from their beginning
+            # Spark needs all partitions; the others start at their beginning
             ends = kafka.ranges(self.servers, topics, self.client)
             offsets = {t: {p: named.get(t, {}).get(str(p), -2) for p in ends[t]} for t in ends}
             return {"startingOffsets": json.dumps(offsets)}
@@ -150,7 +150,7 @@ class Kafka(Source):
         }
 
     def position(self) -> str:
-        """The next offset of each partition."""
+        """Return the next offset of each partition."""
         checkpoint = self.stream.checkpoint
         offsets = checkpoint.offsets(checkpoint.committed)
         parts = {
@@ -159,11 +159,11 @@ class Kafka(Source):
         return ", ".join(f"{t} {o}" if len(parts) > 1 else o for t, o in parts.items())
 
     def place(self, row: Row) -> str:
-        """Its topic, partition and offset."""
+        """Return the record's topic, partition and offset."""
         return f"{row['_topic']}, partition {row['_partition']}, offset {row['_offset']}"
 
     def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
-        """Begin after what the tables hold; of a topic that is another by now, at its beginning."""
+        """Return positions after the rows of the tables, and 0 for recreated topics."""
         if begin != "table":
             return {}
         note, ends = self._stored(spark), self._ends()
@@ -173,10 +173,9 @@ class Kafka(Source):
         return note | {"held": _capped(note["held"], ends), "recreated": sorted(others)}
 
     def decide_recreated(self, spark: SparkSession) -> None:
-        """Begin at the beginning of each topic that was recreated, and resume where the others are.
+        """Store the beginning of each recreated topic, and the stored positions of the others.
 
-        What the tables hold of the new topics is left out: a record at the same place, with the
-        same time and key.
+        Records of a new topic that the tables already have are left out: same place, time and key.
         """
         checkpoint = self.stream.checkpoint
         found = self._identities()
@@ -184,7 +183,7 @@ class Kafka(Source):
         begun, read_to = checkpoint.start(), checkpoint.offsets(checkpoint.committed)
         if not topics:
             return
-        if not begun:  # nothing was read yet
+        if not begun:  # no batch has run yet
             checkpoint.keep_topics(found)
             return
         before = checkpoint.begun().get("first", {})
@@ -204,10 +203,10 @@ class Kafka(Source):
         checkpoint.keep_begun(note)
 
     def _other_topics(self, spark: SparkSession, note: dict[str, Any], ends: Ends) -> set[str]:
-        """The topics that are not those which the tables were read from.
+        """Return the topics that were recreated since the tables read them.
 
-        With the checkpoint, their identities are lost: a topic is another one where it is shorter
-        than what the tables hold, or has other records than they at the last places that both have.
+        Their identities were lost with the checkpoint. A topic counts as recreated if it is shorter
+        than its rows in the tables, or if its last common records differ from these rows.
         """
         others, places = set(), {}
         for topic, partitions in note["held"].items():
@@ -250,7 +249,7 @@ class Kafka(Source):
         return others | {row["_topic"] for row in differ}
 
     def _stored(self, spark: SparkSession) -> dict[str, Any]:
-        """What the tables hold of each partition: its first offset, where to resume, its end."""
+        """Return each partition's first offset in the tables, its resume offset, and its end."""
         bronze, quarantine = both_tables(
             spark, self.stream, "_topic", "_partition", "_offset", "_batch_id"
         )
@@ -263,14 +262,14 @@ class Kafka(Source):
         )
         note: dict[str, Any] = {"first": {}, "offsets": {}, "held": {}}
         for row in places.collect():
-            # a partition that the last batch was the first to read
+            # only the last batch has read this partition
             again = row["first"] if row["again"] is None else row["again"]
             for key, offset in (("first", row["first"]), ("offsets", again), ("held", row["held"])):
                 note[key].setdefault(row["_topic"], {})[str(row["_partition"])] = offset
         return note
 
     def without_stored(self, spark: SparkSession, parsed: DataFrame, number: int) -> DataFrame:
-        """A parsed batch without the records that the tables held."""
+        """Remove the records that the tables already had from a parsed batch."""
         note = self.stream.checkpoint.begun()
         if "held" not in note:
             return parsed
@@ -286,7 +285,7 @@ class Kafka(Source):
         ]
         if not again:
             return parsed
-        # of a topic that was recreated, a row at the same place may be of the topic before
+        # in a recreated topic, a row at the same place may belong to the old topic
         keys = ("_topic", "_partition", "_offset", "_timestamp", "_key")
         bronze, quarantine = both_tables(spark, self.stream, *keys)
         known = bronze.union(quarantine).where(reduce(Column.__or__, again)).alias("known")
@@ -294,7 +293,7 @@ class Kafka(Source):
         return parsed.alias("records").join(known, reduce(Column.__and__, same), "left_anti")
 
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
-        """By topic, partition and offset, against the broker."""
+        """Return the balances by topic, partition and offset, compared with the broker."""
         held = self._ends()
         spans = self._spans(now, held)
         keys = ["_topic", "_partition", "_offset", "_timestamp"]
@@ -309,18 +308,18 @@ class Kafka(Source):
         rows = inside.groupBy(*keys).agg(
             F.count("*").alias("_rows"), F.sum("_bronze").alias("_bronze")
         )
-        # of a topic that was recreated, the tables keep what they have of the one before
+        # the tables also keep rows of the old topic
         recreated = self.stream.checkpoint.begun().get("recreated", [])
         unsent = F.col("_sent").isNull()
         both = sent.join(rows, keys, "full").where(~(unsent & F.col("_topic").isin(recreated)))
-        # what a broker has compacted can no longer be compared
+        # compacted records no longer exist in the broker
         topics = kafka.compacted(self.servers, self.stream.contract.stream.topics, self.client)
         return _account(both.withColumn("_gone", unsent & F.col("_topic").isin(topics)))
 
     def _spans(self, now: Moment, held: Ends) -> list[_Span]:
-        """What was read of each partition that there still is."""
+        """Return the offsets that were read from each remaining partition."""
         checkpoint = self.stream.checkpoint
-        # what a stream had read before its checkpoint was lost counts as well
+        # includes offsets that were read before the checkpoint was lost
         before = checkpoint.begun().get("first", {})
         known = {topic: {int(p): at for p, at in parts.items()} for topic, parts in before.items()}
         begun = checkpoint.start() | known
@@ -330,12 +329,12 @@ class Kafka(Source):
                 if partition in held.get(topic, {}):
                     low, _ = held[topic][partition]
                     start = begun.get(topic, {}).get(partition, 0)
-                    # what retention has deleted from the topic can no longer be compared
+                    # records past retention no longer exist in the topic
                     spans.append(_Span(topic, partition, min(max(start, low), end), end))
         return spans
 
     def _sent(self, spark: SparkSession, spans: Sequence[_Span], held: Ends) -> DataFrame:
-        """What the broker has of it."""
+        """Return the broker's records of these offsets."""
         first = {(one.topic, one.partition): one.first for one in spans}
         end = {(one.topic, one.partition): one.end for one in spans}
         options = {
@@ -354,7 +353,7 @@ class Kafka(Source):
 
 @dataclass(frozen=True)
 class _Span:
-    """Offsets of a partition, from the first to before the end."""
+    """A range of offsets of a partition, without its end."""
 
     topic: str
     partition: int
@@ -363,9 +362,9 @@ class _Span:
 
 
 def _account(both: DataFrame) -> list[Balance]:
-    """The balances of records that were sent, beside the rows of both tables.
+    """Return the balances of sent records joined with the rows of both tables.
 
-    `_gone`: the topic may have had the record.
+    `_gone` is true if the topic may have had the record.
     """
 
     def total(numbers: Column) -> Column:
@@ -388,7 +387,7 @@ def _account(both: DataFrame) -> list[Balance]:
 
 
 def _capped(held: dict[str, dict[str, int]], ends: Ends) -> dict[str, dict[str, int]]:
-    """Up to where the tables may hold records of a topic: not beyond its end."""
+    """Return the ends of the tables' rows of a topic, capped at the topic's end."""
     return {
         topic: {
             partition: min(end, ends[topic][int(partition)][1])
@@ -401,7 +400,7 @@ def _capped(held: dict[str, dict[str, int]], ends: Ends) -> dict[str, dict[str, 
 
 
 def _named(offsets: dict[tuple[str, int], int], held: dict[str, dict[int, tuple[int, int]]]) -> str:
-    """Spark's form of offsets: every partition must be named, also one that is not read yet."""
+    """Return offsets in Spark's form, which must name every partition, also unread ones."""
     named: dict[str, dict[str, int]] = {
         topic: {str(p): offsets.get((topic, p), low) for p, (low, _) in partitions.items()}
         for topic, partitions in held.items()

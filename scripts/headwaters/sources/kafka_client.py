@@ -1,6 +1,6 @@
 """Kafka's client: the brokers of a stream, their topics and offsets, and the settings for both.
 
-A lake may have a broker of its own: `<lake>/kafka/broker.json` says where it listens.
+A lake may have a local broker: `<lake>/kafka/broker.json` has its address.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from headwaters.servers import Server
 from headwaters.sources.kafka_settings import Reference, is_secret
 
 Client = TypeVar("Client")
-_PAUSE = 0.1  # seconds until a broker is asked again
+_PAUSE = 0.1  # seconds between retries
 
 
 class Broker(Server):
@@ -43,24 +43,24 @@ class Broker(Server):
 
     @property
     def servers(self) -> str:
-        """What clients take as `bootstrap.servers`."""
+        """Return the value of `bootstrap.servers` for clients."""
         return f"127.0.0.1:{self.port}"
 
 
 def find(lake: Path) -> Broker | None:
-    """The broker that runs on this lake, or None."""
+    """Return the broker that runs on this lake, or None."""
     return Broker.running(record(lake))
 
 
 def record(lake: Path) -> Path:
-    """The file that says where the broker of a lake is."""
+    """Return the file with the address of a lake's broker."""
     return lake / "kafka" / "broker.json"
 
 
 def servers(lake: Path) -> str:
-    """The brokers to talk to: KAFKA_BOOTSTRAP_SERVERS, or else this lake's own broker.
+    """Return the brokers: KAFKA_BOOTSTRAP_SERVERS, or else this lake's local broker.
 
-    Raises UserError when there is neither.
+    Raises UserError if neither exists.
     """
     if named := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         return named
@@ -75,15 +75,15 @@ def servers(lake: Path) -> str:
 def ranges(
     servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
 ) -> dict[str, dict[int, tuple[int, int]]]:
-    """The first and the next offset of every partition of some topics.
+    """Return the first and the next offset of every partition of some topics.
 
-    Raises WorkError when the broker does not answer, or has no such topic.
+    Raises WorkError if the broker does not answer, or has no such topic.
     """
     consumer = connect(Consumer, servers, {"group.id": "headwaters", **(client or {})})
     electing = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
     def offsets(topic: str, partition: int) -> tuple[int, int]:
-        # A partition that was made just now has no leader for a moment.
+        # A new partition has no leader for a moment.
         until = time.monotonic() + 10
         while True:
             try:
@@ -120,9 +120,9 @@ def ranges(
 def identities(
     servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The broker's own identity of each topic: one that is deleted and created again has another.
+    """Return the broker's identity of each topic, which changes if the topic is recreated.
 
-    Brokers before 2.8 have none. Raises WorkError when the broker does not answer, or has no such
+    Brokers before 2.8 have none. Raises WorkError if the broker does not answer, or has no such
     topic.
     """
     admin = _admin(servers, tuple(sorted((client or {}).items())))
@@ -146,9 +146,9 @@ def identities(
 def compacted(
     servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The topics that the broker compacts: records may be gone although later ones are there.
+    """Return the topics that the broker compacts, whose older records may be gone.
 
-    A topic whose settings this user may not read is none of them.
+    It omits topics whose settings this user may not read.
     """
     admin = _admin(servers, tuple(sorted((client or {}).items())))
     asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
@@ -165,15 +165,15 @@ _NO_IDENTITY = "A" * 22  # sixteen zero bytes in base64
 
 @lru_cache(maxsize=64)
 def _admin(servers: str, client: tuple[tuple[str, str], ...]) -> AdminClient:
-    """A client that is kept: every batch asks, and to connect takes longer than the answer."""
+    """Return a cached client: each batch asks, and connecting takes longer than the answer."""
     return connect(AdminClient, servers, dict(client))
 
 
 def resolved(where: str, client: Mapping[str, str | Reference]) -> dict[str, str]:
-    """Settings with the values of the environment variables that they refer to.
+    """Return settings with the values of the environment variables that they refer to.
 
-    They are for a client that is made at once: secrets are among them. Raises UserError that
-    names the setting and the variable, after `where`, when one is not set.
+    Use the result for a new client at once, because it contains secrets. Raises UserError if a
+    variable is not set, with the setting and the variable after `where`.
     """
     found = {}
     for key, value in client.items():
@@ -189,21 +189,20 @@ def resolved(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
     return found
 
 
-# Java's client reads the variables by itself, so that Spark is given no secret.
+# Java's client reads the variables itself, so that Spark never gets a secret.
 _PROVIDER = "headwaters"
 _PROVIDER_CLASS = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 _LOGIN = "org.apache.kafka.common.security"
 
 
 def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str]:
-    """Settings for Java's client, which holds references to environment variables as well.
+    """Return settings for Java's client, which also accepts references to environment variables.
 
-    A user and a password, as librdkafka takes them, become the login that Java's client wants.
-    Raises UserError, after `where`, for a variable that is not set, or that such a login cannot
-    hold.
+    librdkafka's user and password become the login that Java's client needs. Raises UserError,
+    after `where`, for a variable that is not set, or that such a login cannot contain.
     """
     values = resolved(where, client)
-    # librdkafka leaves out what a transaction did not commit, and Java's client must, too
+    # librdkafka skips uncommitted records of transactions by default; Java's client must, too
     settings = {"isolation.level": "read_committed"} | {
         key: f"${{{_PROVIDER}:{value.env}}}" if isinstance(value, Reference) else value
         for key, value in client.items()
@@ -232,10 +231,10 @@ def for_java(where: str, client: Mapping[str, str | Reference]) -> dict[str, str
 
 
 def create_missing(admin: AdminClient, wanted: Sequence[NewTopic]) -> dict[str, TopicMetadata]:
-    """Create those topics that are not there; returns what the broker tells of all its topics.
+    """Create missing topics; return the broker's description of all its topics.
 
-    Brokers learn of a new topic a moment after it was created: this waits until they know it.
-    Raises KafkaException.
+    Brokers learn of a new topic a moment after its creation; this waits until they know it. Raises
+    KafkaException.
     """
     there = dict(admin.list_topics(timeout=10).topics)
     missing = [topic for topic in wanted if topic.topic not in there]
@@ -253,17 +252,17 @@ def create_missing(admin: AdminClient, wanted: Sequence[NewTopic]) -> dict[str, 
     return there
 
 
-# A record that the broker does not take, however often it is sent.
+# Errors of a record that the broker refuses on every attempt.
 TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 def transactional(identity: str, longest: int, client: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a producer whose transactions are known by `identity`.
+    """Return settings of a producer with the transactional identity `identity`.
 
     A transaction lasts `longest` milliseconds at most. `client` may name another partitioner.
     """
     return {
-        # as Java's clients choose the partition of a key
+        # the default of Java's clients
         "partitioner": "murmur2_random",
         **client,
         "transactional.id": identity,
@@ -281,10 +280,10 @@ _MOVING = (
 
 
 def begin_transactions(producer: Producer, seconds: float) -> None:
-    """Have the broker know a producer, and end what its last one left unfinished.
+    """Register a producer with the broker, and end its predecessor's transactions.
 
-    For a moment after a restart or an election, brokers send clients to each other: they are asked
-    again. Raises KafkaException.
+    For a moment after a restart or an election, brokers send clients to each other, so it retries.
+    Raises KafkaException.
     """
     until = time.monotonic() + seconds
     while True:
@@ -300,9 +299,9 @@ def begin_transactions(producer: Producer, seconds: float) -> None:
 
 
 def connect(kind: Callable[..., Client], servers: str, client: Mapping[str, str]) -> Client:
-    """A client with the settings of Spark's, which is Java's: names that it alone has are left out.
+    """Return a client with Spark's settings, without those that only Java's client has.
 
-    Raises WorkError for a setting with a value that cannot be.
+    Raises WorkError for a setting with an invalid value.
     """
     java = ("sasl.jaas.config", "ssl.truststore.")
     settings = {key: value for key, value in client.items() if not key.startswith(java)}

@@ -1,4 +1,4 @@
-"""`client`: the settings of Kafka's clients, of which secrets are references and no values."""
+"""The settings of Kafka's clients in `client`. Secrets are references, never values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from headwaters.declared.fields import Part, text_of
 
-# Settings of Kafka's clients, Java's and librdkafka's, that hold a secret or may hold one.
+# Settings of Kafka's clients, Java's and librdkafka's, that contain or may contain a secret.
 _SECRET = re.compile(
     r"(?i)password|passphrase|secret|jaas|private[._]key|basic\.auth|oauthbearer\.config"
     r"|ssl\.key\.pem|keystore\.key$"
@@ -19,12 +19,12 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_secret(setting: str) -> bool:
-    """Whether a setting of Kafka's client is one whose value nobody else may read."""
+    """Return true if a setting's value is or may be secret."""
     return bool(_SECRET.search(setting))
 
 
 class Reference(Part):
-    """A value that stands in an environment variable: it is read where it is used, and not kept."""
+    """A reference to an environment variable, resolved on each use and never stored."""
 
     env: str
 
@@ -42,7 +42,7 @@ Settings = Annotated[dict[str, str | Reference], BeforeValidator(_settings)]
 
 
 def client_problem(client: object) -> str | None:
-    """What is wrong with the settings of Kafka's client, or None; a value is never shown.
+    """Return the problem of a Kafka client's settings, or None; it never shows a value.
 
     A secret in the YAML, or from `env_var`, would be in dbt's manifest and in the checkpoint.
     """

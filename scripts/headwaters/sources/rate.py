@@ -1,4 +1,4 @@
-"""Spark's own source of numbers, some every second."""
+"""Spark's source of numbers at a fixed rate."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class Rate(Source):
     """Numbers from 0 on, without an end."""
 
     def backlog(self) -> None:
-        """It has no end."""
+        """Return None, because the numbers have no end."""
         return
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The numbers, as the columns that are declared."""
+        """Return the numbers in the declared columns."""
         per_second = self.contract.stream.rows_per_second
         raw = spark.readStream.format("rate").option("rowsPerSecond", per_second).load()
         declared = [column.name for column in self.contract.read_columns]
         return raw.select(*declared, F.col("value").alias("_offset"))
 
     def position(self) -> str:
-        """The second of its own clock."""
+        """Return the second of the source's clock."""
         return f"second {self.stream.checkpoint.rate_seconds()}"
 
     def place(self, row: Row) -> str:
-        """Its name: nothing was written anywhere."""
+        """Return its name, because the numbers are not stored."""
         return self.contract.stream.path or self.contract.stream.source
 
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
-        """The numbers from 0 on, of which the source makes some every second."""
+        """Return the balance of the numbers from 0 on, at the declared rate."""
         seconds = self.stream.checkpoint.rate_seconds(now.committed)
         read = seconds * self.stream.contract.stream.rows_per_second
         found = stored(spark, self.stream, now, ["_offset"]).where(F.col("_offset") < read)

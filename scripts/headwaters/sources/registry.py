@@ -1,6 +1,6 @@
 """The class of each source that `sources/declared.py` lists; a test compares the two.
 
-mypy names what a class lacks.
+mypy names the methods that a class lacks.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ SOURCES: Mapping[str, type[Source]] = {
 
 
 def new_source(stream: Stream, contract: Contract, format_: Format) -> Source:
-    """The source that a contract declares."""
+    """Return the source that a contract declares."""
     return SOURCES[contract.stream.source](stream, contract, format_)

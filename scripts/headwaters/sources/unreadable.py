@@ -1,8 +1,8 @@
-"""Files that cannot be read as a whole: damaged, gone, or not for this user.
+"""Files that cannot be read as a whole: damaged, gone, or without permission.
 
-Such a file must not stop the others. It is one row of quarantine: reason `malformed`, field
-`_source_file`, its path as the record. Which files of a batch these are is written into the
-checkpoint before bronze gets its part, so that a batch that runs again splits them as before.
+Such a file must not stop the others. It becomes one row of quarantine: reason `malformed`, field
+`_source_file`, its path as the record. The checkpoint lists these files before the write to bronze,
+so that a repeated batch splits its files in the same way.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 from headwaters.spark_errors import innermost
 
 FIELD = "_source_file"
-# Rows of quarantine that stand for a whole file.
+# Rows of quarantine that represent a whole file.
 IS_FILE = f"reason = 'malformed' and field = '{FIELD}'"
 GONE = "is no longer there"
 AGAIN = "land it again under another name"
 
-# What another attempt may survive, and what is wrong with a contract instead of with a file.
+# Errors that a retry may cure, and errors of a contract instead of a file.
 _NOT_THE_FILE = re.compile(
     "Too many open files|No space left|File too large|OutOfMemory|heap space|Interrupted"
     "|Input/output error|Stale file handle|SparkContext|cancelled"
@@ -36,10 +36,10 @@ def find(
     gone: Mapping[str, str],
     damaged: Callable[[str], bool],
 ) -> dict[str, str]:
-    """Those of some files that cannot be read, and why; found by halves, besides those `gone`.
+    """Return the unreadable files with the reason, found by bisection, in addition to `gone`.
 
-    `damaged` tells files that cannot be right in milliseconds: halves of thousands of files would
-    take an hour.
+    `damaged` recognizes broken files in milliseconds: the bisection of thousands would take an
+    hour.
     """
     found = dict(gone)
 
