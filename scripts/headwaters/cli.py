@@ -199,13 +199,13 @@ def serve(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Take records over HTTP: into the topics of Kafka streams, the tables of Delta streams.
+    """Receive records over HTTP, and write them to the topics or Delta tables of their streams.
 
-    POST /streams/<name> with a JSON array or NDJSON. A record is accepted if ingestion will put it
-    into bronze. SIGTERM finishes what is in flight.
+    POST /streams/<name> with a JSON array or NDJSON. The contract's types and limits are checked
+    before anything is written. SIGTERM finishes the requests in flight.
     """
     from headwaters.declared.fields import bytes_of_size, seconds
-    from headwaters.serve.door import Limits
+    from headwaters.serve.limits import Limits
     from headwaters.serve.run import Options
     from headwaters.serve.run import serve as run
 
