@@ -322,8 +322,9 @@ def test_a_table_with_other_columns_is_refused(lake: Path) -> None:
         (inbox(path="../other"), "../other is not in the lake"),
         (inbox({"v": "variant"}), "variant is a type that only Spark writes"),
         (orders("b:1", "t", format="raw", schema="fail"), "format raw: the HTTP endpoint"),
+        (orders("b:1", "t", options={"dateFormat": "d.M.y"}), "the HTTP endpoint takes ISO 8601"),
     ],
-    ids=["files", "elsewhere", "outside", "variant", "raw"],
+    ids=["files", "elsewhere", "outside", "variant", "raw", "format"],
 )  # fmt: skip
 def test_a_stream_without_a_target_is_an_error_by_name_and_a_note_otherwise(
     declared: dict[str, Any], why: str, tmp_path: Path
