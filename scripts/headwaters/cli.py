@@ -201,11 +201,11 @@ def serve(
 ) -> None:
     """Receive records over HTTP and write them to Kafka topics or Delta tables.
 
-    POST /streams/<name> with a JSON array or NDJSON. A record is accepted if ingestion will put it
-    into bronze. SIGTERM finishes the requests in progress.
+    POST /streams/<name> with a JSON array or NDJSON. The contract's types and limits are checked
+    before anything is written. SIGTERM finishes the requests in progress.
     """
     from headwaters.declared.fields import bytes_of_size, seconds
-    from headwaters.serve.door import Limits
+    from headwaters.serve.limits import Limits
     from headwaters.serve.run import Options
     from headwaters.serve.run import serve as run
 

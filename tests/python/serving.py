@@ -1,4 +1,4 @@
-"""A front door for tests: uvicorn in a thread, and what a client needs to send to it."""
+"""An HTTP endpoint for tests: uvicorn in a thread, and a client."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from topics import messages
 
 from headwaters.contract import Contract, parse_contract
 from headwaters.project import Project
-from headwaters.serve.door import Endpoint, FrontDoor, Limits
-from headwaters.serve.http import configured
+from headwaters.serve.app import Application, Endpoint
 from headwaters.serve.keys import Keys
+from headwaters.serve.limits import Limits, configured
 from headwaters.serve.run import Options, endpoints_of, listening
 
 NOT_NULL = {"type": "not_null"}
 
 
 @contextmanager
-def door(
+def served(
     endpoints: Sequence[Endpoint], keys: Sequence[str] = (), limits: Limits | None = None
 ) -> Iterator[httpx.Client]:
-    """A client of a door that listens on a port of its own."""
-    app = FrontDoor(endpoints, Keys(keys), limits or Limits()).application()
+    """A client of an HTTP endpoint on a free port."""
+    app = Application(endpoints, Keys(keys), limits or Limits()).asgi()
     listener = listening("127.0.0.1", 0)
     server = uvicorn.Server(configured(app))
     thread = threading.Thread(target=server.run, args=([listener],))

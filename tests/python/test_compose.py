@@ -82,7 +82,7 @@ def test_every_variable_is_one_that_the_project_reads() -> None:
 
 
 def test_every_stream_that_may_read_a_topic_does_and_no_topic_is_named_twice() -> None:
-    """The front door creates the topics of its streams, by the names in their contracts."""
+    """The HTTP endpoint creates the topics of its streams, by the names in their contracts."""
     ours, command = SERVICES["headwaters"]["environment"], SERVICES["headwaters"]["command"]
     tables = [
         table

@@ -24,10 +24,11 @@ ToKafka = Annotated[
 ]
 ToHttp = Annotated[
     str | None,
-    typer.Option(help="Send to the front door (`headwaters serve`) at this URL instead."),
+    typer.Option(help="Send to the HTTP endpoint (`headwaters serve`) at this URL instead."),
 ]
 KeyFrom = Annotated[
-    str, typer.Option(help="Environment variable with the front door's key, if it has one.")
+    str,
+    typer.Option(help="Environment variable with the endpoint's key, if it needs one."),
 ]
 
 simulate_app = typer.Typer(no_args_is_help=True, help="Make records that look real.")

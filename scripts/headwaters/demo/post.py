@@ -1,4 +1,4 @@
-"""A client that sends simulated streams to a front door, as an application would."""
+"""Send simulated streams to an HTTP endpoint, as an application would."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sent:
 
 
 class Client:
-    """A client of one front door; its key, if it needs one, is in an environment variable."""
+    """A client of an HTTP endpoint; its key, if it needs one, is in an environment variable."""
 
     def __init__(self, url: str, key_from: str) -> None:
         """Connect to a front door. Raises UserError for an invalid URL."""
@@ -60,7 +60,7 @@ class Client:
     def send(self, stream: str, records: Sequence[str]) -> Sent:
         """Send records in one request. If some are refused, send the others again.
 
-        Raises WorkError if the door does not accept the request.
+        Raises WorkError if the endpoint does not take the request.
         """
         body = "".join(f"{record}\n" for record in records).encode()
         code, answer = self._post(f"{self._path}/streams/{stream}", body)
@@ -72,7 +72,8 @@ class Client:
             rest = self.send(stream, good) if good else Sent()
             return Sent(rest.accepted, rest.refused + len(bad))
         raise WorkError(
-            "HW_FRONT_DOOR", f"{self.url} does not take {stream} ({code}): {answer.get('message')}"
+            "HW_HTTP_ENDPOINT",
+            f"{self.url} does not take {stream} ({code}): {answer.get('message')}",
         )
 
     def _post(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
@@ -86,12 +87,12 @@ class Client:
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 raise WorkError(
-                    "HW_FRONT_DOOR", f"no front door answers at {self.url}: {error}"
+                    "HW_HTTP_ENDPOINT", f"no HTTP endpoint answers at {self.url}: {error}"
                 ) from None
             try:
                 answer = json.loads(text)
             except ValueError:
-                answer = {"message": "it is not a front door"}
+                answer = {"message": "it is no HTTP endpoint"}
             again = response.status == 429 or answer.get("outcome") == "none"
             if not again or time.monotonic() > until:
                 return response.status, answer

@@ -1,1 +1,1 @@
-"""The front door: HTTP in front of the streams, into Kafka or into a Delta table."""
+"""The HTTP endpoint: records for streams, into topics of Kafka or into Delta tables."""

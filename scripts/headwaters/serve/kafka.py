@@ -1,8 +1,8 @@
 """Accepted records into topics: one producer, whose transactions several requests share.
 
-A transaction is committed or it is not, whatever is killed; ingestion reads `read_committed`. What
-can be aborted was not written. Where a commit was sent and no answer came, the outcome is unknown:
-the next producer of the same `transactional.id` has the broker complete or abort it.
+Ingestion reads `read_committed`, so records of an aborted transaction were not written. If a commit
+was sent and no answer came, the outcome is unknown: the next producer of the same
+`transactional.id` has the broker complete or abort it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class KafkaWriter(Writer):
         linger: float,
         most: int,
     ) -> None:
-        """A writer whose transactions are known to the broker by `identity`."""
+        """Make a writer; the broker knows its transactions by `identity`."""
         super().__init__("headwaters-kafka", linger, most)
         self.servers, self.identity, self._settings = servers, identity, settings
         # without what the protocol adds to a record
@@ -55,9 +55,9 @@ class KafkaWriter(Writer):
         self._asked = -PAUSE
 
     def open(self, topics: Sequence[str], create: bool) -> None:
-        """Connect, and see that the topics are there; `create` makes those that are missing.
+        """Connect, and check that the topics exist; `create` makes those that are missing.
 
-        Raises WorkError where the broker does not answer, or has no such topic.
+        Raises WorkError if the broker does not answer, or has no such topic.
         """
         try:
             found = self._connected().list_topics(timeout=10).topics
@@ -80,16 +80,16 @@ class KafkaWriter(Writer):
         self.partitions = {topic: len(found[topic].partitions) for topic in topics}
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
-        """Those of the topics of which the broker keeps only the last record of each key."""
+        """Return the compacted topics, which keep only the last record of each key."""
         return compacted(self.servers, topics, self._settings())
 
     def idle(self) -> None:
-        """Connect again where the broker was away: health has to know when it is back."""
+        """Connect again if the broker was away, so that health reports its return."""
         with suppress(Unwritten, CodedError):
             self._connected().poll(0)
 
     def problem(self) -> str | None:
-        """Why the broker does not answer, or None."""
+        """Return why the broker does not answer, or None."""
         producer = self._producer
         if producer is None:
             return f"the Kafka broker {self.servers} does not answer"
@@ -144,7 +144,7 @@ class KafkaWriter(Writer):
         return place
 
     def _commit(self, producer: Producer, until: float) -> None:
-        """Commit: what can be tried again is, as long as there is time. Raises Unwritten."""
+        """Commit; repeat it while it may be and there is time. Raises Unwritten."""
         while True:
             try:
                 producer.commit_transaction(max(0.1, until - time.monotonic()))
@@ -158,9 +158,9 @@ class KafkaWriter(Writer):
                     raise Unwritten("unknown", reason.str()) from None
 
     def _aborted(self, producer: Producer, error: Exception) -> Unwritten:
-        """Abort a transaction that was not committed; what it had was not written.
+        """Abort a transaction that was not committed; none of its records was written.
 
-        Where that fails, the broker aborts it: at the next producer's start, or by its timeout.
+        If that fails, the broker aborts it: at the next producer's start, or by its timeout.
         """
         reason = error.args[0] if isinstance(error, KafkaException) else None
         try:
@@ -178,7 +178,7 @@ class KafkaWriter(Writer):
         return Unwritten("none", reason.str())
 
     def _connected(self) -> Producer:
-        """The producer, connected again where it was dropped. Raises Unwritten."""
+        """Return the producer, connected again if it was dropped. Raises Unwritten."""
         if self._producer is not None:
             return self._producer
         if time.monotonic() - self._asked < PAUSE:
@@ -211,7 +211,7 @@ class _Purged(Unwritten):
 
 
 class _Place:
-    """Where the records of a request are, as the broker says it."""
+    """The offsets of a request's records, from the broker's answers."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic

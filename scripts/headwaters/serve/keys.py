@@ -15,20 +15,20 @@ SHORTEST = 16
 
 
 class Keys:
-    """Who may send: whoever has one of the keys, or anybody where there are none."""
+    """The keys of clients; without any, every client may send."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        """Keys; only their hashes are kept."""
+        """Keep the hashes of the keys."""
         self._hashes = [_hash(key) for key in keys]
 
     def __bool__(self) -> bool:
-        """Whether a key is needed."""
+        """Return whether clients need a key."""
         return bool(self._hashes)
 
     def admit(self, authorization: str | None) -> bool:
-        """Whether a header `Authorization: Bearer …` has one of the keys.
+        """Return whether a header `Authorization: Bearer …` has one of the keys.
 
-        All are compared, each in the same time whatever is given.
+        Each comparison takes the same time for every header.
         """
         if not self._hashes:
             return True
@@ -43,10 +43,10 @@ def _hash(key: str) -> bytes:
 
 
 def keys_from(variable: str | None, host: str) -> Keys:
-    """The keys in an environment variable, separated by blanks or commas.
+    """Return the keys in an environment variable, separated by blanks or commas.
 
-    Raises UserError where the variable has none, or one that is too short; and where there is no
-    variable, and others than this machine could send.
+    Raises UserError if the variable has none, or one that is too short; and if no variable is named
+    and other machines could send.
     """
     if variable is None:
         if host in LOOPBACK:

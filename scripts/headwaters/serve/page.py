@@ -1,15 +1,13 @@
-"""What the front door says of itself: the schema of each stream, and a page without other hosts."""
+"""The pages about the endpoints: the schema of each stream, and a page that loads nothing else."""
 
 from __future__ import annotations
 
-import html as escape
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
 from typing import Any
 
-from headwaters.contract import Contract
-from headwaters.serve.records import Problem
-from headwaters.serve.values import Type, type_of
+from headwaters.serve.schema import Column, EventReader, Reader
 
 # nothing may be loaded from anywhere, or run
 HEADERS = {
@@ -28,122 +26,79 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     503: {"description": "The target is away: `outcome` says whether the records may be written."},
 }
 
-_JSON: Mapping[str, dict[str, Any]] = {
-    "string": {"type": "string"},
-    "boolean": {"type": "boolean"},
-    "tinyint": {"type": "integer", "minimum": -128, "maximum": 127},
-    "smallint": {"type": "integer", "minimum": -32768, "maximum": 32767},
-    "int": {"type": "integer", "format": "int32"},
-    "bigint": {"type": "integer", "format": "int64"},
-    "float": {"type": "number", "format": "float"},
-    "double": {"type": "number", "format": "double"},
-    "decimal": {"type": ["number", "string"], "format": "decimal"},
-    "date": {"type": "string", "format": "date"},
-    "timestamp": {"type": ["string", "integer"], "format": "date-time"},
-    "timestamp_ntz": {"type": "string"},
-    "binary": {"type": "string", "contentEncoding": "base64"},
-    "variant": {},
-}
 
-
-def schema_of(kind: Type) -> dict[str, Any]:
-    """The JSON Schema of a type."""
-    if kind.name == "array" and kind.element:
-        return {"type": "array", "items": schema_of(kind.element)}
-    if kind.name == "map" and kind.element:
-        return {"type": "object", "additionalProperties": schema_of(kind.element)}
-    if kind.name == "struct":
-        return {"type": "object", "properties": {n: schema_of(one) for n, one in kind.fields}}
-    if kind.name == "decimal":
-        digits = f"{kind.precision} digits, {kind.scale} of them after the point"
-        return {**_JSON["decimal"], "description": digits}
-    return dict(_JSON[kind.name])
-
-
-def record_schema(contract: Contract, of_these: Sequence[str] | None = None) -> dict[str, Any]:
-    """The JSON Schema of a row of a stream; `of_these` columns alone may be required."""
-    schemas = {one.name: schema_of(type_of(one.data_type)) for one in contract.read_columns}
-    required = [
-        column.name
-        for column in contract.read_columns
-        if any(rule.type == "not_null" for rule in column.constraints)
-        and (of_these is None or column.name in of_these)
-    ]
-    found: dict[str, Any] = {
+def _row_schema(reader: Reader, required: Collection[Column]) -> dict[str, Any]:
+    """Return the JSON Schema of a row; these columns are required."""
+    schema: dict[str, Any] = {
         "type": "object",
         "properties": {
-            name: schema if name in required else _nullable(schema)
-            for name, schema in schemas.items()
+            column.name: column.kind.schema if column in required else column.kind.nullable_schema
+            for column in reader.columns
         },
-        "additionalProperties": contract.stream.schema_policy != "fail",
+        "additionalProperties": not reader.closed,
     }
-    return found | ({"required": required} if required else {})
+    return schema | ({"required": [one.name for one in required]} if required else {})
 
 
-def _request_schema(contract: Contract) -> dict[str, Any]:
-    """The JSON Schema of what a request has: records, or change events in an envelope."""
-    row, changes = record_schema(contract), contract.stream.changes
-    if changes is None or changes.envelope != "debezium":
+def _record_schema(reader: Reader) -> dict[str, Any]:
+    """Return the JSON Schema of a record: a row, or a change event in an envelope."""
+    required = [column for column in reader.columns if column.required]
+    row = _row_schema(reader, required)
+    if not isinstance(reader, EventReader):
         return row
-    # of a row that was deleted, or before its change, no more than the key may be known
-    image = record_schema(contract, changes.key)
+    # of a deleted row, or of one before its change, no more than the key may be known
+    image = _row_schema(reader, [column for column in required if column.name in reader.key])
     common = {"source": {"type": ["object", "null"]}, "ts_ms": {"type": ["integer", "null"]}}
-    event = {
-        "anyOf": [
-            _event(["c", "r", "u"], {"before": _nullable(image), "after": row, **common}, "after"),
-            _event(["d"], {"before": image, "after": _nullable(image), **common}, "before"),
-        ]
-    }
-    with_schema = {"type": "object", "properties": {"payload": event}, "required": ["payload"]}
-    return {"anyOf": [*event["anyOf"], with_schema]}
+
+    def event(operations: Sequence[str], row: str, **images: Any) -> dict[str, Any]:
+        properties = {"op": {"type": "string", "enum": [*operations]}, **images, **common}
+        return {"type": "object", "properties": properties, "required": ["op", row]}
+
+    def or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+        return {"anyOf": [schema, {"type": "null"}]}
+
+    events = [
+        event(["c", "r", "u"], "after", before=or_null(image), after=row),
+        event(["d"], "before", before=image, after=or_null(image)),
+    ]
+    payload = {"payload": {"anyOf": events}}
+    return {"anyOf": [*events, {"type": "object", "properties": payload, "required": ["payload"]}]}
 
 
-def _event(operations: Sequence[str], parts: Mapping[str, Any], row: str) -> dict[str, Any]:
-    properties = {"op": {"type": "string", "enum": [*operations]}, **parts}
-    return {"type": "object", "properties": properties, "required": ["op", row]}
-
-
-def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}]} if schema else {}
-
-
-def operation(contract: Contract, keyed: bool) -> dict[str, Any]:
-    """What OpenAPI is told of a stream's endpoint."""
-    record = _request_schema(contract)
+def operation(reader: Reader, keyed: bool) -> dict[str, Any]:
+    """Return what OpenAPI has about a stream's endpoint."""
+    record, stream = _record_schema(reader), reader.contract.stream
     content = {
         "application/json": {"schema": {"type": "array", "items": record}},
         "application/x-ndjson": {"schema": record},
     }
-    parameters = [
-        {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
-        for name, schema, text in _parameters(contract)
-    ]
-    security: dict[str, Any] = {"security": [{"key": []}]} if keyed else {}
-    body = {"required": True, "content": content}
-    return {"requestBody": body, "parameters": parameters, **security}
+    parameters = {}
+    if stream.source == "kafka":
+        parameters["key"] = reader.names, "the field that is the message's key"
+        if len(stream.topics) > 1:
+            parameters["topic"] = [*stream.topics], "the topic"
+    return {
+        "requestBody": {"required": True, "content": content},
+        "parameters": [
+            {
+                "name": name,
+                "in": "query",
+                "required": False,
+                "schema": {"type": "string", "enum": values},
+                "description": description,
+            }
+            for name, (values, description) in parameters.items()
+        ],
+        **({"security": [{"key": []}]} if keyed else {}),
+    }
 
 
-def _parameters(contract: Contract) -> list[tuple[str, dict[str, Any], str]]:
-    if contract.stream.source != "kafka":
-        return []
-    topics = list(contract.stream.topics)
-    names = [column.name for column in contract.read_columns]
-    found = [("key", {"type": "string", "enum": names}, "the field that is the message's key")]
-    if len(topics) > 1:
-        found.append(("topic", {"type": "string", "enum": topics}, "the topic"))
-    return found
-
-
-def no_row(index: int, error: Exception) -> Problem:
-    """The problem of a value that only Spark can have."""
-    return Problem(index, "type", None, str(error)[:200])
-
-
-def html(streams: Sequence[tuple[Contract, str, Sequence[str]]], address: str, keyed: bool) -> str:
-    """A page with each stream, its fields, and how to send records."""
-    parts = [_stream(contract, target, left, address, keyed) for contract, target, left in streams]
+def html(streams: Sequence[tuple[Reader, str]], address: str, keyed: bool) -> str:
+    """Return a page with each stream, its fields, and a request as an example."""
+    parts = [_stream(reader, target, address, keyed) for reader, target in streams]
     rows = "".join(
-        f"<tr><td>{code}<td>{_text(said['description'])}" for code, said in RESPONSES.items()
+        f"<tr><td>{code}<td>{escape(response['description'])}"
+        for code, response in RESPONSES.items()
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>headwaters</title>'
@@ -157,35 +112,35 @@ def html(streams: Sequence[tuple[Contract, str, Sequence[str]]], address: str, k
     )
 
 
-def _stream(contract: Contract, target: str, left: Sequence[str], address: str, keyed: bool) -> str:
+def _stream(reader: Reader, target: str, address: str, keyed: bool) -> str:
+    contract = reader.contract
     rows = "".join(
-        f"<tr><td><code>{_text(column.name)}</code><td>{_text(column.data_type)}<td>"
-        + _text(", ".join(r.expression or "not null" for r in column.constraints))
+        f"<tr><td><code>{escape(column.name)}</code><td>{escape(column.data_type)}<td>"
+        + escape(", ".join(rule.expression or "not null" for rule in column.constraints))
         for column in contract.read_columns
     )
-    example: dict[str, Any] = {column.name: None for column in contract.read_columns}
-    changes, envelope = contract.stream.changes, ""
-    if changes is not None and changes.envelope == "debezium":
+    example: dict[str, Any] = dict.fromkeys(reader.names)
+    envelope = ""
+    if isinstance(reader, EventReader):
         example = {"op": "c", "before": None, "after": example, "source": {}, "ts_ms": None}
         envelope = (
             "<p>Each record is a change event in Debezium's envelope: <code>op</code> is c, r, u "
             "or d. The fields are those of the row in <code>after</code>, and of a deleted one (d) "
             "in <code>before</code>, where only the key is needed: "
-            f"{_text(', '.join(changes.key))}."
+            f"{escape(', '.join(reader.key))}."
         )
     key = " -H 'Authorization: Bearer …'" if keyed else ""
     curl = (
         f"curl {address}/streams/{contract.name} -H 'Content-Type: application/json'{key} "
         f"-d '{json.dumps([example], ensure_ascii=False)}'"
     )
-    others = {"rescue": "kept", "add_columns": "kept", "fail": "refused"}
-    unchecked = f"<p>Evaluated by ingestion: {_text('; '.join(left))}." if left else ""
-    return (
-        f"<h2>POST /streams/{_text(contract.name)}</h2><p>To {_text(target)}. Undeclared fields "
-        f"are {others[contract.stream.schema_policy] if target[:5] == 'topic' else 'refused'}."
-        f"{envelope}<table><tr><th>field<th>type<th>rules{rows}</table>{unchecked}<pre>{_text(curl)}</pre>"
+    unchecked = (
+        "<p>Ingestion evaluates, and puts records that violate it into quarantine: "
+        f"{escape('; '.join(reader.unchecked))}."
     )
-
-
-def _text(text: str) -> str:
-    return escape.escape(text)
+    return (
+        f"<h2>POST /streams/{escape(contract.name)}</h2><p>To {escape(target)}. Undeclared fields "
+        f"are {'refused' if reader.closed else 'kept'}.{envelope}"
+        f"<table><tr><th>field<th>type<th>rules{rows}</table>"
+        f"{unchecked if reader.unchecked else ''}<pre>{escape(curl)}</pre>"
+    )

@@ -1,4 +1,4 @@
-"""`headwaters serve`: which streams have a target, their writers, and the server."""
+"""`headwaters serve`: the streams that have a target, their writers, and the server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from headwaters import lake as lakes
 from headwaters.contract import Contract
 from headwaters.errors import UserError
 from headwaters.project import Project
+from headwaters.serve.app import Application, Endpoint
 from headwaters.serve.delta import DeltaWriter, arrow_schema
-from headwaters.serve.door import Endpoint, FrontDoor, Limits
-from headwaters.serve.events import reader_of
-from headwaters.serve.http import configured
 from headwaters.serve.kafka import KafkaWriter
 from headwaters.serve.keys import keys_from
-from headwaters.serve.records import Reader
+from headwaters.serve.limits import Limits, configured
+from headwaters.serve.schema import Reader, reader_of
 from headwaters.servers import LOOPBACK, check_port
 from headwaters.sources import kafka_client
 
@@ -36,7 +35,7 @@ MOST = 10_000  # records of one batch, unless one request has more
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -55,9 +54,9 @@ def serve(
     options: Options,
     say: Callable[[str], None],
 ) -> None:
-    """Serve streams until SIGTERM or Ctrl-C, which finish what is in flight.
+    """Serve streams until SIGTERM or Ctrl-C, which finish the requests in flight.
 
-    `named` are the words of the selection. Raises UserError and WorkError for what cannot be.
+    `named` are the words of the selection. Raises UserError and WorkError before it listens.
     """
     check_port(options.port, "--port")
     keys = keys_from(options.keys_from, options.host)
@@ -69,11 +68,11 @@ def serve(
         port = int(listener.getsockname()[1])
         _check_certificate(options)
         endpoints = endpoints_of(project, served, options, port)
-        door = FrontDoor(endpoints, keys, options.limits)
+        application = Application(endpoints, keys, options.limits)
         for writer in {id(one.writer): one.writer for one in endpoints}.values():
             writer.on_failure = partial(_journal, project.lake)
         config = configured(
-            door.application(),
+            application.asgi(),
             ssl_certfile=options.tls_cert,
             ssl_keyfile=options.tls_key,
             timeout_graceful_shutdown=60,
@@ -81,7 +80,7 @@ def serve(
         config.load()
         for endpoint in endpoints:
             for left in endpoint.reader.unchecked:
-                say(f"{endpoint.name}: evaluated by ingestion: {left}")
+                say(f"{endpoint.name}: only ingestion evaluates {left}")
             say(f"{endpoint.name}: POST /streams/{endpoint.name} → {endpoint.target}")
         scheme = "https" if options.tls_cert else "http"
         if keys and not options.tls_cert and options.host not in LOOPBACK:
@@ -89,7 +88,7 @@ def serve(
         shown = f"[{options.host}]" if ":" in options.host else options.host
         listener.listen(2048)
         say(f"serving at {scheme}://{shown}:{port} (page: /docs)")
-        # uvicorn raises the signal again when all is done: it is then done
+        # uvicorn raises the signal again at its end
         before = {n: signal.signal(n, lambda *_: None) for n in (signal.SIGTERM, signal.SIGINT)}
         try:
             uvicorn.Server(config).run(sockets=[listener])
@@ -101,9 +100,9 @@ def serve(
 def endpoints_of(
     project: Project, contracts: Sequence[Contract], options: Options, port: int
 ) -> list[Endpoint]:
-    """The endpoints of streams that have a target, with their writers connected.
+    """Return the endpoints of streams that have a target, with their writers connected.
 
-    Raises UserError and WorkError where a target cannot be written.
+    Raises UserError and WorkError if a target cannot be written.
     """
     topics = _to_topics(project, contracts, options, port)
     return [*topics, *_to_tables(project, contracts, options)]
@@ -112,9 +111,9 @@ def endpoints_of(
 def with_target(
     lake: Path, contracts: Sequence[Contract], named: Sequence[str], say: Callable[[str], None]
 ) -> list[Contract]:
-    """The streams that the door can write to; of others a line says why not.
+    """Return the streams that have a target, and print a reason for each of the others.
 
-    Raises UserError where one of these was selected by its name, or nothing is left.
+    Raises UserError if one of the others was selected by its name, or if no stream is left.
     """
     found = []
     for contract in contracts:
@@ -128,7 +127,7 @@ def with_target(
     if not found:
         raise UserError(
             "HW_SERVE_TARGET",
-            "no stream has a target: the front door writes to streams `from: kafka` with "
+            "no stream has a target: the HTTP endpoint writes to streams `from: kafka` with "
             "`format: json`, and `from: delta` with a path in the lake",
         )
     paths: dict[str, str] = {}
@@ -146,30 +145,31 @@ def with_target(
 
 
 def no_target(lake: Path, contract: Contract) -> str | None:
-    """Why the front door cannot write to a stream, or None."""
+    """Return why the HTTP endpoint cannot write to a stream, or None."""
     stream = contract.stream
     try:
         if stream.source == "kafka":
             if stream.format != "json":
-                return f"format {stream.format}: the front door takes JSON, and sends it as it is"
+                return (
+                    f"format {stream.format}: the HTTP endpoint takes JSON, and sends it as it is"
+                )
             reader_of(contract)
             return None
         if stream.source == "delta":
-            arrow_schema(contract)
+            arrow_schema(Reader(contract))
             path = Path(os.path.normpath(lake / str(stream.path)))
             if "://" in str(stream.path) or lake not in path.parents:
-                return f"{stream.path} is not in the lake, where the door alone writes"
-            Reader(contract)
+                return f"{stream.path} is not in the lake: the HTTP endpoint writes there alone"
             return None
     except ValueError as error:
         return str(error)
-    return f"from {stream.source}: the front door writes to topics and to Delta tables"
+    return f"from {stream.source}: the HTTP endpoint writes to topics and to Delta tables"
 
 
 def _to_topics(
     project: Project, contracts: Sequence[Contract], options: Options, port: int
 ) -> list[Endpoint]:
-    """The endpoints of topics: one writer for each broker, so that requests share transactions."""
+    """Return the endpoints of topics: those of one broker share a writer."""
     brokers: dict[str, list[Contract]] = {}
     servers: dict[str, str] = {}
     for contract in contracts:
@@ -199,10 +199,9 @@ def _to_topics(
 
 
 def _required_key(contract: Contract, compacted: Sequence[str]) -> str | None:
-    """The field that has to be the key of each message, if the broker keeps the last one of a key.
+    """Return the field that has to be the key of each message, if the topic is compacted.
 
-    Only of changes of rows, the last one is enough. Raises UserError for another stream: what was
-    accepted could be gone before it is ingested.
+    Raises UserError for a stream that needs more than the last message of each key.
     """
     stream = contract.stream
     found = [topic for topic in stream.topics if topic in compacted]
@@ -224,20 +223,21 @@ def _to_tables(project: Project, contracts: Sequence[Contract], options: Options
     for contract in contracts:
         if contract.stream.source == "delta":
             path = project.lake / str(contract.stream.path)
-            writer = DeltaWriter(contract, path, linger, MOST)
+            reader = Reader(contract, no_others=True)
+            writer = DeltaWriter(reader, path, linger, MOST)
             writer.open()
-            found.append(Endpoint(contract, Reader(contract, no_others=True), writer))
+            found.append(Endpoint(contract, reader, writer))
     return found
 
 
 def _identity(lake: Path, port: int, number: int) -> str:
-    """The `transactional.id` of a door: the same after a restart, another for each door."""
+    """Return a `transactional.id`: the same after a restart, another for each process."""
     place = hashlib.sha256(f"{os.uname().nodename}:{lake}".encode()).hexdigest()[:12]
     return f"headwaters-serve-{place}-{port}-{number}"
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that is bound; 0 is any port. Raises UserError where the address is taken."""
+    """Return a bound socket; 0 is any port. Raises UserError if the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -254,7 +254,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def _check_certificate(options: Options) -> None:
-    """Raises UserError for a certificate that cannot be used."""
+    """Raise UserError for a certificate that cannot be used."""
     if options.tls_cert and options.tls_key:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
@@ -268,12 +268,12 @@ def _check_certificate(options: Options) -> None:
 
 
 def _journal(lake: Path, error: Exception) -> None:
-    """One line of JSON for each batch that was not written, in `<lake>/logs/serve.jsonl`."""
+    """Append a line of JSON for a batch that was not written, in `<lake>/logs/serve.jsonl`."""
     line = {"at": datetime.now(UTC).isoformat(), "error": str(error)}
     file = lake / "logs" / "serve.jsonl"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a") as journal:
             journal.write(json.dumps(line) + "\n")
-    except OSError:  # a full disk must not stop the door
+    except OSError:  # a full disk must not stop the endpoint
         return

@@ -1,4 +1,4 @@
-"""Where accepted records go: what the writers of Kafka and of Delta have in common.
+"""The writers of accepted records: the common part of Kafka's and of Delta's.
 
 A writer takes batches: the records of several requests, written together, all or none. One thread
 writes while the next batch gathers.
@@ -25,10 +25,10 @@ Answer = Future[dict[str, Any]] | asyncio.Future[dict[str, Any]]
 
 
 class Unwritten(Exception):
-    """Records that were not written (`none`), or of which nobody knows (`unknown`)."""
+    """Records that were not written (`none`), or whose outcome is `unknown`."""
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
-        """Why, in a few words."""
+        """Keep the reason, in a few words."""
         super().__init__(outcome, reason)
         self.outcome, self.reason = outcome, reason
 
@@ -37,16 +37,16 @@ class TooLarge(Unwritten):
     """A record that the target does not take, however often it is sent."""
 
     def __init__(self, reason: str) -> None:
-        """Why, in a few words."""
+        """Keep the reason, in a few words."""
         super().__init__("none", reason)
 
 
 @dataclass
 class Request:
-    """The records of one request: `place` says where, as the writer knows it.
+    """The records of one request; `place` is the topic, if the writer has several.
 
-    Who waits in an event loop gives a future of the loop as `answer`, which the writer settles
-    there, for all requests of a batch at once.
+    The writer settles an `answer` that is a future of an event loop in this loop, for all requests
+    of a batch at once.
     """
 
     place: str
@@ -57,12 +57,12 @@ class Request:
     answer: Answer = field(default_factory=Future)
 
     def __post_init__(self) -> None:
-        """Nobody may cancel what is being written."""
+        """Forbid to cancel a request that is being written."""
         if isinstance(self.answer, Future):
             self.answer.set_running_or_notify_cancel()
 
     def __len__(self) -> int:
-        """The number of its records."""
+        """Return the number of its records."""
         return len(self.texts)
 
 
@@ -70,10 +70,10 @@ class Writer(ABC):
     """Writes requests in batches, in a thread of its own, in the order in which they come."""
 
     def __init__(self, name: str, linger: float, most: int) -> None:
-        """A writer that waits `linger` seconds for more, and writes at most `most` records."""
+        """Make a writer that waits `linger` seconds for more, and writes at most `most` records."""
         self.linger, self.most = linger, most
         self.largest = sys.maxsize  # bytes of one record
-        # told why a batch was not written
+        # called with the reason why a batch was not written
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -83,7 +83,7 @@ class Writer(ABC):
         self._thread.start()
 
     def send(self, request: Request) -> None:
-        """Write the records of a request: its answer says where they are, or raises Unwritten."""
+        """Write the records of a request; its answer has their place, or raises Unwritten."""
         self._queue.put(request)
 
     def close(self) -> None:
@@ -93,15 +93,15 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, batch: Sequence[Request]) -> list[dict[str, Any]]:
-        """Write a batch, all of it or nothing; gives the answer of each. Raises Unwritten."""
+        """Write a batch, all of it or nothing; return the answer of each. Raises Unwritten."""
 
     @abstractmethod
     def idle(self) -> None:
-        """What is to be done every second while nothing is sent; raises nothing."""
+        """Do the work of every idle second; raise nothing."""
 
     @abstractmethod
     def problem(self) -> str | None:
-        """Why the target does not answer, or None; takes two seconds at most."""
+        """Return why the target does not answer, or None; takes two seconds at most."""
 
     def _run(self) -> None:
         ended = False
@@ -117,7 +117,7 @@ class Writer(ABC):
             self._write(batch)
 
     def _gather(self, first: Request) -> tuple[list[Request], bool]:
-        """The requests that come until the time is over, or there are enough records."""
+        """Return the requests that come until the time is over, or there are enough records."""
         batch, records = [first], len(first)
         until = time.monotonic() + self.linger
         while records < self.most:
@@ -136,11 +136,11 @@ class Writer(ABC):
             answers = self.write(batch)
         except Unwritten as error:
             if len(batch) > 1 and isinstance(error, TooLarge):
-                for request in batch:  # one of them is too large: the others are not to blame
+                for request in batch:  # only one of them is too large
                     self._write([request])
                 return
             self._failed(batch, error)
-        except Exception as error:  # a defect: the thread is to live, and the log has it
+        except Exception as error:  # a defect must not end the thread; the log has it
             self._failed(batch, error)
         else:
             _settle(batch, answers)
