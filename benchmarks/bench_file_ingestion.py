@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.runner import ROOT, Bench, bytes_below, clock, descendants, median
 from headwaters.delta_log import snapshot
 from headwaters.demo.land import land
+from headwaters.ingestion.contracts import load_contracts
 from headwaters.ingestion.run import run as ingest
 from headwaters.ingestion.spark import start_spark
-from headwaters.manifest import load_contracts
 from headwaters.project import Project
 
 

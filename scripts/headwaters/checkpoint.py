@@ -25,15 +25,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from headwaters import drafts
-from headwaters.contract import Contract
 from headwaters.errors import WorkError
 from headwaters.json_lines import lines
+
+Declared = TypeVar("Declared", bound=BaseModel)
 
 Offsets = dict[str, dict[int, int]]  # topic → partition → offset
 
@@ -207,14 +208,14 @@ class Checkpoint:
         )
         return Pending(number, "records", None, self.unfinished)
 
-    def contract(self) -> Contract | None:
-        """Return the contract with which the last planned batch began.
+    def contract(self, model: type[Declared]) -> Declared | None:
+        """Return the contract with which the last planned batch began, as an instance of `model`.
 
         Raises WorkError if a batch was interrupted and another release wrote its contract.
         """
         file = self.path / "contract.json"
         try:
-            return Contract.model_validate_json(file.read_bytes())
+            return model.model_validate_json(file.read_bytes())
         except FileNotFoundError:
             return None
         except ValidationError:
@@ -290,7 +291,7 @@ class Checkpoint:
         if known | identities != known:
             self._keep("topics.json", json.dumps(known | identities))
 
-    def keep_contract(self, contract: Contract) -> None:
+    def keep_contract(self, contract: BaseModel) -> None:
         """Store the contract before a batch is planned with it."""
         self._keep("contract.json", contract.model_dump_json(by_alias=True))
 

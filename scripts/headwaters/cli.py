@@ -222,7 +222,7 @@ def serve(
 def _contracts(
     select: Select, exclude: Exclude, target: Target, profiles_dir: ProfilesDir
 ) -> tuple[Project, list[Contract]]:
-    from headwaters.manifest import load_contracts
+    from headwaters.ingestion.contracts import load_contracts
 
     project = find_project(profiles_dir, target)
     return project, load_contracts(project, _words(select), _words(exclude))
@@ -295,8 +295,8 @@ def publish(
     Spark.
     """
     from headwaters.declared.fields import seconds
-    from headwaters.manifest import load_publications
     from headwaters.publish import run
+    from headwaters.publish.declarations import load_publications
 
     try:
         period, wait = None if every is None else seconds(every), seconds(patience)

@@ -78,7 +78,7 @@ class Stream:
     def idle(self) -> bool:
         """Return true if a run would have no work; needs no Spark."""
         tables = all(map(exists, (self.bronze, self.quarantine)))
-        same = self.checkpoint.contract() == self.contract
+        same = self.checkpoint.contract(Contract) == self.contract
         return tables and same and self.pending is not None and self.pending.nothing
 
     def recovered(self) -> None:

@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 
 from headwaters.checkpoint import Checkpoint
 from headwaters.cli import _spread
-from headwaters.contract import parse_contract
+from headwaters.contract import Contract, parse_contract
 from headwaters.delta_log import commit_of
 from headwaters.errors import WorkError
 from headwaters.formats.base import PLACE
@@ -907,15 +907,15 @@ def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_shor
     tmp_path: Path,
 ) -> None:
     checkpoint = Checkpoint(tmp_path / "orders")
-    assert checkpoint.contract() is None
+    assert checkpoint.contract(Contract) is None
     checkpoint.keep_contract(parse_contract(SIMPLE))
-    assert checkpoint.contract() == parse_contract(SIMPLE)
+    assert checkpoint.contract(Contract) == parse_contract(SIMPLE)
     (checkpoint.path / "contract.json").write_text('{"name": "orders", "kind": "old"}')
-    assert checkpoint.contract() is None
+    assert checkpoint.contract(Contract) is None
     (checkpoint.path / "offsets").mkdir()
     (checkpoint.path / "offsets" / "0").touch()
     with pytest.raises(WorkError, match="orders: a batch was interrupted, and this release of"):
-        checkpoint.contract()
+        checkpoint.contract(Contract)
 
 
 def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(

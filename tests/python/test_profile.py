@@ -11,7 +11,7 @@ from ingestion import node
 from headwaters.contract import parse_contract
 from headwaters.declared.streams import table_location
 from headwaters.errors import UserError
-from headwaters.manifest import load_contracts
+from headwaters.ingestion.contracts import load_contracts
 from headwaters.options import find_project
 from headwaters.project import Project
 from headwaters.stream import Stream

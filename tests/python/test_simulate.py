@@ -138,7 +138,7 @@ def test_records_have_the_fields_of_the_contract(landed: list[Landed]) -> None:
 
 
 def test_the_contracts_of_the_streams_have_a_column_for_every_field(landed: list[Landed]) -> None:
-    from headwaters.manifest import load_contracts
+    from headwaters.ingestion.contracts import load_contracts
     from headwaters.project import Project
 
     streams = {contract.name: contract for contract in load_contracts(Project(ROOT))}

@@ -16,7 +16,7 @@ from headwaters import cli
 from headwaters.demo import retail, simulate
 from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
 from headwaters.demo.send import Record, send
-from headwaters.manifest import load_contracts
+from headwaters.ingestion.contracts import load_contracts
 from headwaters.project import Project
 from headwaters.serve.run import Options, endpoints_of
 

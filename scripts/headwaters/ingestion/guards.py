@@ -50,7 +50,7 @@ def _decide(spark: SparkSession, source: Source, begin: From) -> None:
 
 
 def _see_same_source(stream: Stream) -> None:
-    contract, before = stream.contract, stream.checkpoint.contract()
+    contract, before = stream.contract, stream.checkpoint.contract(Contract)
     if before is not None and before.stream.source != contract.stream.source:
         raise WorkError(
             "HW_OTHER_SOURCE",

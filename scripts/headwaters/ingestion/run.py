@@ -18,6 +18,7 @@ from headwaters import lake as lakes
 from headwaters.contract import Contract
 from headwaters.errors import CodedError, UserError, WorkError, java_ended
 from headwaters.ingestion import guards
+from headwaters.ingestion.contracts import load_contracts
 from headwaters.ingestion.inputs import refresh_backlog, source_of
 from headwaters.ingestion.metrics import serve
 from headwaters.ingestion.progress import Display
@@ -25,7 +26,6 @@ from headwaters.ingestion.spark import start_spark, stop
 from headwaters.ingestion.stopping import StopAsked, Stopping
 from headwaters.ingestion.stream_errors import coded
 from headwaters.ingestion.writer import Writer
-from headwaters.manifest import load_contracts
 from headwaters.project import Project
 from headwaters.servers import check_port
 from headwaters.sources.base import TopicRecreated
@@ -230,7 +230,7 @@ def _finish_cut_short(spark: SparkSession, stream: Stream, stopping: Stopping) -
     With another contract, a record could end up in both tables, or in neither. Only keys for access
     to the source may have changed.
     """
-    checkpoint, before = stream.checkpoint, stream.checkpoint.contract()
+    checkpoint, before = stream.checkpoint, stream.checkpoint.contract(Contract)
     if not checkpoint.unfinished or before is None or before == stream.contract:
         return
     if Table(spark, stream.bronze).batches.get(checkpoint.app_id, -1) < checkpoint.planned:
