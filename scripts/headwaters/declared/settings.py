@@ -133,49 +133,48 @@ class ModelSettings(BaseModel):
     )
     unique_key: Columns | None = _documented(
         "the columns that identify a row; NULL is a value",
-        "required by `signed_sum`, `history` and `latest_by`; derived by `auto`. Without one, rows "
-        "are told apart by all of their columns, and "
+        "required by `signed_sum`, `history` and `latest_by`; derived by `auto`. Without one, all "
+        "columns identify a row, and equal rows are "
         "[counted](analysis.md#rows-without-a-key)",
     )
     latest_by: Columns | None = _documented("the columns whose greatest row wins (`change_feed`)")
     prune_by: Columns | None = _documented(
-        "columns that the key determines, such as a transaction's date. Their values in the batch "
-        "bound what is read of the table. If a key is found outside these bounds, the run falls "
-        "back to the whole table"
+        "columns that the key determines, such as a transaction's date. A run reads only the rows "
+        "of the table within the bounds of their values in the batch. If a key is outside these "
+        "bounds, the run reads the whole table"
     )
     derived: Expressions | None = _documented(
         "`{column: expression}` over the sums, such as averages (`signed_sum`)"
     )
     on_gap: Literal["rebuild", "fail"] | None = _documented(
-        "`rebuild`, `fail`: if the feed cannot tell what changed", "`rebuild`; `fail` for `history`"
+        "`rebuild`, `fail`: the action if the feed lacks changes", "`rebuild`; `fail` for `history`"
     )
     on_lookup_change: Literal["rebuild", "ignore"] | None = _documented(
         "`rebuild`, `ignore`: see [Lookups that change](#lookups-that-change)", "`rebuild`"
     )
     on_foreign_write: Literal["rebuild", "fail", "warn"] | None = _documented(
-        "`rebuild`, `fail`, `warn`: if a writer other than a run of the model changed rows of its "
-        "table",
+        "`rebuild`, `fail`, `warn`: the action if a writer other than a run of the model changed "
+        "rows of its table",
         "as `on_gap`",
     )
     apply_by: Literal["keys", "merge"] | None = _documented(
-        "`keys`, `merge`: how changed rows are written. `keys` "
-        "[replaces them by their keys](decisions/0019-replace-by-keys.md), and merges where that "
-        "is not possible or costs more; `merge` always merges, for readers of the table's change "
-        "feed that need updates as pre- and post-images",
+        "`keys` [replaces changed rows by their keys](decisions/0019-replace-by-keys.md), and "
+        "merges if replacing is impossible or costs more. `merge` always merges, for readers of "
+        "the table's change feed that need updates as pre- and post-images",
         "`keys`",
     )
     replace_above: Share | None = _documented(
-        "the share of changes above which the table is replaced: of its keys (`affected_keys`), of "
-        "the input's rows (`signed_sum`), of its rows (`change_feed`). It counts if more than "
+        "the run replaces the table if a larger share changed: of its keys (`affected_keys`), of "
+        "the input's rows (`signed_sum`), of its rows (`change_feed`). It applies if more than "
         "10,000 rows changed",
         "0.3, 0.5, 0.08; `change_feed`: 0.4 if rows were only inserted",
     )
     allow_nondeterministic: Functions | None = _documented(
-        "functions such as `current_date` or `row_number` that the model may use nevertheless; "
-        "rows keep the answer of the run that wrote them"
+        "functions that the model may use although their results change, such as `current_date` "
+        "or `row_number`; rows keep the results of the run that wrote them"
     )
     incremental_proof: Literal["rules", "sample"] | None = _documented(
-        "`rules`, `sample`: a sample of 1,000 rows in place of "
+        "`rules`, `sample`: `sample` compares 1,000 rows instead of "
         "[the proof](analysis.md#without-a-proof)",
         "`rules`",
     )
@@ -183,8 +182,8 @@ class ModelSettings(BaseModel):
         "a list of `{name, expression, on_failure}`: [expectations](tables.md#expectations)"
     )
     tblproperties: Scalars | None = _documented(
-        "`{property: value}`: properties of the table; those of layer, folder and model add up, "
-        "and `null` removes one",
+        "`{property: value}`: properties of the table. Properties of layer, folder and model are "
+        "merged, and `null` removes one",
         part="table",
     )
     property_set: Text | None = _documented(
@@ -196,17 +195,16 @@ class ModelSettings(BaseModel):
     partition_by: Columns | None = _documented("columns, as in dbt-spark", part="table")
     cluster_by: Columns | None = _documented("columns of liquid clustering", part="table")
     maintenance: AnyMapping | None = _documented(
-        "the [policy](tables.md#maintenance) of `maintain`; those of layer, folder and model "
-        "add up",
+        "the [policy](tables.md#maintenance) of `maintain`; policies of layer, folder and model "
+        "are merged",
         part="table",
     )
     runs_every: Duration | None = _documented(
-        "how often the model runs, such as `6 hours`: its inputs must retain their changes for "
-        "longer",
+        "the time between two runs, such as `6 hours`: inputs must retain their changes for longer",
         part="table",
     )
     owner: Owner | None = _documented(
-        "who owns the table", "the property `catalog.team_name`", part="table"
+        "the owner of the table", "the property `catalog.team_name`", part="table"
     )
     review_examples: Switch | None = _documented(
         "`true`: a [review](review.md) may show rows that differ", "`false`", part="table"
