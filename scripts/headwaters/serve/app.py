@@ -282,7 +282,7 @@ class Application:
         return self._counted(refused(Refusal(404, "stream", text)))
 
     async def _not_here(self, request: Request, error: Exception) -> Response:
-        """Answer for another path, or another method."""
+        """Refuse another path, or another method."""
         assert isinstance(error, HTTPException)
         type_ = "method" if error.status_code == 405 else "path"
         text = f"{request.method} {request.url.path[:100]}: {error.detail}; see /docs"
