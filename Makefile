@@ -46,11 +46,11 @@ test:  ## the checks, with the time that each took; CI runs test-slow as well
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
-	@PYTHONPATH=scripts $(PYTHON) -m headwaters.dev.environment
+	@PYTHONPATH=scripts $(PYTHON) -m headwaters.devkit.environment
 
 .PHONY: setup-dev
 setup-dev:  ## the same, with what the checks need
-	@PYTHONPATH=scripts $(PYTHON) -m headwaters.dev.environment --dev
+	@PYTHONPATH=scripts $(PYTHON) -m headwaters.devkit.environment --dev
 
 .PHONY: lint
 lint: setup-dev  ## ruff over the Python, sqlfluff over the SQL

@@ -34,17 +34,17 @@ from starlette.types import Receive, Scope, Send
 
 from benchmarks.bench_ingest import COLUMNS, _records
 from benchmarks.runner import ROOT, Bench, Clock, _cpu, clock
-from headwaters.contract import Contract, parse_contract
-from headwaters.demo.send import make_topic
-from headwaters.dev import broker as brokers
-from headwaters.project import Project
-from headwaters.serve.app import Application, Endpoint
-from headwaters.serve.kafka import KafkaWriter
-from headwaters.serve.keys import Keys
-from headwaters.serve.limits import Limits, configured
-from headwaters.serve.run import KAFKA_LINGER, MOST
-from headwaters.serve.schema import Reader
-from headwaters.serve.targets import Request
+from headwaters.devkit import broker as brokers
+from headwaters.devkit.samples.send import make_topic
+from headwaters.http.app import Application, Endpoint
+from headwaters.http.kafka import KafkaWriter
+from headwaters.http.keys import Keys
+from headwaters.http.limits import Limits, configured
+from headwaters.http.run import KAFKA_LINGER, MOST
+from headwaters.http.schema import Reader
+from headwaters.http.targets import Request
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract, parse_contract
 
 NOTES = """
 Goal: at least 0.3 of the producer's records per second at 100 records a request, which is a wall

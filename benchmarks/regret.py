@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.runner import Result
-from headwaters.incremental import plan
-from headwaters.incremental.plan import Way
+from headwaters.runs import decisions as plan
+from headwaters.runs.decisions import Way
 
 Choice = Literal["incremental", "replace"]
 

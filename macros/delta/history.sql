@@ -1,4 +1,4 @@
-{#- The last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/incremental/commits.py, where the
+{#- The last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/tables/commits.py, where the
     rules about them are. -#}
 {% macro hw_describe_history(relation, limit) %}
     {{ return(adapter.commits_now(relation | string, limit)) }}

@@ -2,7 +2,7 @@
     1. delete them where records come in (sources, their quarantine, seeds), in SCD type 2 models and in backups;
     2. `dbt run` propagates that to the models that follow;
     3. rewrite and vacuum the files that still hold them, and search all that is left: the proof.
-    The value itself is in no statement and no record: see scripts/headwaters/erasing.py. -#}
+    The value itself is in no statement and no record: see scripts/headwaters/tables/erasure_run.py. -#}
 {% macro erase(subject, reason=none, dry_run=true, keep=[]) %}
     {%- if not dry_run -%}{%- do hw_require_reason('erase', reason) -%}{%- endif -%}
     {%- set wanted = hw_subject_of_erasure(subject) -%}

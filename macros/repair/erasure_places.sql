@@ -105,7 +105,7 @@
 
 
 {#- name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (all that
-    only decoding tells; see Form in scripts/headwaters/erasure.py), follows (whether a run propagates the deletion).
+    only decoding tells; see Form in scripts/headwaters/tables/erasure.py), follows (whether a run propagates the deletion).
     `names`: of all columns of the kind, for copies that declare nothing. -#}
 {% macro hw_place(name, relation, held, its, wanted, names) %}
     {%- set columns = [] -%}

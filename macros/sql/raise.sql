@@ -4,7 +4,7 @@
 {% endmacro %}
 
 
-{#- The same for several problems, of which each has its code: `Problem`s of scripts/headwaters/declared. -#}
+{#- The same for several problems, of which each has its code: `Problem`s of scripts/headwaters/tables. -#}
 {% macro hw_raise_problems(problems) %}
     {{ exceptions.raise_compiler_error(problems | join('\n')) }}
 {% endmacro %}

@@ -15,14 +15,14 @@ from urllib.request import url2pathname
 
 import typer
 
-from headwaters.demo import commands as demo
-from headwaters.dev import commands as dev
-from headwaters.errors import CodedError, UserError, WorkError, java_ended, refused_file
-from headwaters.options import ProfilesDir, Target, find_project
+from headwaters.devkit import commands as dev
+from headwaters.devkit.samples import commands as demo
+from headwaters.platform.errors import CodedError, UserError, WorkError, java_ended, refused_file
+from headwaters.platform.options import ProfilesDir, Target, find_project
 
 if TYPE_CHECKING:
-    from headwaters.contract import Contract
-    from headwaters.project import Project
+    from headwaters.platform.project import Project
+    from headwaters.streams.contract import Contract
 
 # Packages that only some commands need, and the extra that installs them.
 EXTRAS = {
@@ -117,8 +117,8 @@ def _app() -> None:
 @app.command()
 def jars() -> None:
     """Download the locked jars that Spark needs into the installed pyspark."""
-    from headwaters import class_data
-    from headwaters.jars import find_java, install, installed_pyspark
+    from headwaters.platform import class_data
+    from headwaters.platform.jars import find_java, install, installed_pyspark
 
     pyspark, java = installed_pyspark(), find_java()
     worked = install(pyspark, java, pyspark, typer.echo)
@@ -160,8 +160,8 @@ def ingest(
     profiles_dir: ProfilesDir = None,
 ) -> None:
     """Read streams into bronze tables; bad records go to quarantine."""
-    from headwaters.declared.fields import seconds
-    from headwaters.ingestion.run import ingest as run
+    from headwaters.platform.fields import seconds
+    from headwaters.streams.ingestion.run import ingest as run
 
     try:
         period = None if every is None else seconds(every)
@@ -204,10 +204,10 @@ def serve(
     POST /streams/<name> with a JSON array or NDJSON. The contract's types and limits are checked
     before anything is written. SIGTERM finishes the requests in progress.
     """
-    from headwaters.declared.fields import bytes_of_size, seconds
-    from headwaters.serve.limits import Limits
-    from headwaters.serve.run import Options
-    from headwaters.serve.run import serve as run
+    from headwaters.http.limits import Limits
+    from headwaters.http.run import Options
+    from headwaters.http.run import serve as run
+    from headwaters.platform.fields import bytes_of_size, seconds
 
     try:
         wait = None if linger is None else seconds(linger)
@@ -222,7 +222,7 @@ def serve(
 def _contracts(
     select: Select, exclude: Exclude, target: Target, profiles_dir: ProfilesDir
 ) -> tuple[Project, list[Contract]]:
-    from headwaters.ingestion.contracts import load_contracts
+    from headwaters.streams.ingestion.contracts import load_contracts
 
     project = find_project(profiles_dir, target)
     return project, load_contracts(project, _words(select), _words(exclude))
@@ -236,7 +236,7 @@ def streams(
     profiles_dir: ProfilesDir = None,
 ) -> None:
     """Show each stream's progress, backlog and last error. Starts no Spark."""
-    from headwaters.ingestion.status import show, status
+    from headwaters.streams.ingestion.status import show, status
 
     project, contracts = _contracts(select, exclude, target, profiles_dir)
     show([status(project, contract) for contract in contracts])
@@ -256,8 +256,8 @@ def audit(
     progress are left out. Records that a broker, a folder or a log no longer has cannot be
     compared.
     """
-    from headwaters.ingestion.reconcile import audit as run
-    from headwaters.ingestion.reconcile import right, summarise
+    from headwaters.streams.ingestion.reconcile import audit as run
+    from headwaters.streams.ingestion.reconcile import right, summarise
 
     found = run(*_contracts(select, exclude, target, profiles_dir))
     for name, balances in found.items():
@@ -294,7 +294,7 @@ def publish(
     One transaction writes the net change since the target's version, and the new version. Starts no
     Spark.
     """
-    from headwaters.declared.fields import seconds
+    from headwaters.platform.fields import seconds
     from headwaters.publish import run
     from headwaters.publish.declarations import load_publications
 
@@ -324,7 +324,7 @@ def replay(
     profiles_dir: ProfilesDir = None,
 ) -> None:
     """Move records that a corrected contract accepts from quarantine to bronze."""
-    from headwaters.ingestion.replay import replay as run
+    from headwaters.streams.ingestion.replay import replay as run
 
     project, contracts = _contracts(select, exclude, target, profiles_dir)
     replayed = run(project, contracts, dry_run=not apply)
@@ -349,7 +349,7 @@ def relocate(
     profiles_dir: ProfilesDir = None,
 ) -> None:
     """Rewrite the absolute paths of a copied or moved lake."""
-    from headwaters.relocate import relocate as run
+    from headwaters.platform.relocate import relocate as run
 
     for line in run(find_project(profiles_dir, target), dry_run=not apply):
         typer.echo(line)
@@ -441,10 +441,10 @@ def lineage(
     `value`: the column is copied, or computed from. `rows`: it only affects filters, groups, joins
     or order. For a model alone, show the direct origins of each of its columns.
     """
-    from headwaters.lineage import show
-    from headwaters.lineage.graph import Direction, Graph
-    from headwaters.lineage.tables import tables_of
-    from headwaters.manifest import load_compiled
+    from headwaters.platform.manifest import load_compiled
+    from headwaters.report.lineage import show
+    from headwaters.report.lineage.graph import Direction, Graph
+    from headwaters.report.lineage.tables import tables_of
 
     project = find_project(profiles_dir, target)
     compiled = load_compiled(project)

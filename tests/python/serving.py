@@ -18,12 +18,12 @@ from ingestion import ROOT, Node, node, wait_for
 from processes import environment
 from topics import messages
 
-from headwaters.contract import Contract, parse_contract
-from headwaters.project import Project
-from headwaters.serve.app import Application, Endpoint
-from headwaters.serve.keys import Keys
-from headwaters.serve.limits import Limits, configured
-from headwaters.serve.run import Options, endpoints_of, listening
+from headwaters.http.app import Application, Endpoint
+from headwaters.http.keys import Keys
+from headwaters.http.limits import Limits, configured
+from headwaters.http.run import Options, endpoints_of, listening
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract, parse_contract
 
 NOT_NULL = {"type": "not_null"}
 

@@ -13,9 +13,9 @@ import yaml
 from typer.main import get_command
 
 from headwaters.cli import app, serve
-from headwaters.dev.broker import _properties
-from headwaters.jars import JAVA_PROVEN
-from headwaters.postgres import DATABASE, USER, VARIABLE
+from headwaters.devkit.broker import _properties
+from headwaters.platform.jars import JAVA_PROVEN
+from headwaters.platform.postgres import DATABASE, USER, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]

@@ -25,17 +25,17 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # n
 from serving import command, contract_of, endpoints, in_topic, inbox, ndjson, orders, served, source
 
 from headwaters.cli import _coded, install_command
-from headwaters.demo.post import Sent, post_finance
-from headwaters.demo.send import make_topic
-from headwaters.demo.simulate import FinanceConfig
-from headwaters.errors import UserError, WorkError
-from headwaters.project import Project
-from headwaters.serve import delta, kafka
-from headwaters.serve.app import Endpoint
-from headwaters.serve.limits import MOST_OUTSIDE, Limits
-from headwaters.serve.run import Options, serve, with_target
-from headwaters.serve.schema import Reader
-from headwaters.serve.targets import Request, Unwritten
+from headwaters.devkit.samples.post import Sent, post_finance
+from headwaters.devkit.samples.send import make_topic
+from headwaters.devkit.samples.simulate import FinanceConfig
+from headwaters.http import delta, kafka
+from headwaters.http.app import Endpoint
+from headwaters.http.limits import MOST_OUTSIDE, Limits
+from headwaters.http.run import Options, serve, with_target
+from headwaters.http.schema import Reader
+from headwaters.http.targets import Request, Unwritten
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.project import Project
 
 KEY, OTHER = "k" * 32, "o" * 32
 JSON, LINES = {"Content-Type": "application/json"}, {"Content-Type": "application/x-ndjson"}

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headwaters.errors import UserError
-from headwaters.serve.keys import Keys, keys_from
-from headwaters.serve.limits import Body, Budget, Refusal, form_of
+from headwaters.http.keys import Keys, keys_from
+from headwaters.http.limits import Body, Budget, Refusal, form_of
+from headwaters.platform.errors import UserError
 
 
 def body(*chunks: bytes, zipped: bool = False, limit: int = 1000, budget: int = 10_000) -> bytes:

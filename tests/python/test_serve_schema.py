@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingestion import Ingester, node
 from serving import NOT_NULL, contract_of, inbox, orders
 
-from headwaters.serve.schema import (
+from headwaters.http.schema import (
     DEEPEST,
     MOST_RECORDS,
     NotJson,

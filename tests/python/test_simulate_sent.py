@@ -13,12 +13,12 @@ from topics import messages
 from typer.testing import CliRunner
 
 from headwaters import cli
-from headwaters.demo import retail, simulate
-from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
-from headwaters.demo.send import Record, send
-from headwaters.ingestion.contracts import load_contracts
-from headwaters.project import Project
-from headwaters.serve.run import Options, endpoints_of
+from headwaters.devkit.samples import retail, simulate
+from headwaters.devkit.samples.clicks import COLUMNS, ClicksConfig, clicks, records
+from headwaters.devkit.samples.send import Record, send
+from headwaters.http.run import Options, endpoints_of
+from headwaters.platform.project import Project
+from headwaters.streams.ingestion.contracts import load_contracts
 
 FINANCE = simulate.FinanceConfig(rows=200, claims=20, malformed=0.0)
 RETAIL = retail.RetailConfig(customers=20, products=5, orders=30)

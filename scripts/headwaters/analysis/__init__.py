@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         same_inputs,
         used_columns,
     )
-    from headwaters.analysis.noted import added_columns, columns_digest, noted_proof
     from headwaters.analysis.plain_columns import columns_alone
+    from headwaters.analysis.proof_note import added_columns, columns_digest, noted_proof
 
 __all__ = [
     "Patch",

@@ -26,11 +26,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from headwaters.declared.publications import TYPES, base_type, unpublishable
-from headwaters.delta_log import exists
-from headwaters.delta_rs import query, read, without_panic
-from headwaters.errors import UserError, WorkError
-from headwaters.json_lines import lines
+from headwaters.platform.delta_rs import query, read, without_panic
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.json_lines import lines
+from headwaters.tables.delta_log import exists
+from headwaters.tables.publications import TYPES, base_type, unpublishable
 
 Action = Mapping[str, Any]
 

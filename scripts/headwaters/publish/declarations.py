@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from headwaters.declared.publications import Publication, declared, publications
-from headwaters.errors import UserError
-from headwaters.manifest import invoke
-from headwaters.project import Project
+from headwaters.platform.errors import UserError
+from headwaters.platform.manifest import invoke
+from headwaters.platform.project import Project
+from headwaters.tables.publications import Publication, declared, publications
 
 
 def load_publications(

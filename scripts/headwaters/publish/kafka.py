@@ -19,11 +19,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.publish.changes import Change, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import records, to_json
-from headwaters.sources.kafka_client import (
+from headwaters.streams.sources.kafka_client import (
     TOO_LARGE,
     begin_transactions,
     compacted,

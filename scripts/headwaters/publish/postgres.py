@@ -12,11 +12,11 @@ import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Composable, Composed, Identifier
 
-from headwaters.declared.publications import LONGEST_NAME, postgres_type
-from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.publish.changes import Change, Field, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import csv_expressions, csv_lines
+from headwaters.tables.publications import LONGEST_NAME, postgres_type
 
 STATE = "headwaters_published"
 STAGING, DELETED = Identifier("headwaters_staging"), Identifier("headwaters_deleted")

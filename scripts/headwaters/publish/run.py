@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from headwaters import lake as lakes
-from headwaters import postgres
-from headwaters.declared.publications import Publication, ToPostgres
-from headwaters.errors import CodedError, UserError
-from headwaters.ingestion.stopping import Stopping
-from headwaters.project import Project
+from headwaters.platform import lake as lakes
+from headwaters.platform import postgres
+from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.project import Project
 from headwaters.publish.changes import Source
 from headwaters.publish.target import Target
-from headwaters.sources import kafka_client
+from headwaters.streams.ingestion.stopping import Stopping
+from headwaters.streams.sources import kafka_client
+from headwaters.tables.publications import Publication, ToPostgres
 
 Say = Callable[[str], None]
 

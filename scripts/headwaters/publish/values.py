@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import csv
 
-from headwaters.declared.publications import base_type
-from headwaters.errors import WorkError
+from headwaters.platform.errors import WorkError
 from headwaters.publish.changes import Field, Source
+from headwaters.tables.publications import base_type
 
 _UNITS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
 # Days since 1970 of the first day of year 1, and of year 10000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from headwaters.pages.texts import ago, listed, number
 from headwaters.report.facts import Lake
+from headwaters.report.pages.texts import ago, listed, number
 
 # An operation that has not ended after this time was interrupted.
 _LONGEST_OPERATION = timedelta(hours=1)

@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from headwaters.contract import Contract, parse_contract
-from headwaters.declared.nodes import Node, setting, table_name
-from headwaters.errors import CodedError, UserError
-from headwaters.manifest import parse
-from headwaters.project import Project
+from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.manifest import parse
+from headwaters.platform.nodes import Node, setting, table_name
+from headwaters.platform.project import Project
 from headwaters.report.facts import Freshness, Outcome
+from headwaters.streams.contract import Contract, parse_contract
 
 _OPS = "source.dbt_headwaters.ops."
 _PERIODS = {"minute": 60, "hour": 3600, "day": 86400}

@@ -31,7 +31,7 @@ from openlineage.client.facet_v2 import (
     symlinks_dataset,
 )
 
-from headwaters.errors import WorkError
+from headwaters.platform.errors import WorkError
 from headwaters.report.facts import Change, Lake, Table
 
 PRODUCER = "urn:headwaters"

@@ -17,14 +17,12 @@ from typing import Any, TypeVar
 from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 
-from headwaters import lake as lakes
-from headwaters.contract import Contract
-from headwaters.declared.expectations import expectations_of
-from headwaters.declared.nodes import Node, setting, table_name, table_of_hidden
-from headwaters.delta_log import State, state
-from headwaters.errors import CodedError, UserError, WorkError
-from headwaters.ingestion.status import status
-from headwaters.project import Project
+from headwaters.analysis.expectations import expectations_of
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import CodedError, UserError, WorkError
+from headwaters.platform.nodes import Node, setting, table_name, table_of_hidden
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import is_of_review
 from headwaters.report import records, tables
 from headwaters.report.declared import Declared, freshness_of, outcomes, settings
 from headwaters.report.facts import (
@@ -39,8 +37,10 @@ from headwaters.report.facts import (
     Stream,
     Table,
 )
-from headwaters.review.schemas import is_of_review
-from headwaters.stream import Stream as Declaration
+from headwaters.streams.contract import Contract
+from headwaters.streams.ingestion.status import status
+from headwaters.streams.stream import Stream as Declaration
+from headwaters.tables.delta_log import State, state
 
 MOST_BATCHES = 60
 _JOURNAL = 2**20  # bytes at the end of ingestion's journal

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from headwaters.declared.nodes import table_of_hidden
-from headwaters.pages import plots
-from headwaters.pages.document import document
-from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
-from headwaters.pages.texts import ago, clean, duration, listed, number, size
+from headwaters.platform.nodes import table_of_hidden
 from headwaters.report.attention import Attention, attention
 from headwaters.report.facts import (
     Expectation,
@@ -23,6 +19,10 @@ from headwaters.report.facts import (
     Stream,
     Table,
 )
+from headwaters.report.pages import plots
+from headwaters.report.pages.document import document
+from headwaters.report.pages.graph import SUB, Box, Graph, clipped, graph
+from headwaters.report.pages.texts import ago, clean, duration, listed, number, size
 
 State = Literal["bad", "warn", "good", "quiet"]
 STATES: dict[State, str] = {

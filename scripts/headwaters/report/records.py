@@ -13,7 +13,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from headwaters.delta_rs import query, read, without_panic
+from headwaters.platform.delta_rs import query, read, without_panic
 from headwaters.report.facts import Evaluation, Expectation, Operation
 
 MOST_OPERATIONS = 200

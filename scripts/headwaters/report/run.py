@@ -13,18 +13,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from headwaters import drafts
-from headwaters import lake as lakes
-from headwaters.errors import CodedError, UserError
-from headwaters.ingestion.stopping import Stopping
-from headwaters.project import Project
+from headwaters.platform import atomic_write
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.project import Project
+from headwaters.platform.servers import LOOPBACK, check_port
 from headwaters.report import page
 from headwaters.report.attention import attention
 from headwaters.report.declared import declared
 from headwaters.report.facts import Lake
 from headwaters.report.gather import Gatherer
 from headwaters.report.metrics import exposition
-from headwaters.servers import LOOPBACK, check_port
+from headwaters.streams.ingestion.stopping import Stopping
 
 EVERY = 10.0  # seconds between two reads of the lake
 Say = Callable[[str], None]
@@ -36,7 +36,7 @@ def report(project: Project, out: Path, say: Say) -> None:
     os.umask(lakes.umask())  # like the lake: for its owner alone
     if out.is_dir():
         raise UserError("HW_FILE", f"{out} is a folder: name a file with --out")
-    drafts.write(out, page.render(lake))
+    atomic_write.write(out, page.render(lake))
     for line in lines(lake):
         say(line)
     say(f"written to {out}")

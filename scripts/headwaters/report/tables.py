@@ -9,13 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from headwaters.declared.maintenance import has_removed, origins_of, rewrites_due
-from headwaters.declared.nodes import Node, owner_of, setting
-from headwaters.declared.policy import Policy, policy_of
-from headwaters.declared.retention import DEFAULTS, FILES
-from headwaters.declared.units import milliseconds_of
-from headwaters.delta_log import Logged, State
-from headwaters.incremental.commits import Commit, vacuumed_before
+from headwaters.platform.nodes import Node, owner_of, setting
+from headwaters.platform.units import milliseconds_of
 from headwaters.report.facts import (
     Behind,
     Change,
@@ -28,6 +23,11 @@ from headwaters.report.facts import (
     Way,
     prediction,
 )
+from headwaters.tables.commits import Commit, vacuumed_before
+from headwaters.tables.delta_log import Logged, State
+from headwaters.tables.maintenance import has_removed, origins_of, rewrites_due
+from headwaters.tables.policy import Policy, policy_of
+from headwaters.tables.retention import DEFAULTS, FILES
 
 MOST_RUNS = 30
 # A margin: change files are older than their commit, and VACUUM runs after the question.

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.headwaters.session import rows_of
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import UserError, WorkError, first_line
-from headwaters.incremental.commits import Commit, commits_of, retains
-from headwaters.manifest import copied, run_dbt
-from headwaters.project import Project
+from headwaters.platform.errors import UserError, WorkError, first_line
+from headwaters.platform.manifest import copied, run_dbt
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import RECORDS, Part, shortened
+from headwaters.platform.sql import identifier, literal
 from headwaters.review.facts import Effort
-from headwaters.review.schemas import RECORDS, Part, shortened
-from headwaters.sql import identifier, literal
+from headwaters.tables.commits import Commit, commits_of, retains
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest

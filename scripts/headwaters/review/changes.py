@@ -15,18 +15,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis.functions import BARE, CHANGING
-from headwaters.declared.nodes import Node, as_tuple, has_table, setting, table_name
-from headwaters.incremental.sql_text import tokens, without_format
-from headwaters.incremental.strategies import strategy_of
-from headwaters.pages.texts import number
+from headwaters.analysis.sql_text import tokens, without_format
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, as_tuple, has_table, setting, table_name
+from headwaters.platform.sql import renamed
+from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
-from headwaters.sql import renamed
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
-    from headwaters.project import Project
+    from headwaters.platform.project import Project
 
 BUILT = ("model", "seed", "snapshot")
 _TESTS = ("test", "unit_test")

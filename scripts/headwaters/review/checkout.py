@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from headwaters.errors import UserError
-from headwaters.project import Project
+from headwaters.platform.errors import UserError
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import shortened
 from headwaters.review.facts import Revision
-from headwaters.review.schemas import shortened
 
 _FOLDER = "headwaters-review-"
 _GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")

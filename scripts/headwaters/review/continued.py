@@ -15,12 +15,12 @@ from itertools import takewhile
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.nodes import Node, setting
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.recovery import Inputs, applied_versions
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, setting
+from headwaters.platform.sql import literal, renamed
 from headwaters.review.build import COMMITS, Spark
-from headwaters.sql import literal, renamed
+from headwaters.runs.recovery import Inputs, applied_versions
+from headwaters.tables.commits import Commit
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headwaters.contract import CHANGE_FEED
-from headwaters.declared.nodes import Node, has_table, owner_of, table_name
-from headwaters.declared.properties import declared_properties
-from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, has_table, owner_of, table_name
 from headwaters.review.facts import Finding
+from headwaters.streams.contract import CHANGE_FEED
+from headwaters.tables.properties import declared_properties
+from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
 
 _CONTACT = "catalog.engineering.comms."
 

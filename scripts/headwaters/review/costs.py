@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.recovery import noted_run
-from headwaters.pages.texts import duration, size
+from headwaters.report.pages.texts import duration, size
 from headwaters.review.facts import Cost, Difference, Effort
+from headwaters.runs.recovery import noted_run
+from headwaters.tables.commits import Commit
 
 MOST_RUNS = 10  # the next run is predicted from this many
 UNKNOWN = "no run to go by"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwaters.platform.sql import identifier
 from headwaters.review.facts import Difference, Example
-from headwaters.sql import identifier
 
 # Examples a table, examples a kind of difference, and characters a value.
 EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwaters.pages.texts import clean, duration, number
+from headwaters.report.pages.texts import clean, duration, number
 from headwaters.review import costs
 from headwaters.review.facts import (
     SQL_DIFFERS,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from headwaters.declared.nodes import Node, table_name
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, table_name
 from headwaters.review import changes as changing
 from headwaters.review import costs
-from headwaters.review.both import Known, Rows
 from headwaters.review.build import Outcome
+from headwaters.review.build_sides import Known, Rows
 from headwaters.review.changes import Changes, Side
 from headwaters.review.costs import Past
 from headwaters.review.facts import Cost, Finding, ModelReview

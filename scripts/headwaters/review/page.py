@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headwaters.pages.document import document
-from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
-from headwaters.pages.texts import clean, duration, number, size
+from headwaters.report.pages.document import document
+from headwaters.report.pages.graph import SUB, Box, Graph, clipped, graph
+from headwaters.report.pages.texts import clean, duration, number, size
 from headwaters.review import costs
 from headwaters.review.facts import Example, ModelReview, Review
 from headwaters.review.verdict import differing, verdict

@@ -9,15 +9,15 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import first_line
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.errors import first_line
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
-from headwaters.review.both import Both
 from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
+from headwaters.review.build_sides import Both
 from headwaters.review.costs import Past
 from headwaters.review.facts import Stays
+from headwaters.tables.commits import Commit
 
 # This prefix marks a run that patches the table to changed SQL, with the reason.
 _PATCH = "patch: "

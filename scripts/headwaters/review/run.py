@@ -13,16 +13,16 @@ from pathlib import Path
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters import drafts
-from headwaters.declared.nodes import Node
-from headwaters.errors import CodedError, UserError, WorkError, first_line, refused_file
-from headwaters.manifest import compiled, copied, parse, selected
-from headwaters.pages.texts import number
-from headwaters.project import Project
+from headwaters.platform import atomic_write
+from headwaters.platform.errors import CodedError, UserError, WorkError, first_line, refused_file
+from headwaters.platform.manifest import compiled, copied, parse, selected
+from headwaters.platform.nodes import Node
+from headwaters.platform.project import Project
+from headwaters.report.pages.texts import number
 from headwaters.review import changes as changing
 from headwaters.review import markdown, page
-from headwaters.review.both import Both, Known
 from headwaters.review.build import KEPT, Schemas, Spark, clean
+from headwaters.review.build_sides import Both, Known
 from headwaters.review.changes import Changes, Side
 from headwaters.review.checkout import changed_files, checked_out, revisions, slug
 from headwaters.review.facts import Review
@@ -134,9 +134,9 @@ def write(made: Review, out: Path) -> None:
     """Write the facts (`review.json`), the comment (`review.md`) and the page (`review.html`)."""
     out.mkdir(parents=True, exist_ok=True)
     facts = json.dumps(asdict(made), indent=1, ensure_ascii=False)
-    drafts.write(out / "review.json", facts + "\n")
-    drafts.write(out / "review.md", markdown.render(made))
-    drafts.write(out / markdown.PAGE, page.render(made))
+    atomic_write.write(out / "review.json", facts + "\n")
+    atomic_write.write(out / "review.md", markdown.render(made))
+    atomic_write.write(out / markdown.PAGE, page.render(made))
 
 
 def _write(made: Review, out: Path) -> None:

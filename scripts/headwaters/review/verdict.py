@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from headwaters.pages.texts import listed, number
+from headwaters.report.pages.texts import listed, number
 from headwaters.review.facts import Finding, ModelReview, Review
 
 # `broken`: a contract, a policy, a test or the proof fails. `unknown`: not all could be compared.

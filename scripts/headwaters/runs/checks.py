@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.declared.settings import strategy_problems
-from headwaters.errors import UserError
-from headwaters.incremental.sql_text import names
+from headwaters.analysis.sql_text import names
+from headwaters.platform.errors import UserError
+from headwaters.platform.sql import identifier
 from headwaters.runs.inputs import (
     Spec,
     inputs_of,
@@ -25,7 +25,7 @@ from headwaters.runs.state import read_state
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import named
 from headwaters.runs.work import Work, drop_staging_table, staging_table
-from headwaters.sql import identifier
+from headwaters.tables.settings import strategy_problems
 
 # Statements of the engine give these names to columns of their own. Delta takes the alias of a
 # target for a column of that name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwaters.errors import UserError
+from headwaters.platform.errors import UserError
 from headwaters.runs.model import Model
 
 

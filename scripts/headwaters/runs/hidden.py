@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.declared.properties import declared_properties
-from headwaters.incremental.sql_text import with_names
+from headwaters.analysis.sql_text import with_names
 from headwaters.runs.inputs import Spec, marked
 from headwaters.runs.model import Model
 from headwaters.runs.session import Config, Connection, Relation
+from headwaters.tables.properties import declared_properties
 
 # Properties about the model's own columns and readers.
 _OF_COLUMNS = re.compile(

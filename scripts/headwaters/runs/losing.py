@@ -1,12 +1,12 @@
 """Refuse the first run of a model over a table that it did not build, if that loses rows.
 
-See headwaters.incremental.lost.
+See headwaters.runs.lost.
 """
 
 from __future__ import annotations
 
-from headwaters.declared.problems import Problem
-from headwaters.incremental.lost import is_of_model, lost_table, other_format
+from headwaters.platform.problems import Problem
+from headwaters.runs.lost import is_of_model, lost_table, other_format
 from headwaters.runs.model import Model
 from headwaters.runs.state import TableState, table_detail
 from headwaters.runs.strategies import strategy_for

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headwaters.declared.expectations import expectations_of
-from headwaters.declared.nodes import as_tuple
-from headwaters.incremental import handed_on
-from headwaters.incremental.sql_text import prepared
-from headwaters.incremental.strategies import Strategy, strategy_of
+from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis.sql_text import prepared
+from headwaters.analysis.strategies import Strategy, strategy_of
+from headwaters.platform.nodes import as_tuple
+from headwaters.platform.sql import identifier
+from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs.inputs import with_one_version_each
 from headwaters.runs.session import Config, Relation, Session
-from headwaters.sql import identifier
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from dbt_common.exceptions import DbtRuntimeError
 from jinja2.filters import do_filesizeformat
 
-from headwaters.errors import first_line
-from headwaters.incremental.recovery import signature
+from headwaters.platform.errors import first_line
 from headwaters.runs import checks
 from headwaters.runs.change_of_sql import patched_rows_sql
 from headwaters.runs.inputs import at_versions, versions_of
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
+from headwaters.runs.recovery import signature
 from headwaters.runs.replacing import (
     check_contract,
     create_sql,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from headwaters.incremental.commits import Range
-from headwaters.incremental.plan import Decision
-from headwaters.incremental.recovery import Inputs
+from headwaters.runs.decisions import Decision
 from headwaters.runs.inputs import Spec
+from headwaters.runs.recovery import Inputs
 from headwaters.runs.session import Relation
+from headwaters.tables.commits import Range
 
 if TYPE_CHECKING:
     from headwaters.analysis import Patch

@@ -1,6 +1,6 @@
 """Plan a run: what it does and why. Nothing is changed.
 
-Facts are gathered here, the cheap ones first; decisions are in headwaters.incremental.plan, and the
+Facts are gathered here, the cheap ones first; decisions are in headwaters.runs.decisions, and the
 first one counts.
 """
 
@@ -10,12 +10,11 @@ import json
 from dataclasses import replace
 
 from headwaters.analysis import added_columns, columns_digest
-from headwaters.incremental import plan as deciding
-from headwaters.incremental.commits import as_names
-from headwaters.incremental.layout import noted_detail
+from headwaters.runs import decisions as deciding
 from headwaters.runs.change_of_sql import change_since
 from headwaters.runs.gaps import fail_on_gap, rebuilds_on_foreign_write
 from headwaters.runs.inputs import inputs_of, is_pinned
+from headwaters.runs.layout import noted_detail
 from headwaters.runs.model import Model, names_in, partitions_among
 from headwaters.runs.plan import Plan
 from headwaters.runs.ranges import read_range
@@ -30,6 +29,7 @@ from headwaters.runs.state import (
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import Lost
 from headwaters.runs.work import Work
+from headwaters.tables.commits import as_names
 
 
 def make_plan(

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwaters.declared.problems import Problem
-from headwaters.incremental.commits import as_mapping
-from headwaters.incremental.sql_text import prepared
+from headwaters.analysis.sql_text import prepared
+from headwaters.platform.problems import Problem
 from headwaters.runs.change_of_sql import with_columns
 from headwaters.runs.inputs import inputs_of, is_pinned
 from headwaters.runs.model import Model
@@ -20,6 +19,7 @@ from headwaters.runs.plan import Plan
 from headwaters.runs.session import Config, Session
 from headwaters.runs.settling import unproven
 from headwaters.runs.state import proof_of
+from headwaters.tables.commits import as_mapping
 
 
 def require_proof(model: Model, plan: Plan) -> Model:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwaters.incremental.commits import Range, range_of
-from headwaters.incremental.grouping import grouping_of, texts_of
 from headwaters.runs.inputs import Spec
 from headwaters.runs.session import Session
 from headwaters.runs.work import read_feeds
+from headwaters.tables.commits import Range, range_of
+from headwaters.tables.grouping import grouping_of, texts_of
 
 
 def read_range(session: Session, spec: Spec, applied: Mapping[str, int]) -> Range:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwaters.errors import UserError
+from headwaters.platform.errors import UserError
 from headwaters.runs.session import Relation, Session
 from headwaters.runs.strategies.base import named
 from headwaters.runs.work import quoted_names

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.drift import created_checks
-from headwaters.declared.properties import created_properties
-from headwaters.errors import first_line
-from headwaters.incremental.layout import layout_note
+from headwaters.platform.errors import first_line
 from headwaters.runs import checks
 from headwaters.runs.hidden import drop_hidden_tables
+from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model, names_in
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import Column, Relation
@@ -21,6 +19,8 @@ from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import raise_repeated_keys
 from headwaters.runs.strategies.signed_sum import spelled
 from headwaters.runs.work import drop_staging_table, staging_table
+from headwaters.tables.drift import created_checks
+from headwaters.tables.properties import created_properties
 
 _DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from jinja2.filters import do_filesizeformat
 
-from headwaters.errors import UserError
-from headwaters.incremental.handed_on import ChangeSet as HandedOnChangeSet
-from headwaters.incremental.recovery import version_of_run
+from headwaters.platform.errors import UserError
+from headwaters.runs.change_set_cache import ChangeSet as HandedOnChangeSet
 from headwaters.runs.gaps import fail_on_gap
 from headwaters.runs.inputs import versions_of
 from headwaters.runs.model import Model
@@ -23,6 +22,7 @@ from headwaters.runs.patching import patch_table
 from headwaters.runs.plan import Facts, Plan
 from headwaters.runs.planning import make_plan
 from headwaters.runs.proving import require_proof
+from headwaters.runs.recovery import version_of_run
 from headwaters.runs.replacing import replace_table
 from headwaters.runs.staging import ChangeSet, NotStaged, stage_change_set
 from headwaters.runs.state import (

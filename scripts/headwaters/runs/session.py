@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from headwaters.declared.problems import Problem
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.handed_on import HandedOn
-from headwaters.incremental.views import OtherSetting, View
+from headwaters.platform.problems import Problem
+from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.view_definitions import OtherSetting, View
+from headwaters.tables.commits import Commit
 
 Config = Mapping[str, Any]
 Row = Any  # by name and by position, as agate's rows

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwaters.analysis import noted_proof
-from headwaters.declared.expectations import expectations_of
-from headwaters.declared.problems import Problem
-from headwaters.errors import UserError
-from headwaters.incremental.sql_text import (
+from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis.sql_text import (
     parts_of,
     prepared,
     relations_in,
     with_names,
     with_relations,
 )
+from headwaters.platform.errors import UserError
+from headwaters.platform.problems import Problem
 from headwaters.runs.change_of_sql import with_columns
 from headwaters.runs.checks import (
     Unproven,

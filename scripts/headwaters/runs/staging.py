@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwaters.incremental import bounds as bounding
+from headwaters.runs import bounds as bounding
 from headwaters.runs.checks import refuse_keys_of_lookups
 from headwaters.runs.model import Model
 from headwaters.runs.session import Column, Relation

@@ -9,19 +9,19 @@ from hashlib import md5
 from typing import Any
 
 from headwaters.analysis import noted_proof
-from headwaters.errors import UserError
-from headwaters.incremental import recovery
-from headwaters.incremental.commits import Commit, as_mapping
-from headwaters.incremental.layout import is_redacted, layout_note
-from headwaters.incremental.recovery import Applied, Inputs
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.errors import UserError
+from headwaters.runs import recovery
 from headwaters.runs.gaps import rebuilds_on_foreign_write
 from headwaters.runs.inputs import Spec, is_pinned, versions_of, without_versions
+from headwaters.runs.layout import is_redacted, layout_note
 from headwaters.runs.model import Model, names_in
 from headwaters.runs.plan import Plan
+from headwaters.runs.recovery import Applied, Inputs
 from headwaters.runs.session import Config, Connection, Session
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.work import drop_staging_table, staging_table
+from headwaters.tables.commits import Commit, as_mapping
 
 MOST_TAKEN_OVER = 5
 

@@ -11,12 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.errors import UserError
-from headwaters.incremental import views
-from headwaters.incremental.sql_text import with_relations
-from headwaters.incremental.views import OtherSetting, View
+from headwaters.analysis.sql_text import with_relations
+from headwaters.platform.errors import UserError
+from headwaters.runs import view_definitions as views
 from headwaters.runs.inputs import marked
 from headwaters.runs.session import Session
+from headwaters.runs.view_definitions import OtherSetting, View
 
 
 def pinned(session: Session, kind: str, source: str, options: Mapping[str, Any]) -> str:

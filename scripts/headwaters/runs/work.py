@@ -8,11 +8,11 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.incremental.commits import Range
-from headwaters.incremental.failures import NOT_UTF8, lost_feed
+from headwaters.runs.failures import NOT_UTF8, lost_feed
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import Connection, Relation
+from headwaters.tables.commits import Range
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwaters.incremental import handed_on
-from headwaters.incremental.recovery import signature
-from headwaters.incremental.writing import way_of_writing
+from headwaters.platform.sql import identifier
+from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs.model import Model
+from headwaters.runs.recovery import signature
 from headwaters.runs.session import Column, Relation
 from headwaters.runs.strategies.base import Look, named, raise_repeated_keys
-from headwaters.sql import identifier
+from headwaters.runs.ways_of_writing import way_of_writing
 
 COLUMNS_CHANGED = "the columns changed"
 ROWS_MISSING = "the table did not have all the rows that changed"

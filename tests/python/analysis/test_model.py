@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwaters.analysis.model import Patch, derivation, patch_of, refusal_of
-from headwaters.declared.problems import Problem
+from headwaters.platform.problems import Problem
 
 GRAPH: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
 COLUMNS = {"id": "int", "val": "int", "day": "date"}

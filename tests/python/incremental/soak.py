@@ -34,8 +34,8 @@ from pathlib import Path
 
 from processes import INTERPRETED
 
-from headwaters.dev import engine as engines
-from headwaters.project import Project
+from headwaters.devkit import engine as engines
+from headwaters.platform.project import Project
 from incremental.expected import EXPECTED
 from incremental.histories import drawn, follow
 from incremental.world import INPUTS, ROOT, World

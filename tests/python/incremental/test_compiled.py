@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.incremental import histories
+from headwaters.runs import histories
 from incremental.world import World
 
 COMPILED = Path(__file__).parent / "compiled"

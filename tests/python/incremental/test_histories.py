@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.incremental import bounds, plan
+from headwaters.runs import bounds
+from headwaters.runs import decisions as plan
 from incremental.histories import drawn, follow
 from incremental.world import World
 

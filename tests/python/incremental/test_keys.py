@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from dbt.adapters.headwaters.impl import HeadwatersAdapter
 
-from headwaters.incremental import bounds
+from headwaters.runs import bounds
 from incremental.test_bad_input import RESERVED
 
 pytestmark = pytest.mark.slow

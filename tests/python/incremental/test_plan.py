@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import regret
 from benchmarks.runner import results_of
-from headwaters.incremental.plan import Decision, is_small_change, of_share
+from headwaters.runs.decisions import Decision, is_small_change, of_share
 
 RECORDED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "incremental.jsonl"
 

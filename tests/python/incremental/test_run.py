@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import UserError
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.handed_on import HandedOn
+from headwaters.platform.errors import UserError
+from headwaters.runs.change_set_cache import HandedOn
 from headwaters.runs.inputs import marked
 from headwaters.runs.model import Model
 from headwaters.runs.run import Outcome, run
+from headwaters.tables.commits import Commit
 
 TARGET, SOURCE = "gold.kept", "bronze.items"
 ENGINE = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"

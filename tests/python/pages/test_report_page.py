@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, expect
 from report.examples import full_of, large, usual
 from report.small import NOW
 
-from headwaters.pages import plots
-from headwaters.pages.texts import clean
 from headwaters.report.facts import Lake
 from headwaters.report.page import render
+from headwaters.report.pages import plots
+from headwaters.report.pages.texts import clean
 from headwaters.report.run import Site, serving
 from pages.browser import check_fit, filtering, watched, written
 from pages.hostile import FRAGMENTS, VALUES

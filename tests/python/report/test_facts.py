@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from headwaters import metastore
-from headwaters.delta_log import State, snapshot, state
-from headwaters.errors import WorkError
+from headwaters.platform import metastore
+from headwaters.platform.errors import WorkError
 from headwaters.report.facts import (
     Backlog,
     Batch,
@@ -35,6 +34,7 @@ from headwaters.report.facts import (
 )
 from headwaters.report.gather import Gatherer
 from headwaters.report.page import _in_order
+from headwaters.tables.delta_log import State, snapshot, state
 from report.small import NOW, SmallLake, ago, size
 
 HOUR = {"count": 1, "period": "hour"}

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from headwaters.incremental.commits import Commit
 from headwaters.review.costs import Past, Run, lines, of_a_rebuild, of_a_run, runs_of
 from headwaters.review.facts import Cost, Difference, Effort
+from headwaters.tables.commits import Commit
 
 
 def commit(version: int, seconds: float, operation: str, **metrics: int) -> Commit:

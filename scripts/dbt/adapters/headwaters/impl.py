@@ -31,37 +31,30 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from headwaters import analysis
-from headwaters.arguments import check_arguments
-from headwaters.declared import (
+from headwaters.analysis import expectations, sql_text, strategies
+from headwaters.platform import names, nodes, units
+from headwaters.platform.arguments import check_arguments
+from headwaters.platform.errors import UserError, first_line
+from headwaters.platform.problems import Problem
+from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs import layout, stock
+from headwaters.runs import no_op_cache as unchanged
+from headwaters.runs import session_fingerprint as surroundings
+from headwaters.runs import view_definitions as views
+from headwaters.runs.histories import COMMITS, Histories
+from headwaters.streams import declared_tables as streams
+from headwaters.tables import (
     checks,
+    commits,
     drift,
-    expectations,
     maintenance,
-    names,
-    nodes,
     outer,
     policy,
     properties,
     settings,
-    streams,
-    units,
 )
-from headwaters.declared.problems import Problem
-from headwaters.declared.stock_settings import is_empty
-from headwaters.erasing import Erasure, read_value
-from headwaters.errors import UserError, first_line
-from headwaters.incremental import (
-    commits,
-    handed_on,
-    layout,
-    sql_text,
-    stock,
-    strategies,
-    surroundings,
-    unchanged,
-    views,
-)
-from headwaters.incremental.histories import COMMITS, Histories
+from headwaters.tables.erasure_run import Erasure, read_value
+from headwaters.tables.stock_settings import is_empty
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
@@ -467,7 +460,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     @available
     def erasure(self, kind: str, name: str, given: Any, columns: Sequence[str]) -> Erasure:
-        """The erasure of a subject, whose value `given` names the place of: headwaters/erasing.py.
+        """Return the erasure of a subject whose value is in the place `given`.
 
         `name`: the column or kind under which a person named it.
         """

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dbt_common.exceptions import CompilationError
 
-from headwaters.declared.nodes import place_of
-from headwaters.declared.problems import Problem
-from headwaters.declared.settings import node_setting_problems, run_config, strategy_problems
-from headwaters.errors import UserError
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.handed_on import HandedOn
-from headwaters.incremental.views import OtherSetting, View
+from headwaters.platform.errors import UserError
+from headwaters.platform.nodes import place_of
+from headwaters.platform.problems import Problem
 from headwaters.runs import explaining, run
+from headwaters.runs.change_set_cache import HandedOn
 from headwaters.runs.checks import Unproven, check_model
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
 from headwaters.runs.losing import loss_of
@@ -29,8 +26,11 @@ from headwaters.runs.session import Connection, Macros
 from headwaters.runs.settling import Settled, settle
 from headwaters.runs.state import TableState, read_state, state_properties
 from headwaters.runs.strategies import strategy_for
+from headwaters.runs.view_definitions import OtherSetting, View
 from headwaters.runs.views import pinned
 from headwaters.runs.work import drop_staging_table
+from headwaters.tables.commits import Commit
+from headwaters.tables.settings import node_setting_problems, run_config, strategy_problems
 
 if TYPE_CHECKING:
     from dbt.adapters.headwaters.impl import HeadwatersAdapter, RunResponse

@@ -1,6 +1,6 @@
 """The strategies of runs, one class each.
 
-Other wings know them by headwaters.incremental.strategies.
+Other wings know them by headwaters.analysis.strategies.
 """
 
 from __future__ import annotations

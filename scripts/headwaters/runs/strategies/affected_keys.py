@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headwaters.errors import UserError
-from headwaters.incremental import bounds as bounding
-from headwaters.incremental.plan import is_broadcast
+from headwaters.platform.errors import UserError
+from headwaters.platform.sql import identifier
+from headwaters.runs import bounds as bounding
+from headwaters.runs.decisions import is_broadcast
 from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs
 from headwaters.runs.model import partitions_among
 from headwaters.runs.plan import Facts
@@ -20,7 +21,6 @@ from headwaters.runs.session import Column, Macros, Relation
 from headwaters.runs.strategies.base import HALVES, Lost, Share, Tried, named
 from headwaters.runs.strategies.keyed import Keyed
 from headwaters.runs.work import Work
-from headwaters.sql import identifier
 
 
 class AffectedKeys(Keyed):
@@ -190,7 +190,7 @@ class LedKeys(Keyed):
     """The way of affected_keys whose changed rows are traced to columns of the result.
 
     For each input, a query of the keys to which rows that changed lead, through all rows that other
-    inputs had at their applied versions or have (headwaters.analysis.traced). The inputs are read
+    inputs had at their applied versions or have (analysis.lineage_rules). The inputs are read
     whole, and the result is filtered by the keys.
     """
 

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from headwaters.errors import UserError
-from headwaters.incremental.commits import Range
-from headwaters.incremental.plan import most_of_rows, way_of_ranges
+from headwaters.platform.errors import UserError
+from headwaters.platform.sql import identifier
+from headwaters.runs.decisions import most_of_rows, way_of_ranges
 from headwaters.runs.inputs import Spec, with_inputs
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Facts, Plan
 from headwaters.runs.session import Column, Relation
 from headwaters.runs.work import Work
-from headwaters.sql import identifier
+from headwaters.tables.commits import Range
 
 # All rows of a sample, and its halves.
 HALVES = ("true", "_in_half", "not _in_half")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headwaters.incremental.plan import is_worth_storing, most_of_rows, way_of_ranges
+from headwaters.runs.decisions import is_worth_storing, most_of_rows, way_of_ranges
 from headwaters.runs.inputs import Spec, followed, with_inputs
 from headwaters.runs.plan import Facts
 from headwaters.runs.session import Column

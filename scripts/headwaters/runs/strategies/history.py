@@ -11,11 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from headwaters.errors import UserError
-from headwaters.incremental import commits as commits_
-from headwaters.incremental.commits import Commit, Range, as_mapping
-from headwaters.incremental.grouping import grouping_of
-from headwaters.incremental.plan import is_broadcast
+from headwaters.platform.errors import UserError
+from headwaters.platform.sql import identifier, literal
+from headwaters.runs.decisions import is_broadcast
 from headwaters.runs.gaps import left_as_it_is
 from headwaters.runs.inputs import Spec, followed, inputs_of, with_inputs, without_inputs
 from headwaters.runs.plan import Facts, Plan
@@ -23,7 +21,9 @@ from headwaters.runs.session import Column
 from headwaters.runs.strategies.base import Strategy, named
 from headwaters.runs.strategies.change_feed import store_feed
 from headwaters.runs.work import Work, lost
-from headwaters.sql import identifier, literal
+from headwaters.tables import commits as commits_
+from headwaters.tables.commits import Commit, Range, as_mapping
+from headwaters.tables.grouping import grouping_of
 
 
 class History(Strategy):

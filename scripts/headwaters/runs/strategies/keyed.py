@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headwaters.incremental import bounds as bounding
-from headwaters.incremental.plan import is_small_change, is_worth_storing
+from headwaters.runs import bounds as bounding
+from headwaters.runs.decisions import is_small_change, is_worth_storing
 from headwaters.runs.model import names_in
 from headwaters.runs.plan import Facts
 from headwaters.runs.session import Column

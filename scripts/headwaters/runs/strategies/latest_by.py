@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from headwaters.incremental import bounds as bounding
-from headwaters.incremental.plan import is_broadcast, most_of_rows
+from headwaters.runs import bounds as bounding
+from headwaters.runs.decisions import is_broadcast, most_of_rows
 from headwaters.runs.inputs import followed, with_inputs
 from headwaters.runs.model import names_in
 from headwaters.runs.plan import Facts

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headwaters.errors import UserError
-from headwaters.incremental.plan import is_broadcast, is_worth_storing
-from headwaters.incremental.sql_text import weight_column
+from headwaters.analysis.sql_text import weight_column
+from headwaters.platform.errors import UserError
+from headwaters.platform.sql import identifier
+from headwaters.runs.decisions import is_broadcast, is_worth_storing
 from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs, without_rows
 from headwaters.runs.model import names_in, partitions_among
 from headwaters.runs.plan import Facts
 from headwaters.runs.session import Column, Relation
 from headwaters.runs.strategies.base import Look, Share, Strategy, Tried, named, raise_repeated_keys
 from headwaters.runs.work import Work
-from headwaters.sql import identifier
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint", "decimal")
 

@@ -1,6 +1,6 @@
 """Tables that are replaced, and models of which hidden tables keep a part.
 
-A query is cut (headwaters.analysis.cut): what is local to a key is kept in hidden tables, which are
+A query is cut (analysis.stages): what is local to a key is kept in hidden tables, which are
 maintained as tables of affected_keys are. The rest is computed from them in full, and what differs
 from the table is written. The model's own state is that of any other: its whole SQL, and the
 applied versions of its inputs. So a hidden table may be older or newer than the model's, as after a
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headwaters.incremental.sql_text import with_names
+from headwaters.analysis.sql_text import with_names
 from headwaters.runs.hidden import stage_model
 from headwaters.runs.inputs import input_sql
 from headwaters.runs.model import followed_sql
