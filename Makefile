@@ -108,8 +108,11 @@ bench-%: setup-dev  ## one of them: bench-dbt-start, bench-decision-support, ben
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental
-soak-incremental: setup-dev  ## random histories, stops and kills of incremental runs; hours, resumable
-	@PYTHONPATH=scripts:tests/python $(BIN)/python -m incremental.soak
+soak-incremental: setup-dev  ## random histories of incremental runs, alone, killed and two at a time; hours, resumable (HISTORIES=100 for fewer)
+	@export PYTHONPATH=scripts:tests/python; \
+	$(BIN)/python -m incremental.fuzz --histories $(or $(HISTORIES),1000); \
+	$(BIN)/python -m incremental.fuzz --how killed --first 2001 --histories 80; \
+	$(BIN)/python -m incremental.fuzz --how paired --first 3001 --histories 40
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: soak-analysis
