@@ -97,7 +97,7 @@ class Question:
 
 
 def derive(question: Question) -> Derivation:
-    """Return the cheapest way that follows the most inputs. Raises Refused.
+    """Return the cheapest of the ways that follow the most inputs. Raises Refused.
 
     It refuses only queries whose result may change between runs over the same inputs. If the
     analysis does not understand a query, its table is replaced.
@@ -134,7 +134,7 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
         rank = _unfollowed(derived.inputs, question), not derived.unique_key
         if best is None or rank < best[0]:
             best = rank, derived
-        # roles do not affect whether a key identifies the rows
+        # the roles do not affect which columns identify the rows
         if best[0] == (0, False) or (best[0] == (0, True) and not whole.unique_key):
             break
     left = len(question.inputs) if best is None else best[0][0]

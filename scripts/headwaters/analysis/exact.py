@@ -14,7 +14,7 @@ from headwaters.analysis import dialect
 _Part = TypeVar("_Part")
 _Types = Sequence["str | None"]
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-# The digits that fit for every number of that length.
+# Every number with fewer digits fits the type.
 _DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -244,7 +244,7 @@ def _combined(node: exp.Expr, parts: _Types) -> str | None:
     return f"decimal({precision},{scale})" if precision <= _LARGEST else None
 
 
-# The functions that infer a type, by the class of the expression.
+# The functions that infer a type, by the class of the expression. Other types are unknown.
 _TYPES: dict[type[exp.Expr], Callable[[exp.Expr, _Types], str | None]] = {
     exp.Literal: _type_of_literal,
     exp.Paren: _type_within,

@@ -75,7 +75,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class OfRow:
-    """The fact of a subquery whose rows equal the outer row; `leads` are those of the outer row."""
+    """The fact of a subquery over rows equated with the outer row, which gets the `leads`."""
 
     leads: tuple[Lead, ...] = ()
     tokens: frozenset[int] = frozenset()

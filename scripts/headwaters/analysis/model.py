@@ -245,7 +245,7 @@ class Patch:
 
     - `columns`: the new columns in order, each with its expression; empty if they do not change.
     - `kept`: the condition that remaining rows meet, or empty.
-    - `dropped`: a condition over the new columns that only old rows meet, or empty.
+    - `dropped`: a condition over the new columns that old rows meet and added rows fail, or empty.
     - `text`: the changes in words.
     """
 

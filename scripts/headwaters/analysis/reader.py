@@ -48,7 +48,7 @@ from headwaters.analysis.scopes import (
 )
 
 _readings = itertools.count(1)
-# The limit of joins that the search for an order of comma joins tries.
+# The most joins that are tried to find an order for comma joins.
 _MOST_JOINS = 100
 
 _SELECT = {

@@ -160,7 +160,7 @@ def line_in(code: str, line: int) -> int:
 
 
 def _missing_aliases(code: list[Token]) -> Iterator[tuple[int, str]]:
-    """Yield, for each input without an alias, the token to follow and the text ` as `name``."""
+    """Yield the token to append to and ` as `name`` for each input without an alias."""
     there = [place for place, token in enumerate(code) if token.kind != "blank"]
     for number, place in enumerate(there):
         if code[place].kind != "marker":

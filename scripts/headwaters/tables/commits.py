@@ -138,7 +138,7 @@ class Commit:
 
     @property
     def is_append(self) -> bool:
-        """Return true if the commit only added files: the feed then has exactly their rows."""
+        """Return true if the commit only added files: the feed then has just their rows."""
         mode = self.parameters.get("mode") or self.parameters.get("outputMode")
         if self.operation == "WRITE" and mode is None:
             return bool(self.is_blind_append)
@@ -199,7 +199,7 @@ class Commit:
 
     @property
     def is_without_effect(self) -> bool:
-        """Return true if the rows, the columns and the permissions of the table did not change."""
+        """Return true if the table has the same rows and columns and permits the same as before."""
         return self.operation in _WITHOUT_EFFECT
 
     @property
@@ -293,8 +293,7 @@ class Range:
     """The history of a table after version `after` up to version `to`.
 
     - `rows`: an upper bound of the changed rows.
-    - `commits`: the number of commits that changed rows; `changed_by` is the commit if there is only
-      one.
+    - `commits`: the number of commits that changed rows; `changed_by` is the only one, or None.
     - `replaced`: the versions that replaced the whole table.
     - `uncounted`: only the feed knows the number of changed rows, and if it has them.
     - `doubt`: why its timestamps may be wrong, or None.
