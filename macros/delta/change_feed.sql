@@ -1,13 +1,13 @@
-{#- The change data feed of a table after version `after` up to version `to`: its rows with _change_type, _commit_version and
+{#- Selects the change data feed of a table after version `after` up to version `to`: its rows with _change_type, _commit_version and
     _commit_timestamp. -#}
 {% macro hw_feed_sql(source, after, to) %}
     {{- return('table_changes(' ~ hw_literal(source) ~ ', ' ~ (after + 1) ~ ', ' ~ to ~ ')') -}}
 {% endmacro %}
 
 
-{#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
-    in place of bytes that are not UTF-8: see `hw_read_changes`. What a run of this invocation has handed on, or this one has stored,
-    is read from there. -#}
+{#- Returns the change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which Delta's feed has instead of bytes
+    that are not UTF-8: see `hw_read_changes`. If a run of this invocation has handed on the rows, or this run has stored them, reads them
+    from there. -#}
 {% macro hw_feed_of_range(source, range) %}
     {%- if range.at_hand -%}{{ return(range.at_hand) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}
@@ -16,7 +16,7 @@
 {% endmacro %}
 
 
-{#- A staging table whose rows have been written, in the form of the change data feed. -#}
+{#- Returns a staging table whose rows have been written, in the form of the change data feed. -#}
 {% macro hw_handed_on_sql(change_set) -%}
 (select * except ({{ change_set.beside | join(', ') }}), if(_operation = 'update', 'update_postimage', _operation) as _change_type,
 0L as _commit_version, cast(null as timestamp) as _commit_timestamp from {{ change_set.stage }}
@@ -32,7 +32,7 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
 {% endmacro %}
 
 
-{#- Runs a statement over the change feeds of a plan. Returns `rows`, and `gap`: why a feed cannot be read any more, or none. -#}
+{#- Runs a statement over the change feeds of a plan. Returns `rows`, and `gap`: the reason why a feed cannot be read, or none. -#}
 {% macro hw_read_changes(sql, plan) %}
     {%- set feeds = {} -%}
     {%- for source, range in plan.ranges.items() if range.rows > 0 -%}
@@ -42,14 +42,14 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
     {%- if not reading.garbled or hw_has_other_bytes(reading.garbled, plan.ranges[reading.garbled]) -%}
         {{ return(reading) }}
     {%- endif -%}
-    {#- the input has U+FFFD itself, and no other bytes -#}
+    {#- the input itself has U+FFFD, and no other bytes -#}
     {%- set guarded = feeds[reading.garbled] -%}
     {%- do plan.ranges.update({reading.garbled: plan.ranges[reading.garbled].with_texts([])}) -%}
     {{ return(hw_read_changes(sql | replace(guarded, hw_feed_of_range(reading.garbled, plan.ranges[reading.garbled])), plan)) }}
 {% endmacro %}
 
 
-{#- Whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
+{#- Returns whether an input has text that is not UTF-8, at the first or the last version of a range. -#}
 {% macro hw_has_other_bytes(source, range) %}
     {{ return(run_query(hw_other_bytes_sql(source, range)).rows | length > 0) }}
 {% endmacro %}
@@ -69,10 +69,10 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
 {%- endmacro %}
 
 
-{#- What an input's table went through after the commit `applied` up to its pinned version, and whether its change feed
-    can tell it: a `Range`. Without a gap, `columns` of the input are those of its pinned version. -#}
+{#- Returns the changes of an input's table after the commit `applied` up to its pinned version, and any gap of its change feed: a `Range`.
+    Without a gap, `columns` of the input are those of its pinned version. -#}
 {% macro hw_range(spec, applied) %}
-    {#- commits may have come since the version was pinned: ask for some more than the range -#}
+    {#- there may be commits after the pinned version: ask for some more than the range -#}
     {%- set commits = adapter.history_of(spec.source, spec.version - applied.version + 20, applied.version, spec.version).rows
         if applied.version <= spec.version else [] -%}
     {%- set range = adapter.range_of(spec.source, applied, spec.version, commits) -%}

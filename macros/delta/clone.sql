@@ -1,11 +1,11 @@
-{#- The note of what a clone was made from: the files of a clone's clone are the first table's. -#}
+{#- Notes the source of a clone: the files of a clone's clone belong to the first table. -#}
 {% macro hw_clone_note(source, version) %}
     {%- set before = adapter.as_mapping(run_query('describe detail ' ~ hw_named(source)).rows[0]['properties']).get('headwaters.clone') -%}
     {{ return({'headwaters.clone': source.schema ~ '.' ~ source.identifier ~ ',' ~ version ~ (';' ~ before if before else '')}) }}
 {% endmacro %}
 
 
-{#- The shallow clones of a table, by its name or its path: a list of name and version. -#}
+{#- Returns the shallow clones of a table, by its name or its path: a list of name and version. -#}
 {% macro hw_clones_of(state, states) %}
     {%- set clones = [] -%}
     {%- for other, its in states.items() -%}

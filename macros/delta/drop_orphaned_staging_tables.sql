@@ -1,6 +1,6 @@
-{#- What a run hands on, and what a run that was killed leaves behind, are tables named `<model>__stage_<minute>_<run>`. Those of
-    this run are dropped at its end, and those older than a day: no run takes that long, and another run's staging table is younger.
-    `schemas` are, as dbt's own, those in which something succeeded; `results` tell in which models failed. -#}
+{#- Drops tables named `<model>__stage_<minute>_<run>`: change sets that a run handed on, and staging tables of killed runs. It drops those
+    of this run at its end, and those older than a day: no run takes that long, so other runs have younger staging tables. `schemas` are, as
+    in dbt, the schemas of successful nodes; `results` name the failed models. -#}
 {% macro drop_orphaned_staging_tables(schemas, results=[]) %}
     {%- if execute and flags.WHICH in ['run', 'build', 'retry'] -%}
         {%- set yesterday = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d%H%M') -%}

@@ -1,5 +1,5 @@
-{#- The properties of a table, without the state of its files, which DESCRIBE DETAIL would compute. Spark keeps a value to itself in which
-    it suspects a secret, as in SQL that reads a column `token`; DESCRIBE DETAIL does not. -#}
+{#- Returns the properties of a table without the state of its files, which DESCRIBE DETAIL would compute. Spark redacts a value that may
+    hold a secret, such as SQL that reads a column `token`; DESCRIBE DETAIL does not. -#}
 {% macro hw_properties_of(relation) %}
     {%- set properties = {} -%}
     {%- for row in run_query('show tblproperties ' ~ relation).rows -%}{%- do properties.update({row[0]: row[1]}) -%}{%- endfor -%}

@@ -1,20 +1,20 @@
-{#- A staging table has what a run is about to write, beside the target: computed once, inspected, applied in one
-    commit, dropped. What a killed run leaves is dropped by drop_orphaned_staging_tables. -#}
+{#- A staging table stores the rows that a run is about to write: the run computes them once, inspects them, applies them in one commit, and
+    drops the table. drop_orphaned_staging_tables drops those of killed runs. -#}
 
-{#- The name of this run of dbt, `<minute>_<invocation>`, by which its staging tables, its notes and its commits are known. -#}
+{#- Returns the name of this run of dbt, `<minute>_<invocation>`; its staging tables, notes and commits have it. -#}
 {% macro hw_run_id() %}
     {{ return(run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) }}
 {% endmacro %}
 
 
-{#- `identifier__stage_<minute>_<run>`: a name that no other model or run has. -#}
+{#- Returns `identifier__stage_<minute>_<run>`, which no other model or run uses. -#}
 {% macro hw_staging_name(identifier, run=none) %}
     {{ return(identifier ~ '__stage_' ~ (run or hw_run_id())) }}
 {% endmacro %}
 
 
-{#- The staging table of the model that runs, or of one batch of it (microbatch); or that of another run. `part`: of what its rows
-    are computed from. -#}
+{#- Returns the staging table of the current model, or of one batch of it (microbatch); or that of another run. `part`: the part of the
+    change set that it stores. -#}
 {% macro hw_staging_relation(target, run=none, part=none) %}
     {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
     {%- set name = hw_staging_name(target.identifier, run) ~ batch ~ ('_' ~ part if part else '') -%}
@@ -33,8 +33,8 @@ create table {{ stage }} using parquet as
 {%- endmacro %}
 
 
-{#- Creates the staging table of an incremental run. Returns why the change feeds of the plan cannot be read, or none;
-    then there is no staging table. -#}
+{#- Creates the staging table of an incremental run. Returns the reason why the change feeds of the plan cannot be read, or none; with a
+    reason, it creates no staging table. -#}
 {% macro hw_stage_changes(stage, sql, plan) %}
     {%- set reading = hw_read_changes(hw_create_staging_table_sql(stage, sql), plan) -%}
     {%- if reading.gap -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
@@ -42,8 +42,8 @@ create table {{ stage }} using parquet as
 {% endmacro %}
 
 
-{#- Stores what a change set reads more than once: Spark would compute a common table expression again in each place that names it,
-    and does not know how few its rows are. Returns `relation`, or `gap`, why the change feeds cannot be read. -#}
+{#- Stores the parts of a change set that are read more than once: Spark would compute a common table expression again for each reference,
+    and does not know that it has few rows. Returns `relation`, or `gap`, the reason why the change feeds cannot be read. -#}
 {% macro hw_store_part(target, part, sql, plan) %}
     {%- set relation = hw_staging_relation(target, part=part) -%}
     {%- set gap = hw_stage_changes(relation, sql, plan) -%}
@@ -57,7 +57,7 @@ create table {{ stage }} using parquet as
 {% endmacro %}
 
 
-{#- Drops the change sets that were handed on, of which this model was the last reader. -#}
+{#- Drops the change sets that were handed on and that this model was the last to read. -#}
 {% macro hw_drop_released() %}
     {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
 {% endmacro %}

@@ -1,5 +1,5 @@
-{#- What a table's files look like, in two statements: DESCRIBE DETAIL, and one read of its log: the commits, and the checksum file of
-    the newest, which has the number, sizes and deleted rows of the files (Delta protocol, Version Checksum File). -#}
+{#- Describes a table's files in two statements: DESCRIBE DETAIL, and one read of its log: the commits, and the checksum file of the newest,
+    which has the number, sizes and deleted rows of the files (Delta protocol, Version Checksum File). -#}
 {% macro hw_table_state(name, relation) %}
     {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
     {%- set properties = adapter.as_mapping(detail['properties']) -%}
@@ -7,7 +7,7 @@
     {%- set log = run_query(hw_log_sql(relation, detail)).rows[0] -%}
     {%- set checksum = fromjson(log['checksum'], {}) if log['checksum'] else {} -%}
     {%- set schema = fromjson(checksum.get('metadata', {}).get('schemaString') or '{}') -%}
-    {#- of another version, since somebody is writing: then what it says of files is not of this state -#}
+    {#- a writer committed in between: the checksum describes the files of another version -#}
     {%- if checksum.get('numFiles') != detail['numFiles'] -%}{%- set checksum = {} -%}{%- endif -%}
     {{ return({
         'name': name, 'relation': relation, 'detail': detail, 'properties': properties,
@@ -25,10 +25,9 @@
 {% endmacro %}
 
 
-{#- One row: newest and oldest version that the log has, how many; the rows of the table; the newest commit's checksum;
-    files added since the last OPTIMIZE; the moments at which commits took files out of the table, which a VACUUM could
-    remove one retention later; the commits of each VACUUM, oldest first; and what the table was
-    cloned from last. -#}
+{#- Returns one row: the newest and oldest version of the log, and their number; the rows of the table; the newest commit's checksum; files
+    added since the last OPTIMIZE; the times at which commits removed files from the table, which a VACUUM could delete one retention later;
+    the commits of each VACUUM, oldest first; and the source of the last clone. -#}
 {% macro hw_log_sql(relation, detail) -%}
     {%- set metric = "cast(get_json_object(value, '$.commitInfo.operationMetrics.%s') as bigint)" -%}
     {%- set parameter = "get_json_object(value, '$.commitInfo.operationParameters.%s')" -%}
@@ -64,8 +63,8 @@
 {%- endmacro %}
 
 
-{#- How many files are smaller than `bytes`, and how large they are together, from the histogram of the checksum; where
-    there is none, all files are as large as their mean. -#}
+{#- Returns the number and the total size of files smaller than `bytes`, from the histogram of the checksum; without a histogram, all files
+    count with their mean size. -#}
 {% macro hw_small_files(state, bytes) %}
     {%- if not state.sizes -%}
         {{ return({'files': state.files, 'bytes': state.bytes} if state.files and state.bytes / state.files < bytes

@@ -3,7 +3,7 @@
 {% endmacro %}
 
 
-{#- The columns of a table with their types, in order. -#}
+{#- Returns the columns of a table with their types, in order. -#}
 {% macro hw_columns_of_table(relation) %}
     {%- set held = {} -%}
     {%- for row in run_query('describe table ' ~ relation).rows if row['col_name'] and not row['col_name'].startswith('#')
@@ -14,8 +14,8 @@
 {% endmacro %}
 
 
-{#- The constraints of a table, as properties of the one that replaces it in the same commit: its checks, whoever
-    declared them, and NOT NULL as checks. -#}
+{#- Returns the constraints of a table, as properties of the table that replaces it in the same commit: its checks, also those of other
+    writers, and NOT NULL as checks. -#}
 {% macro hw_constraints_kept(relation, detail) %}
     {%- set checks = {} -%}
     {%- for name, expression in adapter.as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}
@@ -29,8 +29,8 @@
 {% endmacro %}
 
 
-{#- A table's rows replaced by those of another one, or of itself, under the partitioning and clustering that it is
-    declared with. `checks`: of hw_constraints_kept. -#}
+{#- Replaces a table's rows by those of another one, or of itself, under the declared partitioning and clustering. `checks`: of
+    hw_constraints_kept. -#}
 {% macro hw_replace_table_sql(relation, declared, comment, properties, rows_of, checks) -%}
     create or replace table {{ relation }} using delta
     {{- hw_layout_sql(declared.partition_by, declared.cluster_by) }}
@@ -40,7 +40,7 @@
 {%- endmacro %}
 
 
-{#- How the files of a table are arranged, as clauses of CREATE TABLE. -#}
+{#- Returns the layout of a table's files as clauses of CREATE TABLE. -#}
 {% macro hw_layout_sql(partition_by, cluster_by) -%}
     {%- if partition_by %} partitioned by ({{ hw_quoted(partition_by) | join(', ') }}){% endif -%}
     {%- if cluster_by %} cluster by ({{ hw_quoted(cluster_by) | join(', ') }}){% endif -%}

@@ -1,4 +1,4 @@
-{#- Does to every table what its policy requires, and nothing else: a second run finds nothing to do. `dry_run` shows the plan. -#}
+{#- Maintains every table as its policy requires: a second run has no work. `dry_run` prints the plan. -#}
 {% macro maintain(select=none, dry_run=true, reason=none) %}
     {%- if not dry_run -%}{%- do hw_require_reason('maintain', reason) -%}{%- endif -%}
     {%- do check_tables() -%}
@@ -26,7 +26,7 @@
 {% endmacro %}
 
 
-{#- The plan as lines: each table with its steps, each table that is not vacuumed with the reason, and a summary. -#}
+{#- Returns the plan as lines: each table with its steps, each table that is not vacuumed with the reason, and a summary. -#}
 {% macro hw_maintenance_lines(plans, dry_run) %}
     {%- set lines = [] -%}
     {%- set due = plans | selectattr('steps') | list -%}
@@ -45,7 +45,7 @@
 {% endmacro %}
 
 
-{#- For each table: state, policy, and the steps that the policy requires: what, why, sql, settings. -#}
+{#- Returns for each table its state, its policy, and the steps that the policy requires: what, why, sql, settings. -#}
 {% macro hw_maintenance_plans(select, now) %}
     {%- set states = {} -%}
     {%- set policies = {} -%}
@@ -63,7 +63,7 @@
         {%- set plan = {'state': state, 'policy': policy, 'steps': [], 'kept': none, 'vacuums': false} -%}
         {%- if policy.enabled -%}
             {%- do plan.steps.extend(hw_rewrite_steps(state, policy)) -%}
-            {#- only a table that has something to vacuum asks all others whether they need it -#}
+            {#- checks the readers in all other tables only if there is something to vacuum -#}
             {%- if policy.vacuum and adapter.has_removed(state.removals, state.vacuumed_before, now - state.retention) -%}
                 {%- if others.states is none -%}{%- set others.states = hw_states_of_all(states) -%}{%- endif -%}
                 {%- set needed = hw_vacuum_needs(state, others.states, now) -%}
@@ -81,8 +81,8 @@
 {% endmacro %}
 
 
-{#- Adds the hidden tables of the tables to their states, and to the policies. Returns plans that drop those which no table uses: their
-    model is gone, or does without them. -#}
+{#- Adds the hidden tables of the tables to their states and policies. Returns plans that drop unused hidden tables: those whose model is
+    gone or does not need them any more. -#}
 {% macro hw_plans_of_unused_tables(states, policies, select) %}
     {%- set plans = [] -%}
     {%- set schemas = [] -%}
@@ -106,7 +106,7 @@
 {% endmacro %}
 
 
-{#- What a table notes of its proof; none where there is no such table. `state`: the table's, if it was read. -#}
+{#- Returns the proof that a table notes; none if the table does not exist. `state`: the table's, if it was read. -#}
 {% macro hw_proof_of(state, schema, identifier) %}
     {%- set relation = adapter.get_relation(none, schema, identifier) if not state else none -%}
     {%- set properties = state.properties if state else hw_properties_of(relation) if relation is not none and relation.is_delta else {} -%}
@@ -114,7 +114,7 @@
 {% endmacro %}
 
 
-{#- Returns whether it was done. -#}
+{#- Returns whether the step succeeded. -#}
 {% macro hw_drop_unused_table(plan, reason) %}
     {%- set state = plan.state -%}
     {%- set operation = hw_begin_operation('maintain', state.name, reason, ['drop'], state.version, state.detail, none) -%}
@@ -125,7 +125,7 @@
 {% endmacro %}
 
 
-{#- The rewrites that the policy requires, as steps. -#}
+{#- Returns the rewrites that the policy requires, as steps. -#}
 {% macro hw_rewrite_steps(state, policy) %}
     {%- set steps = [] -%}
     {%- set small = hw_small_files(state, policy.small_bytes) -%}
@@ -139,7 +139,7 @@
 {% endmacro %}
 
 
-{#- In one line, since a plan shows it. -#}
+{#- Returns one line, since a plan prints it. -#}
 {% macro hw_optimize_sql(state, policy) -%}
     optimize {{ state.relation }}
     {%- if policy.where %} where {{ hw_bracketed(policy.where) }}{% endif -%}
@@ -147,19 +147,19 @@
 {%- endmacro %}
 
 
-{#- Delta's settings of OPTIMIZE; it has its own for clustering and Z-order. -#}
+{#- Returns Delta's settings of OPTIMIZE; clustering and Z-order have separate ones. -#}
 {% macro hw_optimize_settings(state, policy) %}
     {%- if hw_as_names(state.detail['clusteringColumns']) or policy.zorder_by -%}{{ return({}) }}{%- endif -%}
     {%- set target = policy.target_bytes -%}
-    {#- a commit for every so many bytes: a writer conflicts with the part in hand, and not with all of it -#}
+    {#- a commit for every so many bytes: a writer conflicts only with the current part -#}
     {%- set settings = {'minFileSize': policy.small_bytes, 'maxFileSize': target, 'batchSize': 16 * target} -%}
-    {#- rows that are only marked as deleted make a read a third to a half dearer, however few; to rewrite one file's worth is cheap -#}
+    {#- rows that are only marked as deleted make a read a third to a half more expensive, even if there are few; rewriting one file is cheap -#}
     {%- if state.bytes <= target -%}{%- do settings.update({'maxDeletedRowsRatio': 0.0}) -%}{%- endif -%}
     {{ return(settings) }}
 {% endmacro %}
 
 
-{#- LITE reads what to remove from the log instead of listing the folder. It needs the log from the table's first commit on. -#}
+{#- LITE reads the files to remove from the log instead of listing the folder. It needs the log from the table's first commit. -#}
 {% macro hw_vacuum_step(state, now, lite) %}
     {{ return({
         'what': 'vacuum', 'why': 'files that left the table before ' ~ hw_utc(now - state.retention) ~ ' are needed by nobody',
@@ -168,7 +168,7 @@
 {% endmacro %}
 
 
-{#- Returns whether all steps were done: a table that fails does not keep the others from their maintenance. -#}
+{#- Returns whether all steps succeeded: a failing table does not stop the maintenance of the others. -#}
 {% macro hw_maintain_table(plan, reason) %}
     {%- set state = plan.state -%}
     {%- set steps = plan.steps | map(attribute='what') | list -%}
@@ -191,7 +191,7 @@
 {% endmacro %}
 
 
-{#- Runs a step with its settings; returns the line with which it failed, or none. -#}
+{#- Runs a step with its settings; returns its error line, or none. -#}
 {% macro hw_failure_of_step(step) %}
     {%- for name, value in step.settings.items() -%}
         {%- do run_query('set `spark.databricks.delta.optimize.' ~ name ~ '` = ' ~ value) -%}
@@ -209,7 +209,7 @@
 {% endmacro %}
 
 
-{#- A row of ops.table_state: what maintenance found, before and after. -#}
+{#- Returns a row of ops.table_state: the state before or after maintenance. -#}
 {% macro hw_record_state(state, policy) %}
     {%- set name = hw_ops_name('table_state') -%}
     {%- do hw_create_ops_table('table_state') -%}

@@ -1,6 +1,6 @@
-{#- Who still needs files that are no longer part of a table: models and streams that have not read all of its changes, shallow clones. -#}
+{#- Finds the readers of files that have left a table: models and streams that have not read all of its changes, and shallow clones. -#}
 
-{#- The states of every Delta table that may need another one's files, in whatever schema. `known`: states that were read already. -#}
+{#- Returns the states of every Delta table, in all schemas, that may need another one's files. `known`: states that were read already. -#}
 {% macro hw_states_of_all(known) %}
     {%- set states = dict(known) -%}
     {%- for schema in run_query('show schemas').columns[0].values() -%}
@@ -16,8 +16,8 @@
 {% endmacro %}
 
 
-{#- What others need of a table: a list of by (who, and what) and at (milliseconds: files that left the table then or later have to
-    stay; none where the history no longer has it). -#}
+{#- Returns the needs of a table's readers: a list of by (the reader and its version) and at (milliseconds: files that left the table then
+    or later have to stay; none if the history does not reach back). -#}
 {% macro hw_retention_needs(state, states) %}
     {%- set needs = [] -%}
     {%- for other, applied in hw_readers_of(state, states).items() if applied.version < state.version -%}
@@ -39,14 +39,14 @@
 {% endmacro %}
 
 
-{#- What somebody needs who reads all rows of a version. -#}
+{#- Returns the need of a reader of all rows of a version. -#}
 {% macro hw_need_of_version(state, version, by) %}
     {{ return({'by': by ~ ' version ' ~ version, 'at': hw_time_of_version(state.relation, version)}) }}
 {% endmacro %}
 
 
-{#- The tables that have a table among the applied versions of their inputs: by name, version and at. One that `drop` set aside reads no
-    more. -#}
+{#- Returns the tables that have a table among the applied versions of their inputs: by name, version and at. A table that `drop` renamed
+    does not read any more. -#}
 {% macro hw_readers_of(state, states) %}
     {%- set readers = {} -%}
     {%- for other, its in states.items() if its.inputs.get(state.name) and not its.properties.get('headwaters.backup.of') -%}
@@ -56,7 +56,7 @@
 {% endmacro %}
 
 
-{#- The sources of the project whose stream reads a Delta table at this place. -#}
+{#- Returns the sources of the project whose stream reads the Delta table at this path. -#}
 {% macro hw_streams_from(location) %}
     {%- set sources = [] -%}
     {%- for source in graph.sources.values() if (adapter.setting(source.config, 'stream') or {}).get('from') in ['delta',
@@ -70,9 +70,9 @@
 {% endmacro %}
 
 
-{#- Where a stream of `headwaters ingest` resumes, by its checkpoint in the lake: reservoirVersion, and isStartingVersion while it reads a
-    whole version. That is the end of its newest batch that was committed: one that was only planned is read again. None where it has read
-    nothing. -#}
+{#- Returns the position of a stream of `headwaters ingest` by its checkpoint in the lake: reservoirVersion, and isStartingVersion while it
+    reads a whole version. This is the end of its newest committed batch, since a batch that was only planned is read again. Returns none if
+    the stream has read nothing. -#}
 {% macro hw_next_of_stream(source, location) %}
     {%- if '/warehouse/' not in location -%}{{ return(none) }}{%- endif -%}
     {%- set lake, table = location.rsplit('/warehouse/', 1) -%}
@@ -81,7 +81,7 @@
 {% endmacro %}
 
 
-{#- The table's own log is named beside the checkpoint's folder so that the path leads somewhere when there is no checkpoint. -#}
+{#- The query reads the table's log as well, so that its path exists without a checkpoint. -#}
 {% macro hw_next_of_stream_sql(lake, table, stream) -%}
     {%- set files = '{checkpoints/' ~ stream ~ '/{offsets,commits}/*,warehouse/' ~ table ~ '/_delta_log/*.crc}' -%}
     with files as (
@@ -100,7 +100,7 @@
 {%- endmacro %}
 
 
-{#- What a reader of changes needs who has read up to a version: the first commit after it that changed rows. None where all that came is
+{#- Returns the need of a reader of changes up to a version: the first later commit that changed rows. Returns none if all later commits are
     maintenance. -#}
 {% macro hw_need_of_changes(state, version, reader) %}
     {%- set first = namespace(need=none) -%}
@@ -113,9 +113,9 @@
 {% endmacro %}
 
 
-{#- Who needs files that a VACUUM would remove now, or ''. Delta retains what a table's retention says and nothing longer, whatever
-    RETAIN says, so such a table is not vacuumed. An hour more: change files are older than their commit, and time passes between this
-    question and the VACUUM. -#}
+{#- Returns the readers of files that a VACUUM would remove now, or ''. Delta retains files only for the table's retention and ignores
+    RETAIN, so such a table is not vacuumed. The hour is a margin: change files are older than their commit, and time passes until the
+    VACUUM. -#}
 {% macro hw_vacuum_needs(state, states, now) %}
     {%- set horizon = now - state.retention + 3600000 -%}
     {%- set names = [] -%}

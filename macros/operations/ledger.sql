@@ -1,8 +1,8 @@
-{#- The record of an operation: a row in ops.operations before it starts and another when it is done, and who, when and why in the
+{#- Records an operation: a row in ops.operations before it starts and another when it is done, and the user, time and reason in the
     metadata of every commit in between. A row `started` without a second row is an operation that failed or was killed. -#}
 
-{#- Begins an operation on one table and returns what `hw_finish_operation` needs. `detail` is the table's row of DESCRIBE
-    DETAIL, or none. -#}
+{#- Begins an operation on one table and returns the argument of `hw_finish_operation`. `detail` is the table's row of DESCRIBE DETAIL, or
+    none. -#}
 {% macro hw_begin_operation(operation, table, reason, arguments, version, detail, undo) %}
     {%- set record = {
         'id': local_md5(invocation_id ~ operation ~ table)[:12], 'operation': operation, 'table': table, 'reason': reason,
@@ -23,11 +23,11 @@
 {% endmacro %}
 
 
-{#- Every commit from now on says who, when and why (userMetadata of DESCRIBE HISTORY), until `hw_finish_operation`. -#}
+{#- Adds user, time and reason to every commit (userMetadata of DESCRIBE HISTORY), until `hw_finish_operation`. -#}
 {% macro hw_sign_commits(record) %}
     {%- set text = tojson({'operation': record.operation, 'id': record.id, 'user': record.user, 'reason': record.reason,
         'at': run_started_at.strftime('%Y-%m-%dT%H:%M:%SZ')}, sort_keys=true) -%}
-    {#- what SET, or Spark's replacing of ${names}, would take for its own -#}
+    {#- escapes characters that SET, or Spark's replacement of ${names}, would interpret -#}
     {%- set safe = text | replace('`', '\\u0060') | replace(';', '\\u003b') | replace('$', '\\u0024') -%}
     {%- do run_query('set `spark.databricks.delta.commitInfo.userMetadata` = `' ~ safe ~ '`') -%}
 {% endmacro %}
@@ -62,7 +62,7 @@
 {%- endmacro %}
 
 
-{#- Who started dbt: HEADWATERS_USER, or the user of the machine. -#}
+{#- Returns the user: HEADWATERS_USER, or the user of the machine. -#}
 {% macro hw_invoked_by() %}
     {{ return(env_var('HEADWATERS_USER', '') or env_var('USER', '') or env_var('LOGNAME', 'unknown')) }}
 {% endmacro %}

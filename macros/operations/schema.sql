@@ -1,7 +1,7 @@
-{#- The tables in which headwaters records what it does (operations, table_state, expectations, erasures) are sources of the adapter's
-    package: models/ops/ops.yml declares their schema, columns and comments. -#}
+{#- The tables of operations (operations, table_state, expectations, erasures) are sources of the adapter's package: models/ops/ops.yml
+    declares their schema, columns and comments. -#}
 
-{#- The declaration of one of the tables. -#}
+{#- Returns the declaration of one of the tables. -#}
 {% macro hw_ops_table(name) %}
     {%- set node = graph.sources.get('source.dbt_headwaters.ops.' ~ name) -%}
     {%- if not node -%}
@@ -23,7 +23,7 @@
 {% endmacro %}
 
 
-{#- Creates one of the tables where there is none, and adds the columns that a table of an older release lacks. -#}
+{#- Creates one of the tables if it is missing, or adds the columns that a table of an older release lacks. -#}
 {% macro hw_create_ops_table(name) %}
     {%- set node = hw_ops_table(name) -%}
     {%- if adapter.get_relation(none, node.schema, node.identifier) is none -%}
@@ -37,7 +37,7 @@
 {% endmacro %}
 
 
-{#- All of them, so that tests can read them. -#}
+{#- Creates all of them, so that tests can read them. -#}
 {% macro hw_create_ops_tables() %}
     {%- for node in graph.sources.values() if node.unique_id.startswith('source.dbt_headwaters.ops.') -%}
         {%- do hw_create_ops_table(node.name) -%}

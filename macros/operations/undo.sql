@@ -1,5 +1,5 @@
-{#- The RESTORE that takes an operation's own commits back: to the version before its oldest. Others may have written
-    since it was planned. -#}
+{#- Returns the RESTORE that undoes an operation's commits: to the version before its oldest one. Others may have written since the
+    operation was planned. -#}
 {% macro hw_undo_of(record, relation) %}
     {%- set own = [] -%}
     {%- for row in run_query('describe history ' ~ relation ~ ' limit 100').rows if record.id in (row['userMetadata'] or '') -%}
@@ -14,8 +14,8 @@
 {% endmacro %}
 
 
-{#- A run that was killed between its commit and its note of applied versions is known by being the last that changed rows: what repairs
-    rows in between would hide it. -#}
+{#- Refuses a table with an interrupted run. A run that was killed between its commit and its note of applied versions is recognised as the
+    last one that changed rows; a repair would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}
     {%- if fromjson(adapter.as_mapping(properties).get('headwaters.pending', 'null')) -%}
         {{ hw_raise('INTERRUPTED_RUN', operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '

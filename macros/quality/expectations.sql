@@ -1,10 +1,10 @@
-{#- Those of them that do this on failure. -#}
+{#- Returns the expectations with this action on failure. -#}
 {% macro hw_expectations_that(config, on_failure) %}
     {{ return(adapter.expectations_of(config) | selectattr('on_failure', 'equalto', on_failure) | list) }}
 {% endmacro %}
 
 
-{#- The model's SQL without the rows that an expectation drops: a part of what the model is, as if it had the filter itself. -#}
+{#- Returns the model's SQL without the rows that an expectation drops, as if the model had this filter. -#}
 {% macro hw_kept_sql(sql, config) %}
     {%- set kept = hw_expectations_met(hw_expectations_that(config, 'drop')) -%}
     {{ return('select * from (\n' ~ sql ~ '\n) where ' ~ kept if kept else sql) }}
@@ -23,9 +23,9 @@
 {% endmacro %}
 
 
-{#- Evaluates the expectations on the rows that are about to be written. `stage`: a table with the columns of the target and `_operation`;
-    `unfiltered`: the SQL of such a table that still has the rows to be dropped. Returns a text for the run's message, such as
-    `; positive: 2 of 10 rows (warn)`, or '' where all are met. Raises where a rule fails, after dropping the staging table. -#}
+{#- Evaluates the expectations on the rows to be written. `stage`: a table with the columns of the target and `_operation`; `unfiltered`:
+    the SQL of such a table with the rows to be dropped. Returns a text for the run's message, such as `; positive: 2 of 10 rows (warn)`, or
+    '' if all rows meet all expectations. If a rule fails, drops the staging table and raises. -#}
 {% macro hw_audit_staged(target, stage, unfiltered, config) %}
     {%- set rules = adapter.expectations_of(config) -%}
     {%- set drops = hw_expectations_that(config, 'drop') -%}
@@ -55,7 +55,7 @@
 {% endmacro %}
 
 
-{#- How many rows there are, and how many break each rule: those that are dropped are in the quarantine by now. -#}
+{#- Counts all rows, and the rows that break each rule; dropped rows are already in the quarantine. -#}
 {% macro hw_count_broken_sql(target, stage, rules) -%}
     select
         count_if(_operation <> 'delete') as asked
@@ -74,7 +74,7 @@
 {%- endmacro %}
 
 
-{#- The same for a repair, of the rows that it would write; drops the staging table `stage` that it read them from. -#}
+{#- Evaluates the expectations on the rows that a repair would write; drops the staging table `stage`. -#}
 {% macro hw_refuse_failing(operation, target, rows, stage=none) %}
     {%- set rules = hw_expectations_that(target.node.config, 'fail') -%}
     {%- if not rules -%}{{ return(none) }}{%- endif -%}
@@ -129,7 +129,7 @@
 {% endmacro %}
 
 
-{#- Puts rows that an expectation drops into the quarantine beside the table, as JSON with the names of the rules. -#}
+{#- Writes rows that an expectation drops into the table's quarantine, as JSON with the names of the rules. -#}
 {% macro hw_quarantine_dropped(target, unfiltered, rules) %}
     {%- if adapter.get_relation(none, target.schema, target.identifier ~ '_quarantine') is none -%}
         {%- do run_query(hw_create_quarantine_sql(target)) -%}

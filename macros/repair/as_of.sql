@@ -1,4 +1,4 @@
-{#- A table as it was: `select * from {{ as_of(ref('orders'), version=17) }}`. -#}
+{#- Returns a table at an earlier version or time: `select * from {{ as_of(ref('orders'), version=17) }}`. -#}
 {% macro as_of(relation, version=none, timestamp=none) %}
     {%- if not execute or relation.is_cte -%}
         {{ return(relation) }}

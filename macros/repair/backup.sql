@@ -1,5 +1,5 @@
-{#- A copy of a version as `<table>_version_<n>` beside the table, with the day on which it may go. `shallow` copies no files but
-    keeps VACUUM from removing those of the table. -#}
+{#- Copies a version to `<table>_version_<n>`, with the day on which it expires. `shallow` copies no files but keeps VACUUM from removing
+    those of the table. -#}
 {% macro backup(table, version=none, reason=none, expires='30 days', shallow=false, dry_run=true) %}
     {%- if not dry_run -%}{%- do hw_require_reason('backup', reason) -%}{%- endif -%}
     {%- set target = hw_target('backup', table) -%}

@@ -1,5 +1,5 @@
-{#- Sets a table aside under another name, for `expires`, and so out of everybody's way; expire_backups drops it for good.
-    Refused while a model, a snapshot, an exposure, a stream, a shallow clone or a table that follows it needs it. -#}
+{#- Renames a table for the time `expires`; expire_backups drops it for good. Refuses while a model, a snapshot, an exposure, a stream, a
+    shallow clone or a table that follows it needs it. -#}
 {% macro drop(table, reason=none, dry_run=true, expires='30 days') %}
     {%- if not dry_run -%}{%- do hw_require_reason('drop', reason) -%}{%- endif -%}
     {%- set target = hw_target('drop', table) -%}
@@ -35,8 +35,8 @@
 {% endmacro %}
 
 
-{#- What needs a table: of this project what is built from it, and the streams that read or write it; of all schemas its
-    shallow clones, and the tables that follow it. -#}
+{#- Lists the dependents of a table: of this project the nodes that are built from it and the streams that read or write it; of all schemas
+    its shallow clones and the tables that follow it. -#}
 {% macro hw_dependents(target) %}
     {%- set dependents = [] -%}
     {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node

@@ -1,7 +1,7 @@
-{#- The last step of an erasure: rewrite files whose rows are only marked, search every Parquet file that is still in a
-    table's folder (change files, and files that no commit names, included), vacuum where the person is in one, and search
-    again; then the log. What retention keeps is gone by a date that the report names; run erase again after it. The proof
-    is written when all tables are done: one that was interrupted proves nothing. -#}
+{#- Completes an erasure: rewrites files whose rows are only marked as deleted, searches every Parquet file in a table's folder (including
+    change files and files that no commit names), vacuums a table if the person is in a file, and searches again; then searches the log. The
+    report names the date by which retained files are gone; run erase again after it. The proof is written when all tables are done, so an
+    interrupted step leaves no proof. -#}
 {% macro hw_prove_erasure(places, wanted, reason, dry_run, keep, beside) %}
     {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
     {%- set states = {} -%}
@@ -39,7 +39,7 @@ select current_timestamp() as at, * from values {{ proof | join(', ') }} as proo
 {%- endmacro %}
 
 
-{#- One row of `ops.erasures`, as a row of `values`. -#}
+{#- Returns one row of `ops.erasures`, as a row of `values`. -#}
 {% macro hw_proof_row(place, look, wanted, reason, dry_run) %}
     {%- set gone_by = 'timestamp_millis(' ~ look.gone_by ~ ')' if look.gone_by else 'null' -%}
     {%- set log_gone_by = 'timestamp_millis(' ~ look.log_gone_by ~ ')' if look.log_gone_by else 'null' -%}
@@ -51,7 +51,7 @@ select current_timestamp() as at, * from values {{ proof | join(', ') }} as proo
 {% endmacro %}
 
 
-{#- Where the subject still is, one text a kind of place. -#}
+{#- Describes the remaining places of the subject, one text for each kind of place. -#}
 {% macro hw_left_of_subject(left, beside) %}
     {%- set rest = [] -%}
     {%- if left.files -%}
@@ -66,9 +66,8 @@ select current_timestamp() as at, * from values {{ proof | join(', ') }} as proo
 {% endmacro %}
 
 
-{#- version, files and logs (how many, and in how many the person is), gone_by and log_gone_by (milliseconds; when
-    retention lets go of the last), needed (who keeps files). `others`: states of all tables, read once, where a file is
-    found. -#}
+{#- Returns version, files and logs (their number, and the number that has the person), gone_by and log_gone_by (milliseconds: the end of
+    the last retention), needed (the readers that keep files). `others`: states of all tables, read once when a file is found. -#}
 {% macro hw_prove_table(place, states, others, wanted, reason, dry_run, keep, now) %}
     {%- set state = states[place.name] -%}
     {%- set columns = place.columns + place.structs -%}

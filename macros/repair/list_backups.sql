@@ -1,4 +1,4 @@
-{#- Every backup and dropped table with what it is of, why, and until when; returns them. -#}
+{#- Prints and returns every backup and dropped table with its original, its reason and its expiry. -#}
 {% macro list_backups() %}
     {%- set backups = hw_backups() -%}
     {%- for backup in backups -%}
@@ -22,7 +22,7 @@
         {%- for identifier in hw_tables_in(schema) if modules.re.search('_version_\\d+$|__dropped_\\d+$', identifier) -%}
             {%- set relation = hw_quoted_name(schema, identifier) -%}
             {%- set properties = adapter.as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
-            {#- a clone of a backup has its properties as well, and is somebody's table: by its name it is no backup of that table -#}
+            {#- a clone of a backup has its properties as well, but is another user's table: its name shows that it is not a backup -#}
             {%- set original = (properties.get('headwaters.backup.of') or '').split('.', 1) -%}
             {%- set names = modules.re.escape(original[-1]) ~ '(_version_' ~ properties.get('headwaters.backup.version')
                 ~ '|__dropped_\\d+)' -%}

@@ -1,5 +1,4 @@
-{#- A full refresh beside the table, compared with it, and only then put in its place, in one commit. A table that is
-    right is left alone. -#}
+{#- Recomputes a table into a staging table, compares the two, and replaces the table in one commit if they differ. -#}
 {% macro rebuild(model, reason=none, dry_run=true) %}
     {%- if not dry_run -%}{%- do hw_require_reason('rebuild', reason) -%}{%- endif -%}
     {%- set target = hw_target('rebuild', model) -%}
@@ -35,13 +34,13 @@
 {% endmacro %}
 
 
-{#- Rows under the columns of a table: with them come their comments. -#}
+{#- Selects rows under the columns of a table, which keeps the comments of the columns. -#}
 {% macro hw_under_columns_of_sql(relation, rows) -%}
 (select * from {{ relation }} where false union all select * from {{ rows }})
 {%- endmacro %}
 
 
-{#- How a table differs from the rows that are staged: rows (of the table), removed, added, other_columns, and lines that say so. -#}
+{#- Compares a table with the staged rows: rows (of the table), removed, added, other_columns, and lines that describe the difference. -#}
 {% macro hw_compared_with_staged(relation, stage) %}
     {%- set types = run_query(hw_types_sql(relation, stage)).rows[0] -%}
     {%- set other_columns = types['present'] != types['staged'] and types['present'] != 'void' and types['staged'] != 'void' -%}
@@ -64,7 +63,7 @@ select {{ hw_type_of('select * from ' ~ relation) }} as present, {{ hw_type_of('
 {%- endmacro %}
 
 
-{#- Rows of other columns are all removed and all added. -#}
+{#- If the columns differ, all rows count as removed and added. -#}
 {% macro hw_counts_sql(relation, stage) -%}
 select present, present as removed, added
 from (select (select count(*) from {{ relation }}) as present, (select count(*) from {{ stage }}) as added)

@@ -1,4 +1,4 @@
-{#- Prints a plan; returns whether to continue, which is when it is not a dry run. -#}
+{#- Prints a plan; returns whether to continue: true unless it is a dry run. -#}
 {% macro hw_proceed(operation, lines, dry_run) %}
     {{ print(lines | join('\n')) }}
     {%- if dry_run -%}
@@ -9,7 +9,7 @@
 {% endmacro %}
 
 
-{#- Statements as an operation that a restore to the version before undoes. -#}
+{#- Runs statements as an operation; a restore to the version before it is its undo. -#}
 {% macro hw_run_operation(operation, target, reason, arguments, statements) %}
     {%- if operation not in ['restore', 'rebuild'] -%}
         {%- do hw_refuse_pending(operation, target.name, target.detail['properties']) -%}

@@ -1,6 +1,6 @@
-{#- The table that an operation is about, found by name before any statement mentions it: `gold.sessions`, the name of a
-    model or source, or any other Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node
-    (none for what the project does not know), detail, version. -#}
+{#- Finds the table of an operation by name, before any statement mentions it: `gold.sessions`, the name of a model or source, or another
+    Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node (none if the project does not declare it),
+    detail, version. -#}
 {% macro hw_target(operation, table) %}
     {%- set parts = hw_named_table(operation, table) -%}
     {%- set schemas = run_query('show schemas').columns[0].values() -%}
@@ -22,7 +22,7 @@
 {% endmacro %}
 
 
-{#- What a name means: schema, identifier, node (none for what the project does not know), and the names that the project knows. -#}
+{#- Resolves a name: schema, identifier, node (none if the project does not declare it), and the names that the project declares. -#}
 {% macro hw_named_table(operation, table) %}
     {%- set parts = namespace(schema=none, identifier=none, node=none) -%}
     {%- set names = [] -%}
@@ -49,14 +49,14 @@
 {% endmacro %}
 
 
-{#- First lines of every plan: which table, at which version, how large. -#}
+{#- Prints the first lines of every plan: the table, its version and its size. -#}
 {% macro hw_target_line(target, rows) %}
     {{ return(target.name ~ ' (version ' ~ target.version ~ ': ' ~ target.detail['numFiles'] ~ ' files, '
         ~ hw_size(target.detail['sizeInBytes'] | int) ~ ', ' ~ rows ~ ' rows)') }}
 {% endmacro %}
 
 
-{#- The version that a number or a time means; an error says which versions there are. -#}
+{#- Returns the version of a number or a time; an error lists the versions. -#}
 {% macro hw_version_of(operation, relation, version, timestamp) %}
     {%- if (version is none) == (timestamp is none) -%}
         {{ hw_raise('VERSION', operation ~ ': name either a version or a timestamp.') }}
@@ -68,7 +68,7 @@
         ~ hw_utc(commits[0].at) ~ ')' -%}
     {%- set found = namespace(version=none, vacuumed=false) -%}
     {%- if version is none -%}
-        {#- without quotes YAML makes a time of it, whose text is 2026-01-31 12:00:00+00:00 -#}
+        {#- without quotes, YAML parses a time, whose text is 2026-01-31 12:00:00+00:00 -#}
         {%- set written = (timestamp | string).replace('+00:00', 'Z') -%}
         {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?Z?)?', written) -%}
             {{ hw_raise('VERSION', operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
@@ -93,8 +93,8 @@
 {% endmacro %}
 
 
-{#- The history lists versions whose files are gone. Delta counts rows by its log, Spark by the files that it finds. Not
-    while models run: they share the setting. -#}
+{#- The history lists versions whose files are gone. Delta counts rows by its log, Spark by the existing files. Not for use while models
+    run: they share the setting. -#}
 {% macro hw_has_lost_files(relation, version) %}
     {%- do run_query('set `spark.sql.files.ignoreMissingFiles` = true') -%}
     {%- set rows = run_query(hw_rows_told_and_found_sql(relation ~ ' version as of ' ~ version)).rows[0] -%}
@@ -110,7 +110,7 @@
 {%- endmacro %}
 
 
-{#- How many rows of a table a condition takes. Refuses one that takes none, and one that takes all unless that is allowed. -#}
+{#- Counts the rows of a condition. Refuses a condition that matches no row, and one that matches all rows unless that is allowed. -#}
 {% macro hw_matched(operation, target, predicate, allow_all) %}
     {%- if not predicate or not predicate | string | trim -%}
         {{ hw_raise('NO_PREDICATE', operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
@@ -127,7 +127,7 @@
 {% endmacro %}
 
 
-{#- Rows, and files of which all rows match (whole) or some (parts). -#}
+{#- Counts rows, and files with only matching rows (whole) or some (parts). -#}
 {% macro hw_matched_sql(relation, predicate) -%}
     select
         count(*) as files,
@@ -143,7 +143,7 @@
 {%- endmacro %}
 
 
-{#- What follows the changes of a table, and so applies a repair in its next run. -#}
+{#- Lists the followers of a table, which apply a repair in their next run. -#}
 {% macro hw_followers(target) %}
     {%- set followers = [] -%}
     {%- for node in graph.nodes.values() if target.node and node.resource_type == 'model'
@@ -160,7 +160,7 @@
 {% endmacro %}
 
 
-{#- The model's own SQL over the versions of its inputs that its table holds: what the table should be. -#}
+{#- Returns the model's SQL over the versions of its inputs that its table has applied: the expected rows of the table. -#}
 {% macro hw_full_refresh_sql_of_model(operation, target) %}
     {%- set state = hw_applied_state(target.relation) -%}
     {%- if not target.node or target.node.resource_type != 'model' or state.sql is none or state.inputs is none -%}

@@ -1,8 +1,8 @@
-{#- The events of a change stream, once each and each with its place in the source's order: the columns of `key`, `sequence`,
-    `changed_at`, `is_deletion`, and `columns`. Bronze has them, with `position` for the place of a record in its partition. A
-    tombstone has no sequence: it is ordered with the event of its key before it, and deletes what that one left. Of several events
-    of one key and sequence the greatest counts, a deletion before any other. A value that an event lacks (bronze names its column in
-    `_unavailable`) is that of the event before it that has one, back to the last deletion. -#}
+{#- Selects the events of a change stream, once each, in the order of the source: the columns of `key`, `sequence`, `changed_at`,
+    `is_deletion`, and `columns`. Bronze has them, with `position`, the place of a record in its partition. A tombstone has no sequence: it
+    is ordered with the previous event of its key, and deletes the row of that event. Of several events of one key and sequence, a deletion
+    wins, then the greatest. If an event lacks a value (bronze names its column in `_unavailable`), the value is that of the last event that
+    has one, back to the last deletion. -#}
 {% macro change_events(relation, key, columns, unavailable=none) -%}
     {%- set key_columns = hw_quoted(hw_as_list(key)) | join(', ') -%}
     {%- set marked = hw_unavailable(relation, columns) if unavailable is none else unavailable -%}
@@ -33,13 +33,13 @@ where sequence is not null group by {{ key_columns }}, sequence
 {%- endmacro %}
 
 
-{#- The columns that events of a stream may lack, by its contract. While dbt parses, no contract is known. -#}
+{#- Returns the columns that events of a stream may lack, by its contract. No contract is known while dbt parses. -#}
 {% macro hw_unavailable(relation, columns) %}
     {{ return(adapter.unavailable_columns(graph, relation, columns) if execute else []) }}
 {% endmacro %}
 
 
-{#- The newest event up to this one that knows the value of a column: a deletion knows that there is none. -#}
+{#- Selects the newest event up to this one that knows the value of a column; a deletion knows that the column has none. -#}
 {% macro hw_last_known(key_columns, column) -%}
     max(case when is_deletion or not coalesce(array_contains(_unavailable, {{ hw_literal(column) }}), false)
 then struct(sequence, is_deletion, case when not is_deletion then {{ hw_quote(column) }} end as value) end) over (
@@ -47,7 +47,7 @@ partition by {{ key_columns }} order by sequence range between unbounded precedi
 {%- endmacro %}
 
 
-{#- The names of the columns that no event up to this one, back to the last deletion, knows the value of. -#}
+{#- Selects the names of the columns that no event up to this one, back to the last deletion, has a value for. -#}
 {% macro hw_unknown_names(marked) -%}
     {%- for column in marked -%}
         case when not is_deletion and coalesce(_known_{{ loop.index }}.is_deletion, true) then {{ hw_literal(column) }} end

@@ -1,4 +1,4 @@
-{#- Puts a user's condition in brackets, so that `a or b` binds; a comment at its end is closed by a newline. -#}
+{#- Puts a user's condition in brackets, so that `a or b` binds; a newline ends a comment at its end. -#}
 {% macro hw_bracketed(condition) %}
     {{ return('(' ~ hw_ended(condition) ~ ')') }}
 {% endmacro %}
@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- ` and (…)`, or nothing. -#}
+{#- Returns ` and (…)`, or nothing. -#}
 {% macro hw_and(condition) %}
     {{ return(' and ' ~ hw_bracketed(condition) if condition else '') }}
 {% endmacro %}

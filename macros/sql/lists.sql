@@ -3,7 +3,7 @@
 {% endmacro %}
 
 
-{#- A list of names as Spark gives it: a list, an array, or their text. -#}
+{#- Reads a list of names from Spark's answer: a list, an array, or their text. -#}
 {% macro hw_as_names(value) %}
     {{ return(adapter.as_names(value) | list) }}
 {% endmacro %}

@@ -1,5 +1,5 @@
-{#- A text as a literal of Spark SQL: `hw_literal("it's")` → 'it\'s'. Besides the quote, Spark reads escapes after a
-    backslash, and before it parses a statement it replaces ${names} in it, those inside literals too. -#}
+{#- Quotes a text as a literal of Spark SQL: `hw_literal("it's")` → 'it\'s'. Spark also reads escapes after a backslash, and replaces
+    ${names} in a statement before it parses it, even inside literals. -#}
 {% macro hw_literal(text) %}
     {{- return(
         "'"

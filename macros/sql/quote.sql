@@ -18,13 +18,13 @@
 {% endmacro %}
 
 
-{#- A table's name for a statement, quoted: dbt-spark leaves names as they are, so one with a semicolon in it would end the statement. -#}
+{#- Quotes a table's name: dbt-spark does not quote names, so a semicolon in a name would end the statement. -#}
 {% macro hw_named(relation) %}
     {{ return(hw_quoted_name(relation.schema, relation.identifier)) }}
 {% endmacro %}
 
 
-{#- Columns that a setting names, in the letters that the model has: Delta does not find a column to cluster by in others. -#}
+{#- Returns columns of a setting in the letter case of the model: Delta does not find a clustering column in another case. -#}
 {% macro hw_spelled(names, columns) %}
     {%- set spelled = [] -%}
     {%- for name in hw_as_list(names) -%}

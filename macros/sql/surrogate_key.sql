@@ -1,6 +1,6 @@
-{#- One text key from several columns, as SQL: the MD5 of their values. Every value carries its length, so that neither a
-    separator inside a value nor a NULL beside an empty text lets two different rows share a key. Values are taken as
-    text: a timestamp's text depends on the session's time zone, which the profiles set to UTC. -#}
+{#- Builds one text key from several columns, as SQL: the MD5 of their values. Every value includes its length, so a separator inside a
+    value, or a NULL and an empty text, never give two rows the same key. Values are cast to text: the text of a timestamp depends on the
+    session's time zone, which the profiles set to UTC. -#}
 {% macro surrogate_key(columns) %}
     {%- if columns is string or columns is not iterable or not columns -%}
         {{ hw_raise('ARGUMENT',

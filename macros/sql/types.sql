@@ -3,7 +3,7 @@
 {% endmacro %}
 
 
-{#- The type of a query's rows, as an expression that reads none of them: with `limit 0` Spark leaves the query out before Delta looks for
+{#- Builds an expression of the type of a query's rows that reads no rows: with `limit 0`, Spark removes the query before Delta looks for
     its files. -#}
 {% macro hw_type_of(query) %}
     {{ return('typeof((select struct(*) from (\n' ~ query ~ '\n) limit 0))') }}
@@ -19,13 +19,14 @@
 {% endmacro %}
 
 
-{#- Milliseconds since 1970 as a time. -#}
+{#- Formats milliseconds since 1970 as a time. -#}
 {% macro hw_utc(milliseconds) %}
     {{ return(modules.datetime.datetime.fromtimestamp(milliseconds / 1000, modules.pytz.utc).strftime('%Y-%m-%d %H:%M UTC')) }}
 {% endmacro %}
 
 
-{#- The same, of a moment; of a value of any type where the answer does not matter, since Spark checks types before it chooses. -#}
+{#- Converts a time to milliseconds since 1970. A value of another type is allowed if its result is not used, since Spark checks types
+    before it chooses. -#}
 {% macro hw_moment_as_text(value) %}
     {%- set moment = "'yyyy-MM-dd HH:mm:ss.SSSSSS'" -%}
     {{ return("get_json_object(to_json(named_struct('v', " ~ value ~ "), map('timeZone', 'UTC', 'timestampFormat', " ~ moment

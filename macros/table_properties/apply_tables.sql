@@ -1,5 +1,5 @@
-{#- Reconciles tables with what the project declares; `dry_run` shows what plan_tables shows. What takes rewriting a table (another
-    partitioning) is done where `rewrite` says so, in one commit that a restore undoes. -#}
+{#- Reconciles tables with the declarations of the project; `dry_run` prints the output of plan_tables. A changed partitioning needs a
+    rewrite of the table: with `rewrite`, it is one commit that a restore undoes. -#}
 {% macro apply_tables(select=none, reason=none, rewrite=false, dry_run=true) %}
     {%- if not dry_run -%}{%- do hw_require_reason('apply_tables', reason) -%}{%- endif -%}
     {%- do check_tables() -%}
@@ -45,8 +45,8 @@
 {% endmacro %}
 
 
-{#- The same rows under another partitioning or clustering, in one commit; every property is kept but the
-    note of its layout. -#}
+{#- Rewrites the rows of a table under another partitioning or clustering, in one commit; it keeps every property but the note of its
+    layout. -#}
 {% macro hw_rewrite_sql(table) %}
     {%- set kept = {} -%}
     {%- for name, value in adapter.as_mapping(table.detail['properties']).items()

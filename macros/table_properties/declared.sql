@@ -1,6 +1,6 @@
-{#- The nodes of the project that are tables, by name of the table: models, seeds and sources with a stream or declared properties.
-    `select`: names of tables (`gold.sessions`), of nodes (`sessions`) or of schemas (`gold`); all where it is none, except those of the
-    schema `ops`, to which each operation writes: a second `maintain` would always find something to do. -#}
+{#- Returns the nodes of the project that are tables, by name of the table: models, seeds and sources with a stream or declared properties.
+    `select`: names of tables (`gold.sessions`), of nodes (`sessions`) or of schemas (`gold`). Without it, returns all but the tables of the
+    schema `ops`: each operation writes to them, so a second `maintain` would always have work. -#}
 {% macro hw_table_nodes(select=none) %}
     {%- set wanted = [] -%}
     {%- for item in hw_as_list(select) -%}{%- do wanted.extend(item.split()) -%}{%- endfor -%}
@@ -32,8 +32,8 @@
 {% endmacro %}
 
 
-{#- The names under which people may speak of a table: its own, in the schemas of any target, and its model's or source's. Tables of the
-    schema `ops` have none of the latter: a project may have a model `operations`. -#}
+{#- Returns the names that a user may give for a table: its own, in the schemas of any target, and the name of its model or source. Tables
+    of the schema `ops` have only the former, since a project may have a model `operations`. -#}
 {% macro hw_names_of(node) %}
     {%- set identifier = node.identifier or node.alias -%}
     {%- set names = [hw_layer_of(node) ~ '.' ~ identifier, node.schema ~ '.' ~ identifier] -%}

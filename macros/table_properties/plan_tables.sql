@@ -1,4 +1,4 @@
-{#- What apply_tables would do, as a plan; changes nothing. One statement for each table, and one more where the comments of its columns are
+{#- Prints the plan of apply_tables; changes nothing. It needs one statement for each table, and one more if comments of columns are
     declared. -#}
 {% macro plan_tables(select=none) %}
     {%- do check_tables() -%}
@@ -8,8 +8,8 @@
 {% endmacro %}
 
 
-{#- For each table of the selection how it differs. Returns differing (name → relation, changes, detail, declared), and same, absent and
-    foreign: the names of tables that are as declared, that are not built, and that are no Delta tables. -#}
+{#- Compares each table of the selection. Returns differing (name → relation, changes, detail, declared), and the names of the other tables:
+    same (as declared), absent (not built) and foreign (not a Delta table). -#}
 {% macro hw_tables_that_differ(select) %}
     {%- set found = {'differing': {}, 'same': [], 'absent': [], 'foreign': []} -%}
     {%- for name, node in hw_table_nodes(select).items() -%}
