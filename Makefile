@@ -46,11 +46,11 @@ test:  ## the checks, with the time that each took; CI runs test-slow as well
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
-	@PYTHONPATH=scripts $(PYTHON) -m headwaters.dev.environment
+	@PYTHONPATH=scripts $(PYTHON) -m headwaters.devkit.environment
 
 .PHONY: setup-dev
 setup-dev:  ## the same, with what the checks need
-	@PYTHONPATH=scripts $(PYTHON) -m headwaters.dev.environment --dev
+	@PYTHONPATH=scripts $(PYTHON) -m headwaters.devkit.environment --dev
 
 .PHONY: lint
 lint: setup-dev  ## ruff over the Python, sqlfluff over the SQL
@@ -101,15 +101,18 @@ bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in do
 	@$(BIN)/python -m benchmarks
 
 .PHONY: bench-edges
-bench-edges: setup-dev  ## the front door, and publishing
+bench-edges: setup-dev  ## the HTTP endpoint, and publishing
 	@$(BIN)/python -m benchmarks edges publish
 
 bench-%: setup-dev  ## one of them: bench-dbt-start, bench-decision-support, bench-edges, bench-file-ingestion, bench-incremental, bench-ingest, bench-maintenance, bench-publish, bench-review
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental
-soak-incremental: setup-dev  ## random histories, stops and kills of incremental runs; hours, resumable
-	@PYTHONPATH=scripts:tests/python $(BIN)/python -m incremental.soak
+soak-incremental: setup-dev  ## random histories of incremental runs, alone, killed and two at a time; hours, resumable (HISTORIES=100 for fewer)
+	@export PYTHONPATH=scripts:tests/python; \
+	$(BIN)/python -m incremental.fuzz --histories $(or $(HISTORIES),1000); \
+	$(BIN)/python -m incremental.fuzz --how killed --first 2001 --histories 80; \
+	$(BIN)/python -m incremental.fuzz --how paired --first 3001 --histories 40
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: soak-analysis

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.runner import ROOT, Bench, Clock, clock_process, median
-from headwaters.dev import engine
-from headwaters.project import Project
+from headwaters.devkit import engine
+from headwaters.platform.project import Project
 
 COPY = (
     "{{{{ config(materialized='incremental', incremental_strategy='change_feed',"

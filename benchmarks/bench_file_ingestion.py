@@ -11,12 +11,12 @@ import os
 from typing import Any
 
 from benchmarks.runner import ROOT, Bench, bytes_below, clock, descendants, median
-from headwaters.delta_log import snapshot
-from headwaters.demo.land import land
-from headwaters.ingestion.run import run as ingest
-from headwaters.ingestion.spark import start_spark
-from headwaters.manifest import load_contracts
-from headwaters.project import Project
+from headwaters.devkit.samples.land import land
+from headwaters.platform.project import Project
+from headwaters.streams.ingestion.contracts import load_contracts
+from headwaters.streams.ingestion.run import run as ingest
+from headwaters.streams.ingestion.spark import start_spark
+from headwaters.tables.delta_log import snapshot
 
 
 def run(bench: Bench) -> None:

@@ -62,9 +62,7 @@ keys, and the second reads the input again.
 
 Goal: a regret of at most 3 %. It was 2.1 % in an earlier run and 5 % in another. Runs then still
 staged and appended new rows of half the size of the table, for 1.13 to 1.25 of a replacement. Above
-0.4 of the table they now replace it. In the replay, today's functions choose in each cell, in
-order, and a table's history consists of the measurements of its chosen ways
-(docs/decisions/0035-costs-of-a-tables-own-runs.md).
+0.4 of the table they now replace it (docs/decisions/0041-shares-decide.md).
 
 With a random key of 38 characters 0.1 % takes 0.65 of a replacement if it is spread and 0.39 if it
 is recent, with a key of two columns 0.47 and 0.31. A merge by hand of the spread rows, which reads

@@ -24,16 +24,16 @@ from itertools import count, cycle, islice, pairwise
 from typing import Any
 
 from benchmarks.runner import ROOT, Bench, Clock, bytes_below, clock, descendants, median
-from headwaters.checkpoint import Checkpoint
-from headwaters.contract import Contract, parse_contract
-from headwaters.delta_log import commit_of
-from headwaters.demo.send import make_topic, send
-from headwaters.dev import broker as brokers
-from headwaters.ingestion.run import run as ingest
-from headwaters.ingestion.spark import start_spark
-from headwaters.json_lines import lines
-from headwaters.project import Project
-from headwaters.sources import kafka_client
+from headwaters.devkit import broker as brokers
+from headwaters.devkit.samples.send import make_topic, send
+from headwaters.platform.checkpoint import Checkpoint
+from headwaters.platform.json_lines import lines
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract, parse_contract
+from headwaters.streams.ingestion.run import run as ingest
+from headwaters.streams.ingestion.spark import start_spark
+from headwaters.streams.sources import kafka_client
+from headwaters.tables.delta_log import commit_of
 
 NOTES = """
 Two runs and half a minute of latency (HEADWATERS_BENCH_TIMES=2 HEADWATERS_BENCH_SECONDS=30); the

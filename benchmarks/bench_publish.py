@@ -24,8 +24,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.runner import ROOT, Bench
-from headwaters.dev import postgres as databases
-from headwaters.project import Project
+from headwaters.devkit import postgres as databases
+from headwaters.platform.project import Project
 from headwaters.publish.changes import Source
 from headwaters.publish.postgres import PostgresTarget
 from headwaters.publish.values import csv_expressions, csv_lines

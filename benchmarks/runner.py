@@ -19,9 +19,9 @@ from typing import Any
 from unittest import mock
 from urllib.parse import urlparse
 
-from headwaters.dev import engine
-from headwaters.json_lines import lines
-from headwaters.project import Project
+from headwaters.devkit import engine
+from headwaters.platform.json_lines import lines
+from headwaters.platform.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
 

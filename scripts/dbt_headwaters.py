@@ -12,7 +12,7 @@ from dbt.plugins.contracts import PluginArtifacts
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import CompilationError
 
-from headwaters.declared import checks
+from headwaters.tables import checks
 
 
 class Headwaters(dbtPlugin):

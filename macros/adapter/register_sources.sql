@@ -1,6 +1,6 @@
 {#- Shows every streamed source and its quarantine to the metastore, so that source() just works. Runs on-run-start.
     A table that ingestion has made is adopted as it is. One that it has not made yet is made here, empty, with the
-    columns and properties that ingestion would give it (scripts/headwaters/contract.py). A contract that is not right is a warning:
+    columns and properties that ingestion would give it (scripts/headwaters/streams/contract.py). A contract that is not right is a warning:
     other models do not need it. Where the tables of the schema `ops` are to be
     tested, they are made as well. -#}
 {% macro register_sources() %}

@@ -1,10 +1,5 @@
 {#- Hidden tables store the queries below the cuts of a model with the strategy `staged`, as `<model>__hw_stage_<n>` in the schema of the
     model's table. Their rows depend only on the model's inputs: the next run that needs a dropped one builds it again. -#}
-{% macro hw_hidden_table(target, number) %}
-    {{ return(target.incorporate(path={'identifier': target.identifier ~ '__hw_stage_' ~ number}, type='table', is_delta=true)) }}
-{% endmacro %}
-
-
 {#- Returns the hidden tables of a schema: schema, identifier, relation, and the identifier of the model's table. -#}
 {% macro hw_hidden_tables_in(schema) %}
     {%- set found = [] -%}
@@ -23,12 +18,4 @@
 {% macro hw_count_of_hidden_tables(proof) %}
     {%- set noted = fromjson(proof or 'null', none) -%}
     {{ return(noted.stages.tables | length if noted is mapping and noted.stages else 0) }}
-{% endmacro %}
-
-
-{#- Drops the hidden tables that a table's property `headwaters.proof` names. -#}
-{% macro hw_drop_hidden_tables(target, proof) %}
-    {%- for number in range(1, hw_count_of_hidden_tables(proof) + 1) -%}
-        {%- do adapter.drop_relation(hw_hidden_table(target, number)) -%}
-    {%- endfor -%}
 {% endmacro %}

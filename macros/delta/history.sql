@@ -1,4 +1,4 @@
-{#- Returns the last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/incremental/commits.py, which has their
+{#- Returns the last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/tables/commits.py, which has their
     rules. -#}
 {% macro hw_describe_history(relation, limit) %}
     {{ return(adapter.commits_now(relation | string, limit)) }}

@@ -33,36 +33,6 @@ create table {{ stage }} using parquet as
 {%- endmacro %}
 
 
-{#- Creates the staging table of an incremental run. Returns the reason why the change feeds of the plan cannot be read, or none; with a
-    reason, it creates no staging table. -#}
-{% macro hw_stage_changes(stage, sql, plan) %}
-    {%- set reading = hw_read_changes(hw_create_staging_table_sql(stage, sql), plan) -%}
-    {%- if reading.gap -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
-    {{ return(reading.gap) }}
-{% endmacro %}
-
-
-{#- Stores the parts of a change set that are read more than once: Spark would compute a common table expression again for each reference,
-    and does not know that it has few rows. Returns `relation`, or `gap`, the reason why the change feeds cannot be read. -#}
-{% macro hw_store_part(target, part, sql, plan) %}
-    {%- set relation = hw_staging_relation(target, part=part) -%}
-    {%- set gap = hw_stage_changes(relation, sql, plan) -%}
-    {%- if not gap -%}{%- do plan.stored.append(relation) -%}{%- endif -%}
-    {{ return({'relation': relation, 'gap': gap}) }}
-{% endmacro %}
-
-
-{% macro hw_drop_stored_parts(plan) %}
-    {%- for relation in plan.stored -%}{%- do hw_drop_staging_table(relation) -%}{%- endfor -%}
-{% endmacro %}
-
-
-{#- Drops the change sets that were handed on and that this model was the last to read. -#}
-{% macro hw_drop_released() %}
-    {%- for stage in adapter.released_by(model.unique_id) -%}{%- do hw_drop_staging_table(stage) -%}{%- endfor -%}
-{% endmacro %}
-
-
 {% macro hw_drop_staging_table(stage) %}
     {%- do run_query('drop table if exists ' ~ stage) -%}
 {% endmacro %}

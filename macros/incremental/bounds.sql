@@ -1,5 +1,5 @@
 {#- Where in a table the changed rows can be, as literals that Delta's file statistics and Parquet's row groups understand. The rules are in
-    scripts/headwaters/incremental/bounds.py; these macros ask for what they need, in a form that survives the way through Python. -#}
+    scripts/headwaters/runs/bounds.py; these macros ask for what they need, in a form that survives the way through Python. -#}
 
 {#- The question: for each of `columns` of a query its least and greatest value, its type, and whether it is null somewhere; and the rows
     of all of them where `list_rows` says that they are few. -#}
@@ -71,9 +71,3 @@ from (
 {{ touched }}
 )
 {%- endmacro %}
-
-
-{#- Its answer as bounds; none where the types differ. -#}
-{% macro hw_affected_bounds(row, columns, list_rows) %}
-    {{ return(adapter.bounds_of(row, columns, list_rows) if row['types'] | int == 1 else []) }}
-{% endmacro %}

@@ -27,20 +27,6 @@ select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_ima
 {%- endmacro %}
 
 
-{#- Stores more than a few changed rows of the one followed input, in the form of the change feed, which is read for the rows that are new
-    and for those that are old. Returns `gap`, why it cannot be read. Runs a statement where it stores. -#}
-{% macro hw_store_feed(target, plan) %}
-    {%- set source = hw_followed_input(plan.inputs).source -%}
-    {%- set range = plan.ranges[source] -%}
-    {%- if range.inserts_only or range.at_hand or not adapter.is_worth_storing(range.rows) -%}{{ return({}) }}{%- endif -%}
-    {%- set stored = hw_store_part(target, 'feed', 'select * from ' ~ hw_feed_of_range(source, range), plan) -%}
-    {%- if not stored.gap -%}
-        {%- do plan.ranges.update({source: plan.ranges[source].with_rows_at_hand(stored.relation | string)}) -%}
-    {%- endif -%}
-    {{ return(stored) }}
-{% endmacro %}
-
-
 {#- Every image of an input's change feed with its weight: what signed sums add up. -#}
 {% macro hw_weighed_rows(range, source) -%}
 (select * except (_change_type, _commit_version, _commit_timestamp), {{ hw_image_weight() }} as _weight
@@ -56,13 +42,4 @@ from {{ hw_feed_of_range(source, range) }})
 {#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
 {% macro hw_all_rows(range, source) -%}
 (select * except (_change_type, _commit_version, _commit_timestamp) from {{ hw_feed_of_range(source, range) }})
-{%- endmacro %}
-
-
-{#- Some columns of the rows that a change_feed model's SQL gives for every image of the changes. -#}
-{% macro hw_changed_rows_sql(sql, plan, columns) -%}
-    {%- set spec = (plan.inputs | selectattr('kind', 'equalto', 'changes') | list)[0] -%}
-select {{ hw_quoted(columns) | join(', ') }} from (
-{{ hw_with_inputs(sql, {spec.text: hw_all_rows(plan.ranges[spec.source], spec.source)}) }}
-)
 {%- endmacro %}

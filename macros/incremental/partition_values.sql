@@ -27,12 +27,3 @@
 {% macro hw_as_stored_value(value) %}
     {{ return('if(cast(' ~ value ~ " as string) in ('', '__HIVE_DEFAULT_PARTITION__'), null, " ~ value ~ ')') }}
 {% endmacro %}
-
-
-{#- Which of some columns a model's table is partitioned by. -#}
-{% macro hw_partitions_among(columns, settings) %}
-    {%- set partitions = hw_as_list(settings.get('partition_by')) | map('lower') | list -%}
-    {%- set found = [] -%}
-    {%- for column in columns if column | lower in partitions -%}{%- do found.append(column) -%}{%- endfor -%}
-    {{ return(found) }}
-{% endmacro %}

@@ -2,7 +2,7 @@
     What is corrected: the batch is staged in a real table of the model's own schema (dbt-spark's temporary views of two models of one
     name overwrite each other in a shared session), keys are compared null-safe and quoted, nothing is set on the session, a microbatch
     replaces its period, and merges take the settings that dbt-databricks users know.
-    scripts/headwaters/incremental/stock.py decides how a batch is written, or refuses it, before anything is. -#}
+    scripts/headwaters/runs/stock.py decides how a batch is written, or refuses it, before anything is. -#}
 {% macro hw_run_stock_strategy(strategy) %}
     {%- do hw_check_stock_strategy(strategy) -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}

@@ -2,7 +2,7 @@
     1. delete them from the tables that receive records (sources, their quarantine, seeds), from SCD type 2 models and from backups;
     2. `dbt run` propagates the deletion to the models that follow;
     3. rewrite and vacuum the files that still hold them, and search everything that is left: the proof.
-    No statement and no record has the value: see scripts/headwaters/erasing.py. -#}
+    No statement and no record has the value: see scripts/headwaters/tables/erasure_run.py. -#}
 {% macro erase(subject, reason=none, dry_run=true, keep=[]) %}
     {%- if not dry_run -%}{%- do hw_require_reason('erase', reason) -%}{%- endif -%}
     {%- set wanted = hw_subject_of_erasure(subject) -%}

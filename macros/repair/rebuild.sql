@@ -7,24 +7,16 @@
         {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with one of the strategies '
             ~ adapter.strategy_names() | join(', ') ~ '. Nothing was changed.') }}
     {%- endif -%}
-    {%- set settled = hw_settled(node, render(node.raw_code)) -%}
-    {%- set settings = settled.settings -%}
-    {%- if not settings.get('derivation') and settings.get('incremental_proof') != 'sample' -%}
-        {%- do hw_prove(target.relation, node, adapter.prepared_sql(settled.sql), settings) -%}
-    {%- endif -%}
-    {%- set sql = hw_followed_sql(settled.sql, settings) -%}
-    {%- set inputs = hw_inputs_of(sql) -%}
-    {%- set columns = adapter.get_columns_in_relation(target.found) -%}
-    {%- set rebuilt = hw_full_refresh_sql(adapter.strategy_of(settings), sql, settings, columns) -%}
+    {%- set rebuilt = adapter.runs.rebuilt(context, node, target.found) -%}
     {%- set stage = hw_quoted_name(target.schema, hw_staging_name(target.identifier)) -%}
-    {%- do hw_create_staging_table(stage, rebuilt) -%}
+    {%- do hw_create_staging_table(stage, rebuilt.sql) -%}
     {%- do hw_refuse_failing('rebuild', target, stage, stage) -%}
     {%- set found = hw_compared_with_staged(target.relation, stage) -%}
     {%- if not found.removed and not found.added -%}
         {{ print(hw_target_line(target, found.rows) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
     {%- elif hw_proceed('rebuild', [hw_target_line(target, found.rows)] + found.lines + hw_followers_line(target), dry_run) -%}
         {%- set declared = adapter.declared_table(node) -%}
-        {%- set properties = dict(adapter.created_properties(settings), **hw_state_properties(sql, inputs, settings)) -%}
+        {%- set properties = dict(adapter.created_properties(rebuilt.config), **rebuilt.state_properties()) -%}
         {%- set rows_of = stage if found.other_columns else hw_under_columns_of_sql(target.relation, stage) -%}
         {%- set statement = hw_replace_table_sql(target.relation, declared, declared.comment or target.detail['description'],
             properties, rows_of, hw_constraints_kept(target.relation, target.detail)) -%}

@@ -162,15 +162,13 @@
 
 {#- Returns the model's SQL over the versions of its inputs that its table has applied: the expected rows of the table. -#}
 {% macro hw_full_refresh_sql_of_model(operation, target) %}
-    {%- set state = hw_applied_state(target.relation) -%}
-    {%- if not target.node or target.node.resource_type != 'model' or state.sql is none or state.inputs is none -%}
+    {%- set is_model = target.node and target.node.resource_type == 'model' -%}
+    {%- set sql = adapter.runs.full_refresh_sql(context, target.node, target.found) if is_model else none -%}
+    {%- if sql is none -%}
         {{ hw_raise('NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with one of the strategies '
             ~ adapter.strategy_names() | join(', ') ~ ' built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
-    {%- set columns = adapter.get_columns_in_relation(target.found) -%}
-    {%- set sql = hw_full_refresh_sql(adapter.strategy_of(target.node.config), hw_at_versions(state.sql, state.inputs),
-        target.node.config, columns) -%}
-    {{ return(hw_selected_sql(columns, sql)) }}
+    {{ return(hw_selected_sql(adapter.get_columns_in_relation(target.found), sql)) }}
 {% endmacro %}
 
 

@@ -4,7 +4,7 @@
 {% endmacro %}
 
 
-{#- Raises several problems, each with its code: `Problem`s of scripts/headwaters/declared. -#}
+{#- Raises several problems, each with its code: `Problem`s of scripts/headwaters/tables. -#}
 {% macro hw_raise_problems(problems) %}
     {{ exceptions.raise_compiler_error(problems | join('\n')) }}
 {% endmacro %}

@@ -1,4 +1,4 @@
-{#- Returns the differences between a table and its declaration, as a list of `Change`s (scripts/headwaters/declared/drift.py), and their
+{#- Returns the differences between a table and its declaration, as a list of `Change`s (scripts/headwaters/tables/drift.py), and their
     statements. `detail` is the table's row of DESCRIBE DETAIL. -#}
 {% macro hw_drift(declared, detail) %}
     {%- set drift = adapter.drift_of(declared, detail) -%}

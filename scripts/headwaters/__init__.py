@@ -1,1 +1,1 @@
-"""headwaters: streams into bronze, and the commands around the dbt project."""
+"""headwaters: ingestion of streams into bronze, and the commands of the dbt project."""

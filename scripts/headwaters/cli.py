@@ -1,6 +1,6 @@
 """The `headwaters` command.
 
-What a command needs is imported where it runs: dbt takes two seconds, of which `--help` needs none.
+Commands import on demand: dbt takes two seconds, and `--help` does not need it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from urllib.request import url2pathname
 
 import typer
 
-from headwaters.demo import commands as demo
-from headwaters.dev import commands as dev
-from headwaters.errors import CodedError, UserError, WorkError, java_ended, refused_file
-from headwaters.options import ProfilesDir, Target, find_project
+from headwaters.devkit import commands as dev
+from headwaters.devkit.samples import commands as demo
+from headwaters.platform.errors import CodedError, UserError, WorkError, java_ended, refused_file
+from headwaters.platform.options import ProfilesDir, Target, find_project
 
 if TYPE_CHECKING:
-    from headwaters.contract import Contract
-    from headwaters.project import Project
+    from headwaters.platform.project import Project
+    from headwaters.streams.contract import Contract
 
-# Packages that only some commands need, and the extra that brings them.
+# Packages that only some commands need, and the extra that installs them.
 EXTRAS = {
     "confluent_kafka": "streams",
     "prometheus_client": "streams",
@@ -40,19 +40,19 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 
 def main() -> None:
-    """The console entry: what went wrong is one line, and the exit code says whose fault it is."""
+    """Run the command. Print one-line errors; exit 2 for usage errors, 1 for failures."""
     try:
         app(args=_spread(sys.argv[1:]))
     except Exception as error:
         shown = _coded(error)
         if shown is None:
-            raise  # a defect, which is to be seen whole
+            raise  # a defect needs its stack trace
         typer.echo(f"headwaters: {shown}", err=True)
         raise SystemExit(2 if isinstance(shown, UserError) else 1) from None
 
 
 def _coded(error: Exception) -> CodedError | None:
-    """The error as it is shown in one line; None for a defect."""
+    """Return the error for a one-line message, or None for a defect."""
     if isinstance(error, CodedError):
         return error
     if ended := java_ended():
@@ -82,7 +82,7 @@ def install_command(extra: str) -> str:
 
 
 def _spread(arguments: list[str]) -> list[str]:
-    """`--select a b` → `--select a --select b`, as dbt takes it; click takes one word an option."""
+    """Expand `--select a b`, dbt's form, to `--select a --select b`, click's form."""
     spread: list[str] = []
     option = None
     for argument in arguments:
@@ -95,11 +95,11 @@ def _spread(arguments: list[str]) -> list[str]:
 
 
 def _words(options: list[str] | None) -> list[str]:
-    """`--select a --select "b c"` → a, b, c: dbt's habit and the shell's are both understood."""
+    """Split `--select a --select "b c"` into a, b, c: both forms are accepted."""
     return [word for option in options or () for word in option.split()]
 
 
-# The development kit and the demonstration are packages of their own, which bring their commands.
+# The development kit and the demonstration are separate packages with their own commands.
 app.command()(dev.setup)
 app.command()(demo.land)
 app.command()(demo.summary)
@@ -111,14 +111,14 @@ app.add_typer(demo.simulate_app, name="simulate")
 
 @app.callback()
 def _app() -> None:
-    """Streams into bronze, and the commands around the dbt project."""
+    """Ingest streams into bronze, and operate the dbt project."""
 
 
 @app.command()
 def jars() -> None:
-    """Fetch the jars that Spark needs into the installed pyspark, from their lock."""
-    from headwaters import class_data
-    from headwaters.jars import find_java, install, installed_pyspark
+    """Download the locked jars that Spark needs into the installed pyspark."""
+    from headwaters.platform import class_data
+    from headwaters.platform.jars import find_java, install, installed_pyspark
 
     pyspark, java = installed_pyspark(), find_java()
     worked = install(pyspark, java, pyspark, typer.echo)
@@ -140,7 +140,7 @@ def ingest(
     select: Select = None,
     exclude: Exclude = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Read what is there and end, whatever the triggers say.")
+        bool, typer.Option("--once", help="Read all unread records and end, ignoring the triggers.")
     ] = False,
     every: Annotated[
         str | None, typer.Option(help="Run on, with a batch every 10s, 1m …, until stopped.")
@@ -152,16 +152,16 @@ def ingest(
         Literal["earliest", "table", "latest", "recreated"] | None,
         typer.Option(
             "--from",
-            help="Where a stream whose checkpoint is lost resumes; table: after what it has. "
+            help="Start of a stream without a checkpoint; table: after the rows of its tables. "
             "recreated: topics that were deleted and created again, from their beginning.",
         ),
     ] = None,
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Read streams into bronze tables; what does not fit goes to quarantine."""
-    from headwaters.declared.fields import seconds
-    from headwaters.ingestion.run import ingest as run
+    """Read streams into bronze tables; bad records go to quarantine."""
+    from headwaters.platform.fields import seconds
+    from headwaters.streams.ingestion.run import ingest as run
 
     try:
         period = None if every is None else seconds(every)
@@ -199,15 +199,15 @@ def serve(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Take records over HTTP: into the topics of Kafka streams, the tables of Delta streams.
+    """Receive records over HTTP and write them to Kafka topics or Delta tables.
 
-    POST /streams/<name> with a JSON array or NDJSON. A record is accepted if ingestion will put it
-    into bronze. SIGTERM finishes what is in flight.
+    POST /streams/<name> with a JSON array or NDJSON. The contract's types and limits are checked
+    before anything is written. SIGTERM finishes the requests in progress.
     """
-    from headwaters.declared.fields import bytes_of_size, seconds
-    from headwaters.serve.door import Limits
-    from headwaters.serve.run import Options
-    from headwaters.serve.run import serve as run
+    from headwaters.http.limits import Limits
+    from headwaters.http.run import Options
+    from headwaters.http.run import serve as run
+    from headwaters.platform.fields import bytes_of_size, seconds
 
     try:
         wait = None if linger is None else seconds(linger)
@@ -222,7 +222,7 @@ def serve(
 def _contracts(
     select: Select, exclude: Exclude, target: Target, profiles_dir: ProfilesDir
 ) -> tuple[Project, list[Contract]]:
-    from headwaters.manifest import load_contracts
+    from headwaters.streams.ingestion.contracts import load_contracts
 
     project = find_project(profiles_dir, target)
     return project, load_contracts(project, _words(select), _words(exclude))
@@ -235,8 +235,8 @@ def streams(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Show each stream: what it has read, what is left, its last error. Starts no Spark."""
-    from headwaters.ingestion.status import show, status
+    """Show each stream's progress, backlog and last error. Starts no Spark."""
+    from headwaters.streams.ingestion.status import show, status
 
     project, contracts = _contracts(select, exclude, target, profiles_dir)
     show([status(project, contract) for contract in contracts])
@@ -249,14 +249,15 @@ def audit(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Reconcile input and bronze + quarantine, record by record; exit code 1 where they differ.
+    """Reconcile input and bronze + quarantine, record by record; exit code 1 if they differ.
 
     Kafka is compared by topic, partition and offset. Files and Delta tables are parsed again and
-    compared row by row, in all columns of the contract, by file or version. A batch or a replay in
-    flight is left out. What a broker, a folder or a log no longer has cannot be compared.
+    compared row by row, in all columns of the contract, by file or version. Batches and replays in
+    progress are left out. Records that a broker, a folder or a log no longer has cannot be
+    compared.
     """
-    from headwaters.ingestion.reconcile import audit as run
-    from headwaters.ingestion.reconcile import right, summarise
+    from headwaters.streams.ingestion.reconcile import audit as run
+    from headwaters.streams.ingestion.reconcile import right, summarise
 
     found = run(*_contracts(select, exclude, target, profiles_dir))
     for name, balances in found.items():
@@ -290,12 +291,12 @@ def publish(
 ) -> None:
     """Send tables to PostgreSQL and Kafka, as exposures declare it (`config.meta.publish`).
 
-    A target gets the net change since the version that it has, in one transaction with that of the
-    new one. Starts no Spark.
+    One transaction writes the net change since the target's version, and the new version. Starts no
+    Spark.
     """
-    from headwaters.declared.fields import seconds
-    from headwaters.manifest import load_publications
+    from headwaters.platform.fields import seconds
     from headwaters.publish import run
+    from headwaters.publish.declarations import load_publications
 
     try:
         period, wait = None if every is None else seconds(every), seconds(patience)
@@ -322,8 +323,8 @@ def replay(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Move what a corrected contract now accepts from quarantine to bronze."""
-    from headwaters.ingestion.replay import replay as run
+    """Move records that a corrected contract accepts from quarantine to bronze."""
+    from headwaters.streams.ingestion.replay import replay as run
 
     project, contracts = _contracts(select, exclude, target, profiles_dir)
     replayed = run(project, contracts, dry_run=not apply)
@@ -347,8 +348,8 @@ def relocate(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Make a lake that was copied or moved one of its own, by the paths in its own files."""
-    from headwaters.relocate import relocate as run
+    """Rewrite the absolute paths of a copied or moved lake."""
+    from headwaters.platform.relocate import relocate as run
 
     for line in run(find_project(profiles_dir, target), dry_run=not apply):
         typer.echo(line)
@@ -373,10 +374,10 @@ def review(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Show what a branch does to the data: the same inputs under both texts, and the difference.
+    """Compare a branch's data with the base's: the same inputs under both versions of the SQL.
 
-    Production is only read. Exit code 0 also where rows differ, 1 where a test, a contract, a
-    policy or the proof fails, or none of the rows that may differ could be compared.
+    Production is only read. The exit code is 0 also if rows differ. It is 1 if a test, a contract,
+    a policy or the proof fails, or if none of the rows that may differ could be compared.
     """
     from headwaters.review.run import Options
     from headwaters.review.run import review as run
@@ -402,10 +403,10 @@ def report(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Show the state of the lake as one self-contained HTML page. Starts no Spark.
+    """Write the state of the lake as one self-contained HTML page. Starts no Spark.
 
-    Streams, models, tables, expectations, operations, freshness. With --serve also /metrics for
-    Prometheus, and OpenLineage events to where OpenLineage's own variables say.
+    Streams, models, tables, expectations, operations, freshness. --serve adds /metrics for
+    Prometheus, and sends OpenLineage events to the receiver in OpenLineage's own variables.
     """
     from headwaters.report import run
 
@@ -435,15 +436,15 @@ def lineage(
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
-    """Show where a column comes from and where it goes, from sources to exposures. Starts no Spark.
+    """Show the lineage of a column, from sources to exposures. Starts no Spark.
 
-    `value`: it is handed on, or computed from. `rows`: it only decides which rows there are, how
-    they are grouped, joined or ordered. A model alone: the direct origins of each of its columns.
+    `value`: the column is copied, or computed from. `rows`: it only affects filters, groups, joins
+    or order. For a model alone, show the direct origins of each of its columns.
     """
-    from headwaters.lineage import show
-    from headwaters.lineage.graph import Direction, Graph
-    from headwaters.lineage.tables import tables_of
-    from headwaters.manifest import load_compiled
+    from headwaters.platform.manifest import load_compiled
+    from headwaters.report.lineage import show
+    from headwaters.report.lineage.graph import Direction, Graph
+    from headwaters.report.lineage.tables import tables_of
 
     project = find_project(profiles_dir, target)
     compiled = load_compiled(project)

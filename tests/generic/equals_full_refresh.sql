@@ -2,7 +2,7 @@
     of its inputs. `sample_keys`: compare about that many keys. -#}
 {% test equals_full_refresh(model, sample_keys=none) %}
     {%- if execute and flags.WHICH in ['test', 'build'] -%}
-        {{ hw_differences_from_full_refresh_sql(model, sample_keys) }}
+        {{ adapter.runs.differences_sql(context, hw_model_of(model), model, sample_keys) }}
     {%- else -%}
         select * from {{ model }} where false
     {%- endif -%}

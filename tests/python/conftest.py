@@ -40,14 +40,14 @@ from ingestion import Ingester, start_worker
 from processes import COMPILED, INTERPRETED, QUICK_JAVA, environment
 from projects import make_project, run_dbt
 
-from headwaters.demo.send import make_topic
-from headwaters.dev import broker as brokers
-from headwaters.dev import engine as engines
-from headwaters.dev import postgres as databases
-from headwaters.engine import Engine
-from headwaters.postgres import Postgres
-from headwaters.project import Project
-from headwaters.servers import alive
+from headwaters.devkit import broker as brokers
+from headwaters.devkit import engine as engines
+from headwaters.devkit import postgres as databases
+from headwaters.devkit.samples.send import make_topic
+from headwaters.platform.engine import Engine
+from headwaters.platform.postgres import Postgres
+from headwaters.platform.project import Project
+from headwaters.platform.servers import alive
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -22,16 +22,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from headwaters import tables
-from headwaters.checkpoint import Checkpoint
-from headwaters.contract import parse_contract
-from headwaters.errors import UserError, WorkError
-from headwaters.ingestion import guards, writer
-from headwaters.ingestion import run as ingest
-from headwaters.ingestion.reconcile import audit, summarise
-from headwaters.ingestion.replay import replay
-from headwaters.ingestion.spark import start_spark
-from headwaters.project import Project
+from headwaters.platform.checkpoint import Checkpoint
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.project import Project
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.ingestion import guards, writer
+from headwaters.streams.ingestion import run as ingest
+from headwaters.streams.ingestion.reconcile import audit, summarise
+from headwaters.streams.ingestion.replay import replay
+from headwaters.streams.ingestion.spark import start_spark
+from headwaters.tables import delta_tables as tables
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 from processes import environment
 
-from headwaters.project import Project
+from headwaters.platform.project import Project
 
 ROOT = Path(__file__).resolve().parents[2]
 Node = dict[str, Any]

@@ -13,7 +13,7 @@ from dbt.cli.main import dbtRunner
 from dbt_common.tests import enable_test_caching
 
 import headwaters.cli
-import headwaters.profile
+import headwaters.platform.profile
 
 __all__ = ["headwaters"]
 

@@ -1,4 +1,4 @@
-"""A front door for tests: uvicorn in a thread, and what a client needs to send to it."""
+"""An HTTP endpoint for tests: uvicorn in a thread, and a client."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ingestion import ROOT, Node, node, wait_for
 from processes import environment
 from topics import messages
 
-from headwaters.contract import Contract, parse_contract
-from headwaters.project import Project
-from headwaters.serve.door import Endpoint, FrontDoor, Limits
-from headwaters.serve.http import configured
-from headwaters.serve.keys import Keys
-from headwaters.serve.run import Options, endpoints_of, listening
+from headwaters.http.app import Application, Endpoint
+from headwaters.http.keys import Keys
+from headwaters.http.limits import Limits, configured
+from headwaters.http.run import Options, endpoints_of, listening
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract, parse_contract
 
 NOT_NULL = {"type": "not_null"}
 
 
 @contextmanager
-def door(
+def served(
     endpoints: Sequence[Endpoint], keys: Sequence[str] = (), limits: Limits | None = None
 ) -> Iterator[httpx.Client]:
-    """A client of a door that listens on a port of its own."""
-    app = FrontDoor(endpoints, Keys(keys), limits or Limits()).application()
+    """A client of an HTTP endpoint on a free port."""
+    app = Application(endpoints, Keys(keys), limits or Limits()).asgi()
     listener = listening("127.0.0.1", 0)
     server = uvicorn.Server(configured(app))
     thread = threading.Thread(target=server.run, args=([listener],))

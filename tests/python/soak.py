@@ -21,9 +21,9 @@ from random import Random
 
 from ingestion import ROOT, Ingester, Node, audit, kill, node, numbered, start_worker, topic_stream
 
-from headwaters.demo.send import make_topic, send
-from headwaters.dev import broker as brokers
-from headwaters.project import Project
+from headwaters.devkit import broker as brokers
+from headwaters.devkit.samples.send import make_topic, send
+from headwaters.platform.project import Project
 
 TOPIC = "soak"
 RECORDS = 200  # a round, in the topic and in a file; about what a run takes in before it is killed

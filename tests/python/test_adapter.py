@@ -12,8 +12,8 @@ from dbt.adapters.headwaters import HeadwatersAdapter
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
 from dbt_common.exceptions import CompilationError
 
-from headwaters.errors import UserError
-from headwaters.spark_driver import LOGGING, logging_to
+from headwaters.platform.errors import UserError
+from headwaters.platform.spark_driver import LOGGING, logging_to
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 PROFILE = "shop: {target: dev, outputs: {dev: {type: headwaters, schema: shop, threads: 1}}}\n"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.arguments import check_arguments, predicate_problem
-from headwaters.errors import UserError
+from headwaters.platform.arguments import check_arguments, predicate_problem
+from headwaters.platform.errors import UserError
 
 DECLARED: dict[str, str | None] = {
     "table": "string",

@@ -20,12 +20,12 @@ from ingestion import ROOT, Ingester, Node, audit, node
 from processes import environment
 from retail_expected import seen, tables
 
-from headwaters.contract import parse_contract
-from headwaters.demo.retail import STREAMS, Event, RetailConfig, changes, events
-from headwaters.demo.send import make_topic, send
-from headwaters.dev import broker as brokers
-from headwaters.formats.debezium import enveloped
-from headwaters.project import Project
+from headwaters.devkit import broker as brokers
+from headwaters.devkit.samples.retail import STREAMS, Event, RetailConfig, changes, events
+from headwaters.devkit.samples.send import make_topic, send
+from headwaters.platform.project import Project
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.formats.debezium import enveloped
 
 SOURCE = {"connector": "postgresql", "table": "customers", "ts_ms": 1_767_225_600_000}
 CUSTOMER = {"customer_id": 1, "name": "Ada", "limit": "10.50", "joined": 20_000}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from processes import environment
 
-from headwaters import class_data
-from headwaters.jars import find_java, installed_pyspark
-from headwaters.spark_driver import OPTIONS, driver_settings
+from headwaters.platform import class_data
+from headwaters.platform.jars import find_java, installed_pyspark
+from headwaters.platform.spark_driver import OPTIONS, driver_settings
 
 
 def test_spark_starts_from_the_class_data_of_the_set_up(tmp_path: Path) -> None:
@@ -47,6 +47,6 @@ def test_a_training_run_that_fails_is_a_note(
         "note: there is no class data, so Spark starts more slowly: No module named pyspark"
     ]
     assert [file.name for file in pyspark.iterdir()] == ["version.py"]
-    monkeypatch.setattr("headwaters.spark_driver.installed_pyspark", lambda: pyspark)
-    monkeypatch.setattr("headwaters.spark_driver.spark_java", find_java)
+    monkeypatch.setattr("headwaters.platform.spark_driver.installed_pyspark", lambda: pyspark)
+    monkeypatch.setattr("headwaters.platform.spark_driver.spark_java", find_java)
     assert "SharedArchiveFile" not in driver_settings(tmp_path / "logs", {})[OPTIONS]

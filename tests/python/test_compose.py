@@ -13,9 +13,9 @@ import yaml
 from typer.main import get_command
 
 from headwaters.cli import app, serve
-from headwaters.dev.broker import _properties
-from headwaters.jars import JAVA_PROVEN
-from headwaters.postgres import DATABASE, USER, VARIABLE
+from headwaters.devkit.broker import _properties
+from headwaters.platform.jars import JAVA_PROVEN
+from headwaters.platform.postgres import DATABASE, USER, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
@@ -82,7 +82,7 @@ def test_every_variable_is_one_that_the_project_reads() -> None:
 
 
 def test_every_stream_that_may_read_a_topic_does_and_no_topic_is_named_twice() -> None:
-    """The front door creates the topics of its streams, by the names in their contracts."""
+    """The HTTP endpoint creates the topics of its streams, by the names in their contracts."""
     ours, command = SERVICES["headwaters"]["environment"], SERVICES["headwaters"]["command"]
     tables = [
         table

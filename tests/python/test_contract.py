@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwaters.contract import Contract, new_columns, parse_contract
-from headwaters.declared.fields import seconds
-from headwaters.errors import UserError
+from headwaters.platform.errors import UserError
+from headwaters.platform.fields import seconds
+from headwaters.streams.contract import Contract, new_columns, parse_contract
 
 NODE: dict[str, Any] = {
     "original_file_path": "models/bronze/orders.yml",

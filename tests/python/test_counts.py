@@ -21,9 +21,9 @@ import yaml
 from processes import environment
 from retail_expected import tables
 
-from headwaters.demo.clicks import ClicksConfig, clicks
-from headwaters.demo.retail import STREAMS, RetailConfig, events
-from headwaters.demo.simulate import FinanceConfig
+from headwaters.devkit.samples.clicks import ClicksConfig, clicks
+from headwaters.devkit.samples.retail import STREAMS, RetailConfig, events
+from headwaters.devkit.samples.simulate import FinanceConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 Row = tuple[Any, ...]
@@ -358,7 +358,7 @@ def test_what_changes_of_retail_leave(lake_tables: Any, table: str) -> None:
 
 def records(stream: str, key: str, amount: str, time: str) -> list[dict[str, Any]]:
     """The well-formed records of a simulated stream, in the order of sending."""
-    from headwaters.demo.simulate import STREAMS
+    from headwaters.devkit.samples.simulate import STREAMS
 
     found = []
     for record in STREAMS[stream](FinanceConfig()):

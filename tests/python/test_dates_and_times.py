@@ -16,11 +16,11 @@ from deltalake.exceptions import DeltaError
 from ingestion import Ingester, node
 from publishing import ask, compacted, tell, to_kafka, to_postgres
 
-from headwaters import delta_log
-from headwaters.delta_rs import without_panic
-from headwaters.errors import WorkError
+from headwaters.platform.delta_rs import without_panic
+from headwaters.platform.errors import WorkError
 from headwaters.publish.changes import Source
 from headwaters.publish.target import Target
+from headwaters.tables import delta_log
 
 OUTPUT = "spark.sql.parquet.outputTimestampType"
 MOMENTS = (

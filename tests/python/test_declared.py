@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.declared.checks import graph_problems, manifest_problems, node_problems
-from headwaters.declared.drift import (
+from headwaters.analysis.expectations import expectations_of
+from headwaters.platform.names import nearest, not_allowed, or_nearest
+from headwaters.platform.units import bytes_of, milliseconds_of
+from headwaters.tables.checks import graph_problems, manifest_problems, node_problems
+from headwaters.tables.drift import (
     Change,
     bare_expression,
     comment_drift,
@@ -23,10 +26,8 @@ from headwaters.declared.drift import (
     plan_lines,
     undo_of,
 )
-from headwaters.declared.expectations import expectations_of
-from headwaters.declared.names import nearest, not_allowed, or_nearest
-from headwaters.declared.policy import Policy, policy_of
-from headwaters.declared.properties import (
+from headwaters.tables.policy import Policy, policy_of
+from headwaters.tables.properties import (
     KNOWN,
     created_properties,
     declared_properties,
@@ -34,7 +35,6 @@ from headwaters.declared.properties import (
     normal_value,
     property_problems,
 )
-from headwaters.declared.units import bytes_of, milliseconds_of
 
 # --- sizes and times ------------------------------------------------------------------------------
 

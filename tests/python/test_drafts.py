@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.drafts import draft, write, write_private
+from headwaters.platform.atomic_write import draft, write, write_private
 
 
 def test_a_file_is_replaced_as_a_whole_or_left_as_it_was(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.engine import Engine, find
+from headwaters.platform.engine import Engine, find
 
 # A model without inputs cannot be `auto`, the default of this project.
 APPEND = "{{ config(incremental_strategy='append') }} "

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from headwaters import processes
-from headwaters.dev.environment import apart, setup
-from headwaters.errors import UserError, WorkError
-from headwaters.jars import changed_jar, find_java, install, read_hashes, spark_java
+from headwaters.devkit.environment import apart, setup
+from headwaters.platform import processes
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.jars import changed_jar, find_java, install, read_hashes, spark_java
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_setup(root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "headwaters.dev.environment"],
+        [sys.executable, "-m", "headwaters.devkit.environment"],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(ROOT / "scripts"), **variables},
         capture_output=True,
@@ -204,8 +204,10 @@ def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> Non
 def test_a_jar_that_was_changed_is_noticed_and_fetched_again(
     jars: Jars, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwaters.jars.installed_pyspark", lambda: copy / ".venv/pyspark")
-    monkeypatch.setattr("headwaters.jars.LOCKS", copy / "conf")
+    monkeypatch.setattr(
+        "headwaters.platform.jars.installed_pyspark", lambda: copy / ".venv/pyspark"
+    )
+    monkeypatch.setattr("headwaters.platform.jars.LOCKS", copy / "conf")
     assert jars() is True
     folder, locked = copy / ".venv/pyspark/jars", read_hashes(copy / "conf/jars.sha256")
     jar = folder / "water-1.0.jar"

@@ -12,9 +12,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwaters.erasing import read_value
-from headwaters.erasure import Form, Verdict, fragment, keyed_hash, log_holds, mentions, verdict
-from headwaters.errors import UserError
+from headwaters.platform.errors import UserError
+from headwaters.tables.erasure import (
+    Form,
+    Verdict,
+    fragment,
+    keyed_hash,
+    log_holds,
+    mentions,
+    verdict,
+)
+from headwaters.tables.erasure_run import read_value
 
 ZOE = "Zoë/17-9"
 JSON, CSV = Form("json"), Form("csv", columns=("id", "customer", "quantity"))

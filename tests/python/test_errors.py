@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError
 
 ROOT = Path(__file__).resolve().parents[2]
 TREES = {

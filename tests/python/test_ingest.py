@@ -29,23 +29,23 @@ from ingestion import (
 )
 from pyspark.sql import SparkSession
 
-from headwaters.checkpoint import Checkpoint
 from headwaters.cli import _spread
-from headwaters.contract import parse_contract
-from headwaters.delta_log import commit_of
-from headwaters.errors import WorkError
-from headwaters.formats.base import PLACE
-from headwaters.formats.texts import wild_numbers
-from headwaters.ingestion import guards, run, writer
-from headwaters.ingestion import reconcile as audits
-from headwaters.ingestion.split import among, with_place
-from headwaters.ingestion.status import status
-from headwaters.ingestion.stopping import Stopping
-from headwaters.ingestion.writer import Writer
-from headwaters.project import Project
-from headwaters.sources.base import Balance, Moment
-from headwaters.stream import Stream
-from headwaters.tables import Table
+from headwaters.platform.checkpoint import Checkpoint
+from headwaters.platform.errors import WorkError
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract, parse_contract
+from headwaters.streams.formats.base import PLACE
+from headwaters.streams.formats.texts import wild_numbers
+from headwaters.streams.ingestion import guards, run, writer
+from headwaters.streams.ingestion import reconcile as audits
+from headwaters.streams.ingestion.split import among, with_place
+from headwaters.streams.ingestion.status import status
+from headwaters.streams.ingestion.stopping import Stopping
+from headwaters.streams.ingestion.writer import Writer
+from headwaters.streams.sources.base import Balance, Moment
+from headwaters.streams.stream import Stream
+from headwaters.tables.delta_log import commit_of
+from headwaters.tables.delta_tables import Table
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
@@ -907,15 +907,15 @@ def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_shor
     tmp_path: Path,
 ) -> None:
     checkpoint = Checkpoint(tmp_path / "orders")
-    assert checkpoint.contract() is None
+    assert checkpoint.contract(Contract) is None
     checkpoint.keep_contract(parse_contract(SIMPLE))
-    assert checkpoint.contract() == parse_contract(SIMPLE)
+    assert checkpoint.contract(Contract) == parse_contract(SIMPLE)
     (checkpoint.path / "contract.json").write_text('{"name": "orders", "kind": "old"}')
-    assert checkpoint.contract() is None
+    assert checkpoint.contract(Contract) is None
     (checkpoint.path / "offsets").mkdir()
     (checkpoint.path / "offsets" / "0").touch()
     with pytest.raises(WorkError, match="orders: a batch was interrupted, and this release of"):
-        checkpoint.contract()
+        checkpoint.contract(Contract)
 
 
 def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(

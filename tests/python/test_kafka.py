@@ -31,17 +31,17 @@ from ingestion import (
 )
 from processes import environment
 
-from headwaters.contract import parse_contract
-from headwaters.delta_log import snapshot
-from headwaters.demo.send import make_topic
-from headwaters.demo.send import send as send_records
-from headwaters.dev import broker as brokers
-from headwaters.dev.servers import free_ports
-from headwaters.errors import UserError, WorkError
-from headwaters.ingestion.status import status
-from headwaters.project import Project
-from headwaters.sources import kafka_client as kafka
-from headwaters.sources.kafka_settings import Reference
+from headwaters.devkit import broker as brokers
+from headwaters.devkit.samples.send import make_topic
+from headwaters.devkit.samples.send import send as send_records
+from headwaters.devkit.servers import free_ports
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.kafka_settings import Reference
+from headwaters.platform.project import Project
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.ingestion.status import status
+from headwaters.streams.sources import kafka_client as kafka
+from headwaters.tables.delta_log import snapshot
 
 
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(

@@ -14,10 +14,10 @@ from dbt.adapters.headwaters.session import session_of
 from ingestion import Ingester, modes, node
 from processes import environment
 
-from headwaters import lake as lakes
-from headwaters.errors import UserError
-from headwaters.project import Project
-from headwaters.relocate import clones, moved
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import UserError
+from headwaters.platform.project import Project
+from headwaters.platform.relocate import clones, moved
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDERS = node({"id": "string"})
@@ -69,8 +69,8 @@ def test_a_setting_lets_a_group_read_the_lake(
 def test_a_setting_lets_a_group_read_what_spark_makes(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     code = (
-        "from pathlib import Path; from headwaters.ingestion.spark import start_spark;"
-        "from headwaters.project import Project;"
+        "from pathlib import Path; from headwaters.streams.ingestion.spark import start_spark;"
+        "from headwaters.platform.project import Project;"
         "project = Project(Path.cwd()); spark = start_spark(project);"
         "spark.range(3).write.format('delta').save(str(project.warehouse / 'bronze.db' / 't'));"
         "spark.stop()"
@@ -212,9 +212,9 @@ def test_a_lake_s_record_names_no_link_that_it_was_not_reached_by(tmp_path: Path
 
 
 SESSION = (
-    "import sys; from pathlib import Path; from headwaters.dev import engine;"
+    "import sys; from pathlib import Path; from headwaters.devkit import engine;"
     "from dbt.adapters.headwaters.session import session_of\n"
-    "from headwaters.project import Project\n"
+    "from headwaters.platform.project import Project\n"
     "project = Project(Path.cwd()); engine.start(project, port=0)\n"
     "try:\n"
     "    here = {'spark.remote': 'the engine of this lake'}\n"

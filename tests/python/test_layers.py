@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from headwaters.formats import declared as declared_formats
-from headwaters.formats import registry as formats
-from headwaters.sources import declared as declared_sources
-from headwaters.sources import registry as sources
+from headwaters.streams.formats import declared as declared_formats
+from headwaters.streams.formats import registry as formats
+from headwaters.streams.sources import declared as declared_sources
+from headwaters.streams.sources import registry as sources
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 MODULES = {
@@ -64,24 +64,47 @@ def violations(of: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]:
 
 
 def test_the_graph_is_read() -> None:
-    assert "headwaters.errors" in GRAPH["headwaters.project"]
-    assert "headwaters.drafts" in GRAPH["headwaters.jars"]
+    assert "headwaters.platform.errors" in GRAPH["headwaters.platform.project"]
+    assert "headwaters.platform.atomic_write" in GRAPH["headwaters.platform.jars"]
 
 
-def test_the_product_imports_neither_the_development_kit_nor_the_demonstration() -> None:
-    kit = ("headwaters.dev", "headwaters.demo")
-    # the command line alone registers their commands
-    product = {module for module in GRAPH if not inside(module, *kit, "headwaters.cli")}
-    assert [line for line in violations(("headwaters",), kit) if line.split()[0] in product] == []
+# Each wing may import those of the rows below it, and itself.
+ORDER = [
+    {"cli"},
+    {"devkit", "lint"},
+    {"review"},
+    {"report", "publish", "http"},
+    {"runs", "streams"},
+    {"tables"},
+    {"analysis"},
+    {"platform"},
+]
 
 
-def test_the_development_kit_does_not_import_the_demonstration() -> None:
-    assert violations(("headwaters.dev",), ("headwaters.demo",)) == []
+def wing(module: str) -> str:
+    return f"{module}.".split(".")[1]
+
+
+def test_wings_import_downward() -> None:
+    floor = {name: index for index, row in enumerate(ORDER) for name in row}
+    found = {(wing(module), wing(other)) for module in GRAPH for other in GRAPH[module]}
+    upward = {(one, other) for one, other in found if one != other and floor[one] >= floor[other]}
+    assert upward == set()
+
+
+def test_the_package_has_wings_and_no_loose_modules() -> None:
+    root = SCRIPTS / "headwaters"
+    assert {path.stem for path in root.glob("*.py")} == {"__init__", "cli"}
+    folders = {path.parent.name for path in root.glob("*/__init__.py")}
+    assert folders | {"cli"} == set().union(*ORDER)
 
 
 def test_other_parts_import_the_analysis_by_its_interface() -> None:
-    public = {"headwaters.analysis", "headwaters.analysis.functions"}
-    others = {name: found for name, found in GRAPH.items() if not inside(name, *public)}
+    modules = ("expectations", "functions", "sql_text", "strategies")
+    public = {"headwaters.analysis", *(f"headwaters.analysis.{name}" for name in modules)}
+    others = {
+        name: found for name, found in GRAPH.items() if not inside(name, "headwaters.analysis")
+    }
     for path in (SCRIPTS / "dbt").rglob("*.py"):
         others[str(path)] = set(_named(ast.parse(path.read_text())))
     assert [
@@ -100,39 +123,43 @@ def test_the_wheel_has_every_package() -> None:
 
 
 def test_set_up_runs_before_anything_is_installed() -> None:
-    needed = {"headwaters.dev.environment"}
+    needed = {"headwaters.devkit.environment"}
     while more := {other for module in needed for other in GRAPH[module]} - needed:
         needed |= more
     assert needed == {
-        "headwaters.class_data",
-        "headwaters.dev.environment",
-        "headwaters.drafts",
-        "headwaters.errors",
-        "headwaters.jars",
-        "headwaters.processes",
+        "headwaters.platform.class_data",
+        "headwaters.devkit.environment",
+        "headwaters.platform.atomic_write",
+        "headwaters.platform.errors",
+        "headwaters.platform.jars",
+        "headwaters.platform.processes",
     }
 
 
 def test_sources_know_neither_the_parsers_nor_ingestion() -> None:
     allowed = {
-        "headwaters.formats.base",  # the protocol, and no format that implements it
-        "headwaters.formats.declared",
+        "headwaters.streams.formats.base",  # the protocol, and no format that implements it
+        "headwaters.streams.formats.declared",
     }
-    packages = ("headwaters.formats", "headwaters.ingestion")
-    found = violations(("headwaters.sources",), packages)
+    packages = ("headwaters.streams.formats", "headwaters.streams.ingestion")
+    found = violations(("headwaters.streams.sources",), packages)
     assert [line for line in found if line.split()[-1] not in allowed] == []
 
 
 def test_formats_and_tables_know_no_source_and_no_stream() -> None:
-    above = ("headwaters.sources", "headwaters.ingestion", "headwaters.stream")
-    assert violations(("headwaters.formats", "headwaters.tables"), above) == []
+    above = (
+        "headwaters.streams.sources",
+        "headwaters.streams.ingestion",
+        "headwaters.streams.stream",
+    )
+    assert violations(("headwaters.streams.formats", "headwaters.tables.delta_tables"), above) == []
 
 
 def test_dbt_reads_contracts_without_spark() -> None:
-    needed = {"headwaters.contract", "headwaters.declared.streams"}
+    needed = {"headwaters.streams.contract", "headwaters.streams.declared_tables"}
     while more := {other for module in needed for other in GRAPH[module]} - needed:
         needed |= more
-    assert {"headwaters.sources.declared", "headwaters.formats.declared"} < needed
+    assert {"headwaters.streams.sources.declared", "headwaters.streams.formats.declared"} < needed
     assert [module for module in sorted(needed) if set(packages(module)) & SPARK] == []
 
 

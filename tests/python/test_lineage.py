@@ -17,14 +17,14 @@ import pytest
 from analysis.queries import COLUMNS, Draw, Oracle, Tables, in_duckdb, rows
 from processes import run_command
 
-from headwaters.errors import UserError
-from headwaters.lineage import show
-from headwaters.lineage.graph import Graph
-from headwaters.lineage.origins import ROWS, Column, NotAnalysed, Relation
-from headwaters.lineage.query import _Reader, parsed, read
-from headwaters.lineage.tables import tables_of
-from headwaters.manifest import load_compiled
-from headwaters.project import Project
+from headwaters.platform.errors import UserError
+from headwaters.platform.manifest import load_compiled
+from headwaters.platform.project import Project
+from headwaters.report.lineage import show
+from headwaters.report.lineage.graph import Graph
+from headwaters.report.lineage.origins import ROWS, Column, NotAnalysed, Relation
+from headwaters.report.lineage.query import _Reader, parsed, read
+from headwaters.report.lineage.tables import tables_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

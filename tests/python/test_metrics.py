@@ -9,12 +9,12 @@ from urllib.request import urlopen
 import pytest
 from ingestion import bare_project, node
 
-from headwaters.checkpoint import Pending
-from headwaters.contract import parse_contract
-from headwaters.errors import UserError
-from headwaters.ingestion.metrics import serve
-from headwaters.ingestion.progress import progress_of
-from headwaters.stream import Stream
+from headwaters.platform.checkpoint import Pending
+from headwaters.platform.errors import UserError
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.ingestion.metrics import serve
+from headwaters.streams.ingestion.progress import progress_of
+from headwaters.streams.stream import Stream
 
 METRICS = r"""
 headwaters_records_total{stream="orders"} 12.0

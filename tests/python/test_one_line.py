@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.spark_errors import conditions, one_line
+from headwaters.platform.spark_errors import conditions, one_line
 
 CLASSIC = """[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14;
 'Project [*]

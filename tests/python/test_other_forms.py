@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ingestion import Ingester, audit, node
 
-from headwaters.formats import look
+from headwaters.streams.formats import look
 
 OBJECTS = [{"id": number, "text": "a\nb [ {"} for number in range(3)]
 LARGE = [{"id": number, "text": "x" * 3000} for number in range(100)]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from ingestion import node
 
-from headwaters.contract import parse_contract
-from headwaters.declared.streams import table_location
-from headwaters.errors import UserError
-from headwaters.manifest import load_contracts
-from headwaters.options import find_project
-from headwaters.project import Project
-from headwaters.stream import Stream
+from headwaters.platform.errors import UserError
+from headwaters.platform.options import find_project
+from headwaters.platform.project import Project
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.declared_tables import table_location
+from headwaters.streams.ingestion.contracts import load_contracts
+from headwaters.streams.stream import Stream
 
 PROJECT = "name: shop\nversion: 1.0.0\nprofile: shop\n"
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"

@@ -334,7 +334,7 @@ def test_files_of_json_lines_are_cut_by_their_one_helper() -> None:
                     called = {c.attr for c in ast.walk(node) if isinstance(c, ast.Attribute)}
                     if {"splitlines", "loads"} <= called:
                         cut.append(f"{file.relative_to(ROOT)}: {node.name}")
-    assert cut == [], "take the lines from headwaters.json_lines"
+    assert cut == [], "take the lines from headwaters.platform.json_lines"
 
 
 BAD = {

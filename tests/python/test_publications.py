@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from headwaters.declared.problems import Problem
-from headwaters.declared.publications import (
+from headwaters.platform.kafka_settings import Reference
+from headwaters.platform.problems import Problem
+from headwaters.tables.publications import (
     Publication,
     ToKafka,
     ToPostgres,
@@ -15,7 +16,6 @@ from headwaters.declared.publications import (
     publication_problems,
     publications,
 )
-from headwaters.sources.kafka_settings import Reference
 
 FILE = "models/exposures.yml"
 POSTGRES = {"from": "gold.value", "to": "postgres", "table": "shop.value"}

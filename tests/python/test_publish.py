@@ -26,9 +26,9 @@ from ingestion import ROOT
 from processes import environment, run_command
 from publishing import SCHEMA, Gold, Row, as_records, ask, compacted, tell, to_kafka, to_postgres
 
-from headwaters.dev import postgres as databases
-from headwaters.errors import UserError, WorkError
-from headwaters.project import Project
+from headwaters.devkit import postgres as databases
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.project import Project
 from headwaters.publish import kafka
 from headwaters.publish.changes import Source, _parts
 from headwaters.publish.target import Compared, Done, Target

@@ -16,9 +16,9 @@ import typer
 from rich.text import Text
 
 from headwaters.cli import app
-from headwaters.lineage.tables import tables_of
-from headwaters.manifest import load_compiled
-from headwaters.project import Project
+from headwaters.platform.manifest import load_compiled
+from headwaters.platform.project import Project
+from headwaters.report.lineage.tables import tables_of
 
 Dbt = Callable[..., Any]
 

@@ -19,9 +19,9 @@ import pytest
 from ingestion import Ingester, modes, node, wait_for
 from processes import environment, family
 
-from headwaters.engine import Engine
-from headwaters.errors import WorkError
-from headwaters.servers import listens
+from headwaters.platform.engine import Engine
+from headwaters.platform.errors import WorkError
+from headwaters.platform.servers import listens
 
 ROOT = Path(__file__).resolve().parents[2]
 # A model without inputs cannot be `auto`, the default of this project.
@@ -192,7 +192,9 @@ def test_no_token_is_sent_while_another_listens_at_localhost(
             other = held.enter_context(socket.socket())
             other.bind(("127.0.0.1", 0))
             address = {"::1": "127.0.0.1"}
-            monkeypatch.setattr("headwaters.engine.listens", lambda p, h: listens(p, address[h]))
+            monkeypatch.setattr(
+                "headwaters.platform.engine.listens", lambda p, h: listens(p, address[h])
+            )
         engine = Engine(os.getpid(), other.getsockname()[1], "secret")
         assert engine.remote == f"sc://localhost:{engine.port}/;token=secret"
         other.listen()

@@ -1,4 +1,4 @@
-"""The front door: what it answers, and that what it accepted is where its stream reads it, once."""
+"""The HTTP endpoint: its answers, and each accepted record once where its stream reads it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from deltalake import DeltaTable, write_deltalake
 from ingestion import ROOT, Ingester, audit, node, wait_for
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs in the lock
-from serving import command, contract_of, door, endpoints, in_topic, inbox, ndjson, orders, source
+from serving import command, contract_of, endpoints, in_topic, inbox, ndjson, orders, served, source
 
 from headwaters.cli import _coded, install_command
-from headwaters.demo.post import Sent, post_finance
-from headwaters.demo.send import make_topic
-from headwaters.demo.simulate import FinanceConfig
-from headwaters.errors import UserError, WorkError
-from headwaters.project import Project
-from headwaters.serve import delta, kafka
-from headwaters.serve.door import Endpoint, Limits
-from headwaters.serve.http import MOST_OUTSIDE
-from headwaters.serve.records import Reader
-from headwaters.serve.run import Options, serve, with_target
-from headwaters.serve.targets import Request, Unwritten
+from headwaters.devkit.samples.post import Sent, post_finance
+from headwaters.devkit.samples.send import make_topic
+from headwaters.devkit.samples.simulate import FinanceConfig
+from headwaters.http import delta, kafka
+from headwaters.http.app import Endpoint
+from headwaters.http.limits import MOST_OUTSIDE, Limits
+from headwaters.http.run import Options, serve, with_target
+from headwaters.http.schema import Reader
+from headwaters.http.targets import Request, Unwritten
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.project import Project
 
 KEY, OTHER = "k" * 32, "o" * 32
 JSON, LINES = {"Content-Type": "application/json"}, {"Content-Type": "application/x-ndjson"}
@@ -51,7 +51,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_accepted_request_is_in_the_topic_where_the_answer_says(
     broker: str, topic: str, lake: Path
 ) -> None:
-    with door(endpoints(orders(broker, topic))) as client:
+    with served(endpoints(orders(broker, topic))) as client:
         array = client.post("/streams/orders", json=[{"id": "ä"}, {"id": "b", "amount": 1.5}])
         lines = client.post(
             "/streams/orders",
@@ -85,7 +85,7 @@ def test_an_accepted_request_is_in_the_topic_where_the_answer_says(
 def test_a_request_with_a_bad_record_is_refused_as_a_whole(
     broker: str, topic: str, lake: Path
 ) -> None:
-    with door(endpoints(orders(broker, topic))) as client:
+    with served(endpoints(orders(broker, topic))) as client:
         answer = client.post(
             "/streams/orders",
             content=ndjson({"id": "good"}, {"id": "a", "amount": "x"}, {"amount": 1}),
@@ -123,7 +123,7 @@ def test_each_wrong_request_has_its_code_and_its_reason(
     make_topic(broker, other)
     limits = Limits(body=1000, body_seconds=0.5)
     admitted = {"Authorization": f"Bearer {KEY}"}
-    with door(endpoints(orders(broker, topic, other)), [OTHER, KEY], limits) as client:
+    with served(endpoints(orders(broker, topic, other)), [OTHER, KEY], limits) as client:
 
         def ask(path: str = f"/streams/orders?topic={topic}", **how: Any) -> tuple[int, str, str]:
             how = {"content": b"[]", "method": "POST", **how}
@@ -147,7 +147,7 @@ def test_each_wrong_request_has_its_code_and_its_reason(
         assert ask(content=bomb[:900], headers=zipped)[:2] == (413, "too_large")
         assert ask(content=b"[]", headers=zipped)[:2] == (400, "content_encoding")
         assert ask("/streams/orders") == (
-            400, "topic", f"orders reads {topic}, {other}: say which one by ?topic=",
+            400, "topic", f"orders reads {topic}, {other}: name one of them by ?topic=",
         )  # fmt: skip
         assert ask("/streams/orders?topic=x")[:2] == (400, "topic")
         assert ask(f"/streams/orders?topic={topic}&key=idd") == (
@@ -179,7 +179,7 @@ def _held(client: httpx.Client, key: str, path: str) -> socket.socket:
 
 
 def test_a_request_beyond_those_in_flight_is_to_come_again(lake: Path) -> None:
-    with door(endpoints(inbox()), limits=Limits(requests=2, bytes=100)) as client:
+    with served(endpoints(inbox()), limits=Limits(requests=2, bytes=100)) as client:
         held = [_held(client, "", "/streams/orders") for _ in range(2)]
         in_flight = "headwaters_http_requests_in_flight 2.0"
         wait_for(lambda: in_flight in client.get("/metrics").text)
@@ -203,7 +203,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_and_those_beside_it_ar
     made = admin.create_topics([NewTopic(small, 1, 1, config={"max.message.bytes": "2000"})])
     made[small].result()
     with (
-        door(endpoints(orders(broker, small), linger=0.3)) as client,
+        served(endpoints(orders(broker, small), linger=0.3)) as client,
         ThreadPoolExecutor(3) as pool,
     ):
         records = [[{"id": "a"}], [{"id": "x" * 5000}], [{"id": "b"}]]
@@ -214,13 +214,13 @@ def test_a_record_that_the_topic_does_not_take_is_refused_and_those_beside_it_ar
     assert sorted(text for *_, text in in_topic(broker, small)) == ['{"id":"a"}', '{"id":"b"}']
 
 
-def test_without_its_broker_the_door_answers_that_nothing_was_written(
+def test_without_its_broker_the_endpoint_answers_that_nothing_was_written(
     lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "CONNECTING", 0.5)
     contract = contract_of(orders("127.0.0.1:1", "t"))
     writer = kafka.KafkaWriter("127.0.0.1:1", "test", dict, 0, 100)
-    with door([Endpoint(contract, Reader(contract), writer, ("t",))]) as client:
+    with served([Endpoint(contract, Reader(contract), writer, ("t",))]) as client:
         answer = client.post("/streams/orders", json=[{"id": "a"}])
         health = client.get("/health")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
@@ -237,7 +237,7 @@ def test_a_topic_that_is_missing_is_created_where_that_is_asked_for(
     declared = orders(broker, f"{topic}_new")
     with pytest.raises(WorkError, match=f"no topic {topic}_new: create it, or let --create-topics"):
         endpoints(declared)
-    with door(endpoints(declared, create_topics=True)) as client:
+    with served(endpoints(declared, create_topics=True)) as client:
         assert client.post("/streams/orders", json=[{"id": "a"}]).status_code == 201
     assert len(in_topic(broker, f"{topic}_new")) == 1
 
@@ -247,7 +247,7 @@ def test_records_through_kafka_are_in_bronze_once_and_reconciled(
 ) -> None:
     monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
     declared = orders(broker, topic)
-    with door(endpoints(declared)) as client:
+    with served(endpoints(declared)) as client:
         for number in range(20):
             batch = [{"id": f"{number}-{one}", "amount": one + 1} for one in range(10)]
             batch += [{"id": "bad", "amount": -1}] * (number % 2)
@@ -270,10 +270,10 @@ def test_records_through_a_delta_table_are_in_bronze_once(
     }  # fmt: skip
     declared = inbox(columns)
     record = {
-        "id": "a", "amount": "1.005", "at": "2026-01-02T03:04:05.678+01:00", "day": "2026-01-02",
+        "id": "a", "amount": "1.01", "at": "2026-01-02T03:04:05.678+01:00", "day": "2026-01-02",
         "f": 1.5, "tags": ["x", None], "who": {"name": "n", "age": 7}, "m": {"k": 1},
     }  # fmt: skip
-    with door(endpoints(declared)) as client:
+    with served(endpoints(declared)) as client:
         first = client.post("/streams/orders", json=[record, {"id": "b"}])
         assert (first.status_code, first.json()) == (
             201,
@@ -317,13 +317,14 @@ def test_a_table_with_other_columns_is_refused(lake: Path) -> None:
 @pytest.mark.parametrize(
     ("declared", "why"),
     [
-        (node({"id": "string"}), "from files: the front door writes to topics and to Delta tables"),
+        (node({"id": "string"}), "from files: the HTTP endpoint writes to topics"),
         (inbox(path="s3://b/t"), "s3://b/t is not in the lake"),
         (inbox(path="../other"), "../other is not in the lake"),
         (inbox({"v": "variant"}), "variant is a type that only Spark writes"),
-        (orders("b:1", "t", format="raw", schema="fail"), "format raw: the front door takes JSON"),
+        (orders("b:1", "t", format="raw", schema="fail"), "format raw: the HTTP endpoint"),
+        (orders("b:1", "t", options={"dateFormat": "d.M.y"}), "the HTTP endpoint takes ISO 8601"),
     ],
-    ids=["files", "elsewhere", "outside", "variant", "raw"],
+    ids=["files", "elsewhere", "outside", "variant", "raw", "format"],
 )  # fmt: skip
 def test_a_stream_without_a_target_is_an_error_by_name_and_a_note_otherwise(
     declared: dict[str, Any], why: str, tmp_path: Path
@@ -348,7 +349,7 @@ def test_two_streams_of_one_table_are_refused(tmp_path: Path) -> None:
         with_target(tmp_path, both, [], print)
 
 
-def test_simulated_finance_through_the_door_is_what_it_accepts(
+def test_simulated_finance_through_the_endpoint_is_what_it_accepts(
     broker: str, topic: str, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = []
@@ -364,7 +365,7 @@ def test_simulated_finance_through_the_door_is_what_it_accepts(
         nodes.append(node(columns, declared["config"]["meta"]["stream"], name, rules))
     monkeypatch.setenv("A_KEY", f"{KEY} {OTHER}")
     config = FinanceConfig(rows=400, claims=40, malformed=0.1)
-    with door(endpoints(*nodes), [KEY]) as client:
+    with served(endpoints(*nodes), [KEY]) as client:
         sent = post_finance(config, str(client.base_url), "A_KEY")
         with pytest.raises(
             WorkError, match=r"does not take financial_transactions \(401\): no key"
@@ -374,7 +375,7 @@ def test_simulated_finance_through_the_door_is_what_it_accepts(
     assert sent["financial_transactions"] == Sent(accepted=360, refused=40)
     found = [len(in_topic(broker, f"{topic}_{name}")) for name in sent]
     assert found == [one.accepted for one in sent.values()]
-    with pytest.raises(WorkError, match=r"no front door answers at http://127\.0\.0\.1:1: "):
+    with pytest.raises(WorkError, match=r"no HTTP endpoint answers at http://127\.0\.0\.1:1: "):
         post_finance(config, "http://127.0.0.1:1", "A_KEY")
     with pytest.raises(UserError, match="is no address"):
         post_finance(config, "localhost:80", "A_KEY")
@@ -383,7 +384,7 @@ def test_simulated_finance_through_the_door_is_what_it_accepts(
 def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(
     broker: str, topic: str, lake: Path
 ) -> None:
-    with door(endpoints(orders(broker, topic), linger=0), [KEY]) as client:
+    with served(endpoints(orders(broker, topic), linger=0), [KEY]) as client:
         page, described = client.get("/docs"), client.get("/openapi.json").json()
         own = str(client.base_url)
     addresses = re.findall(r"(?:https?:)?//[^\s'\"<]+", page.text)
@@ -445,7 +446,7 @@ def test_change_events_are_described_and_keyed_by_their_rows(
         {"schema": {}, "payload": {"op": "u", "before": old, "after": row}},
         {"op": "d", "before": {"id": "7"}, "after": None},
     ]
-    with door(endpoints(orders(broker, topic, changes=changes), linger=0)) as client:
+    with served(endpoints(orders(broker, topic, changes=changes), linger=0)) as client:
         page, described = client.get("/docs").text, client.get("/openapi.json").json()
         answer = client.post("/streams/orders?key=id", json=events)
     assert answer.status_code == 201
@@ -552,7 +553,7 @@ def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(
             sender.join()
     assert (process.returncode, answers) == (0, [201])
     assert [line.rstrip() for line in said[:-1]] == [
-        "files: not served: from files: the front door writes to topics and to Delta tables",
+        "files: not served: from files: the HTTP endpoint writes to topics and to Delta tables",
         "orders: POST /streams/orders → table inbox/orders",
     ]
     assert re.fullmatch(r"serving at https://127.0.0.1:\d+ \(page: /docs\)\n", said[-1])
@@ -576,7 +577,7 @@ def test_into_a_compacted_topic_only_changes_of_rows_are_sent_by_their_key(
             endpoints(declared)
     declared = orders(broker, topic, changes={"key": ["id"], "envelope": "flat"})
     declared["columns"]["id"]["constraints"] = []
-    with door(endpoints(declared)) as client:
+    with served(endpoints(declared)) as client:
         refused = [
             client.post(f"/streams/orders{query}", json=[{"id": "a"}, {"amount": 1}])
             for query in ("", "?key=amount", "?key=", "?key=id")
@@ -605,7 +606,7 @@ def test_what_is_no_body_is_limited_and_a_body_may_have_any_chunks(lake: Path) -
     post = b"POST /streams/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
     record = json.dumps([{"id": "x" * 20_000}]).encode()
-    with door(endpoints(inbox(), linger=0)) as client:
+    with served(endpoints(inbox(), linger=0)) as client:
         port = client.base_url.port
         assert port is not None
         large = b"X: " + b"y" * (MOST_OUTSIDE // 2) + b"\r\n"

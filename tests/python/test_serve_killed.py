@@ -18,9 +18,9 @@ from ingestion import ROOT
 from processes import environment
 from serving import command, source
 
-from headwaters.demo.send import make_topic
-from headwaters.dev import broker as brokers
-from headwaters.project import Project
+from headwaters.devkit import broker as brokers
+from headwaters.devkit.samples.send import make_topic
+from headwaters.platform.project import Project
 
 CLIENTS, SECONDS, RECORDS = 200, 60, 5
 KILLED_AT, AWAY = 20.0, 5.0

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from headwaters import servers
-from headwaters.dev.servers import free_ports, starting
-from headwaters.errors import UserError, WorkError
-from headwaters.servers import Server, alive, listens_itself
+from headwaters.devkit.servers import free_ports, starting
+from headwaters.platform import servers
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.servers import Server, alive, listens_itself
 
 LISTEN = (
     "import socket, sys, time\n"

@@ -18,11 +18,11 @@ from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.declared.appending import appending_problems, macros_of
-from headwaters.declared.checks import graph_problems, node_problems
-from headwaters.declared.names import misspelt
-from headwaters.declared.outer import variable_problems
-from headwaters.declared.settings import (
+from headwaters.platform.names import misspelt
+from headwaters.tables.appending import appending_problems, macros_of
+from headwaters.tables.checks import graph_problems, node_problems
+from headwaters.tables.outer import variable_problems
+from headwaters.tables.settings import (
     OTHERS,
     ModelSettings,
     Part,

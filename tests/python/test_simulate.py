@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from headwaters import cli
-from headwaters.demo.clicks import ClicksConfig
-from headwaters.demo.clock import arrivals, moment
-from headwaters.demo.finance_files import Landed, land
-from headwaters.demo.retail import RetailConfig
-from headwaters.demo.simulate import FAULTS, FinanceConfig, claims, transactions
-from headwaters.errors import UserError
+from headwaters.devkit.samples.clicks import ClicksConfig
+from headwaters.devkit.samples.clock import arrivals, moment
+from headwaters.devkit.samples.finance_files import Landed, land
+from headwaters.devkit.samples.retail import RetailConfig
+from headwaters.devkit.samples.simulate import FAULTS, FinanceConfig, claims, transactions
+from headwaters.platform.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 FLAGGED_FROM = datetime(2026, 1, 10, tzinfo=UTC)
@@ -138,8 +138,8 @@ def test_records_have_the_fields_of_the_contract(landed: list[Landed]) -> None:
 
 
 def test_the_contracts_of_the_streams_have_a_column_for_every_field(landed: list[Landed]) -> None:
-    from headwaters.manifest import load_contracts
-    from headwaters.project import Project
+    from headwaters.platform.project import Project
+    from headwaters.streams.ingestion.contracts import load_contracts
 
     streams = {contract.name: contract for contract in load_contracts(Project(ROOT))}
     for one in landed:

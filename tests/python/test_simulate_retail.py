@@ -14,10 +14,10 @@ from processes import environment
 from typer.testing import CliRunner
 
 from headwaters import cli
-from headwaters.demo import retail
-from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks
-from headwaters.demo.retail import RetailConfig
-from headwaters.errors import UserError
+from headwaters.devkit.samples import retail
+from headwaters.devkit.samples.clicks import COLUMNS, ClicksConfig, clicks
+from headwaters.devkit.samples.retail import RetailConfig
+from headwaters.platform.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""Simulated streams are the same in files, in topics and through the front door."""
+"""Simulated streams are the same in files, in topics and through the HTTP endpoint."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 from ingestion import ROOT, Ingester, node, topic_stream
-from serving import door
+from serving import served
 from topics import messages
 from typer.testing import CliRunner
 
 from headwaters import cli
-from headwaters.demo import retail, simulate
-from headwaters.demo.clicks import COLUMNS, ClicksConfig, clicks, records
-from headwaters.demo.send import Record, send
-from headwaters.manifest import load_contracts
-from headwaters.project import Project
-from headwaters.serve.run import Options, endpoints_of
+from headwaters.devkit.samples import retail, simulate
+from headwaters.devkit.samples.clicks import COLUMNS, ClicksConfig, clicks, records
+from headwaters.devkit.samples.send import Record, send
+from headwaters.http.run import Options, endpoints_of
+from headwaters.platform.project import Project
+from headwaters.streams.ingestion.contracts import load_contracts
 
 FINANCE = simulate.FinanceConfig(rows=200, claims=20, malformed=0.0)
 RETAIL = retail.RetailConfig(customers=20, products=5, orders=30)
@@ -51,7 +51,7 @@ def said(*options: str) -> list[str]:
     return lines
 
 
-def test_every_simulated_stream_goes_to_its_topic_and_through_the_door(
+def test_every_simulated_stream_goes_to_its_topic_and_through_the_endpoint(
     broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path / "lake"))
@@ -63,7 +63,7 @@ def test_every_simulated_stream_goes_to_its_topic_and_through_the_door(
     assert said("--to-kafka") == [f"{name}: nothing new" for name in sent]
     contracts = load_contracts(project, list(sent))
     values = {name: [one for _, one in of if one is not None] for name, of in sent.items()}
-    with door(endpoints_of(project, contracts, Options(), 1)) as client:
+    with served(endpoints_of(project, contracts, Options(), 1)) as client:
         assert said("--to-http", str(client.base_url)) == [
             f"{name}: {len(of)} accepted, 0 refused" for name, of in values.items()
         ]

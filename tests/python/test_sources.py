@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, Node, audit, lose_one_and_repeat_another, node, numbered, wait_for
 
-from headwaters.demo.send import send
+from headwaters.devkit.samples.send import send
 
 pytestmark = pytest.mark.slow
 

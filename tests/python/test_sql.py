@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.sql import literal, renamed
+from headwaters.platform.sql import literal, renamed
 
 ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headwaters.delta_log import Snapshot, snapshot
-from headwaters.demo.summary import summary
-from headwaters.json_lines import lines
-from headwaters.project import Project
+from headwaters.devkit.samples.summary import summary
+from headwaters.platform.json_lines import lines
+from headwaters.platform.project import Project
+from headwaters.tables.delta_log import Snapshot, snapshot
 
 
 def test_a_folder_without_a_table_has_no_snapshot(tmp_path: Path) -> None:

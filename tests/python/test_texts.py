@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.formats.texts import NEWEST_SECOND, PATTERNS, in_json, kind
+from headwaters.streams.formats.texts import NEWEST_SECOND, PATTERNS, in_json, kind
 
 numbers = st.decimals(allow_nan=False, allow_infinity=False, places=None)
 moments = st.datetimes(min_value=datetime(1000, 1, 1)).map(

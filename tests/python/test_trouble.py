@@ -20,13 +20,13 @@ from dbt.adapters.headwaters.session import session_of
 from ingestion import bare_project, wait_for
 from processes import environment, family, run_command
 
-from headwaters import metastore
-from headwaters.delta_log import snapshot
-from headwaters.dev import engine as engines
-from headwaters.dev import servers
-from headwaters.errors import WorkError
-from headwaters.project import Project
-from headwaters.servers import alive
+from headwaters.devkit import engine as engines
+from headwaters.devkit import servers
+from headwaters.platform import metastore
+from headwaters.platform.errors import WorkError
+from headwaters.platform.project import Project
+from headwaters.platform.servers import alive
+from headwaters.tables.delta_log import snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADWATERS = [sys.executable, "-m", "headwaters.cli"]

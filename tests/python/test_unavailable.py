@@ -13,10 +13,10 @@ import pytest
 from ingestion import Ingester, Node, audit, node
 from test_change_streams import _change_events, _in_duckdb
 
-from headwaters.contract import parse_contract
-from headwaters.declared.streams import stream_problem, stream_tables, unavailable_columns
-from headwaters.errors import UserError
-from headwaters.formats import placeholders
+from headwaters.platform.errors import UserError
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.declared_tables import stream_problem, stream_tables, unavailable_columns
+from headwaters.streams.formats import placeholders
 
 P = placeholders.DEFAULT
 UUID_OF_P = uuid.UUID("b68a35a7-17ad-35b3-af2a-ae46edb4545a")  # as Java's UUID.nameUUIDFromBytes

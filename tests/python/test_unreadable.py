@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, audit, node
 
-from headwaters.checkpoint import landed
-from headwaters.errors import WorkError
+from headwaters.platform.checkpoint import landed
+from headwaters.platform.errors import WorkError
 
 PARQUET = node({"id": "int", "note": "string"}, {"format": "parquet"})
 

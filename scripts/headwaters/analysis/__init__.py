@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         keeps_meaning,
         patch_of,
         problem_of_unread,
-        refusal,
+        refusal_of,
         same_inputs,
         used_columns,
     )
-    from headwaters.analysis.noted import added_columns, columns_digest, noted_proof
     from headwaters.analysis.plain_columns import columns_alone
+    from headwaters.analysis.proof_note import added_columns, columns_digest, noted_proof
 
 __all__ = [
     "Patch",
@@ -38,7 +38,7 @@ __all__ = [
     "noted_proof",
     "patch_of",
     "problem_of_unread",
-    "refusal",
+    "refusal_of",
     "same_inputs",
     "used_columns",
 ]

@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.changing import refuse_changing
-from headwaters.analysis.cut import Stage, cut
 from headwaters.analysis.exact import is_comparable, is_exact
 from headwaters.analysis.keyed import refuse_incomparable
+from headwaters.analysis.lineage_rules import TracedRules, refuse_one_group
 from headwaters.analysis.linear import is_across_rows
 from headwaters.analysis.meaning import refuse_unmarked
 from headwaters.analysis.proof import proven
@@ -39,9 +39,9 @@ from headwaters.analysis.relations import (
     new_column,
 )
 from headwaters.analysis.scopes import Names
-from headwaters.analysis.traced import TracedRules, refuse_one_group
+from headwaters.analysis.stages import Stage, cut
+from headwaters.analysis.strategies import STRATEGIES
 from headwaters.analysis.unread import refuse_changing_words
-from headwaters.incremental.strategies import STRATEGIES
 
 # A column of an input: the input's name, and the column's in lower case.
 Place = tuple[str, str]

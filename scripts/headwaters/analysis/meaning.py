@@ -10,7 +10,7 @@ from sqlglot import exp
 from headwaters.analysis import dialect, functions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.scopes import arguments_of, parts_of
-from headwaters.declared.names import nearest
+from headwaters.platform.names import nearest
 
 # By name in lower case: the names of their columns, in lower case.
 Tables = Mapping[str, frozenset[str]]

@@ -10,16 +10,16 @@ from typing import Any
 from headwaters.analysis import changed, dialect, meaning, same
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.exact import is_collated
+from headwaters.analysis.expectations import expectations_of
 from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
+from headwaters.analysis.sql_text import line_in
+from headwaters.analysis.strategies import strategy_of
 from headwaters.analysis.unread import unlisted
-from headwaters.declared.expectations import expectations_of
-from headwaters.declared.nodes import Config, Node, as_tuple, table_name
-from headwaters.declared.problems import Problem
-from headwaters.incremental.sql_text import line_in
-from headwaters.incremental.strategies import strategy_of
+from headwaters.platform.nodes import Config, Node, as_tuple, table_name
+from headwaters.platform.problems import Problem
 
 # Characters of a line of SQL in a message.
 _LONGEST = 80
@@ -27,7 +27,7 @@ _LONGEST = 80
 _NAME = "hw_input_"
 
 
-def refusal(
+def refusal_of(
     sql: str,
     inputs: Sequence[Mapping[str, Any]],
     config: Config,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from headwaters.declared.nodes import Node, as_tuple, table_name
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, as_tuple, table_name
 
 Graph = Mapping[str, Mapping[str, Node]]
 # The graph of an invocation is one object, and large.

@@ -15,8 +15,8 @@ from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
 from headwaters.analysis.scopes import is_several_rows
-from headwaters.incremental.strategies import RuleBook
-from headwaters.sql import identifier
+from headwaters.analysis.strategies import RuleBook
+from headwaters.platform.sql import identifier
 
 _OF_ONE_ROW = "Compute it from the sums of one row, or in a model of its own"
 

@@ -12,7 +12,7 @@ from headwaters.analysis import functions
 from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.incremental.sql_text import Token, relations_in, tokens
+from headwaters.analysis.sql_text import Token, relations_in, tokens
 
 # Words before a bracket that call no function.
 _NO_CALLS = functions.names(

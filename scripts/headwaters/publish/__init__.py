@@ -1,1 +1,1 @@
-"""Publishing: the net change of a table goes to another system, exactly once in effect."""
+"""The publication of tables: their net changes go to other systems, exactly once in effect."""

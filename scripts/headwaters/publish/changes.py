@@ -1,9 +1,11 @@
 """The net change of a Delta table between two versions, read by delta-rs without Spark.
 
-Two versions differ in the rows of the files in which they differ, whatever was committed between
-them. The log names these files, each with its deletion vector; a Delta table of them alone, made
-of links, is read and compared by key. delta-rs reads tables with deletion vectors, but not their
-change feed: of a removed file with a deletion vector it gives too few deletes (deltalake 1.6).
+Two versions differ only in the rows of the files that one of them lacks, however many commits lie
+between. The log names these files, each with its deletion vector. A temporary Delta table links to
+these files alone, and a query compares them by key.
+
+delta-rs reads tables with deletion vectors, but not their change feed. For a removed file with a
+deletion vector it returns too few deletes (deltalake 1.6).
 """
 
 from __future__ import annotations
@@ -24,18 +26,18 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from headwaters.declared.publications import TYPES, base_type, unpublishable
-from headwaters.delta_log import exists
-from headwaters.delta_rs import query, read, without_panic
-from headwaters.errors import UserError, WorkError
-from headwaters.json_lines import lines
+from headwaters.platform.delta_rs import query, read, without_panic
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.json_lines import lines
+from headwaters.tables.delta_log import exists
+from headwaters.tables.publications import TYPES, base_type, unpublishable
 
 Action = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Position:
-    """Up to where a table is published: its version, and what tells that version from others."""
+    """The position of a publication: a version, with the identity of its commit."""
 
     table_id: str
     version: int
@@ -53,7 +55,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Change:
-    """Rows to upsert and keys to delete; `whole` says why the rows are those of the whole table."""
+    """The rows to upsert and keys to delete; `whole` is why the rows are the whole table's."""
 
     whole: str | None
     upserts: pa.RecordBatchReader
@@ -64,7 +66,7 @@ class Source:
     """A table, pinned at its newest version."""
 
     def __init__(self, name: str, path: Path, key: Sequence[str]) -> None:
-        """Raises UserError and WorkError for a table that is not there or cannot be published."""
+        """Open a table. Raises UserError and WorkError if it is missing or cannot be published."""
         self.name, self.path, self.key = name, path, tuple(key)
         if not exists(path):
             raise WorkError(
@@ -85,17 +87,17 @@ class Source:
         columns = [[one["name"], one["type"]] for one in schema]
         shape = columns, metadata.partition_columns, self.key
         digest = hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
-        # the commit of the newest version is there
+        # the newest version always has its commit
         commit = self._commit(version) or ""
         self.position = Position(str(metadata.id), version, commit, digest[:32])
 
     @contextmanager
     def since(self, before: Position | str, expressions: Mapping[str, str]) -> Iterator[Change]:
-        """What changed since a position; the whole table where that cannot be told.
+        """Yield the changes since a position, or the whole table if they are unknown.
 
-        In place of a position, `before` may say why there is none. `expressions` has SQL in place
-        of a column. Raises WorkError for files that cannot be read, and for a key that is repeated;
-        of a whole table, the target finds repeated keys.
+        Instead of a position, `before` may be the reason for having none. `expressions` has SQL
+        that replaces a column. Raises WorkError for unreadable files, and for a repeated key. In a
+        whole table, the target finds repeated keys.
         """
         why = before if isinstance(before, str) else self._whole(before)
         with tempfile.TemporaryDirectory() as folder, self._reading():
@@ -116,24 +118,24 @@ class Source:
             self._check_changed_keys(tables)
             names, keys = (_listed(one) for one in ([f.name for f in self.fields], self.key))
             old_rows, new_rows = self._rows("old"), self._rows("new")
-            # ALL is an anti-join alone, since no row is there twice
+            # ALL turns this into a mere anti-join; every row is unique anyway
             rows = f"(select {names} from {new_rows} except all select {names} from {old_rows})"
             upserts = f"select {self._selected(expressions)} from {rows}"
             deletes = f"select {keys} from {old_rows} except select {keys} from {new_rows}"
             yield Change(None, read(tables, upserts), read(tables, deletes))
 
     def check_keys(self) -> None:
-        """Raise WorkError where a key is not unique in the pinned version."""
+        """Raise WorkError if a key is not unique in the pinned version."""
         with self._reading():
             tables = query(whole=self._table)
             self._refuse(tables, f"with keys as ({self._keys('whole')}) {self._repeated('keys')}")
 
     def _check_changed_keys(self, tables: QueryBuilder) -> None:
-        """Raise WorkError where a key of the changed files is not unique in the pinned version.
+        """Raise WorkError if a key of the changed files is not unique in the pinned version.
 
-        The keys of the published version were unique, so a repeated one is twice in the new files,
-        or is an inserted one that an unchanged file has. Of those files the join reads the key's
-        columns alone, and skips what by its statistics has none of the keys.
+        The keys of the published version were unique. A repeated key is therefore twice in the new
+        files, or it is an inserted key that an unchanged file has. The join reads only the key
+        columns of the unchanged files, and skips files whose statistics exclude the keys.
         """
         old, new, whole = (self._keys(table) for table in ("old", "new", "whole"))
         same = " and ".join(f"(t.{one} is not distinct from i.{one})" for one in self._key_names)
@@ -165,7 +167,7 @@ class Source:
 
     @contextmanager
     def at(self, version: int, expressions: Mapping[str, str]) -> Iterator[pa.RecordBatchReader]:
-        """The rows of a version. Raises WorkError where its files are no longer there."""
+        """Yield the rows of a version. Raises WorkError if its files no longer exist."""
         what = (
             f"the published version {version}, of which vacuum may have removed files: publish, "
             "then check. Reason"
@@ -175,18 +177,18 @@ class Source:
 
     @cached_property
     def count(self) -> int:
-        """How many rows the pinned version has, by its log."""
+        """Return the number of rows of the pinned version, from its log."""
         with self._reading():
             return _number(query(t=self._table), "select count(*) from t")
 
     def rows(self, table: DeltaTable, expressions: Mapping[str, str]) -> pa.RecordBatchReader:
-        """All rows of a version."""
+        """Return all rows of a version."""
         selected = self._selected(expressions)
         return read(query(t=table), f"select {selected} from {self._rows('t')}")
 
     def _rows(self, table: str) -> str:
-        """The rows of a registered table, as Delta has them."""
-        # an empty text in a partition is null in Delta, and delta-rs gives an empty text (1.6)
+        """Return SQL of a registered table's rows with Delta's values."""
+        # an empty text in a partition is null in Delta, and delta-rs returns an empty text (1.6)
         texts = {field.name for field in self.fields if TYPES[base_type(field.type)] == "text"}
         selected = ", ".join(
             f"nullif({name}, '') as {name}"
@@ -203,7 +205,7 @@ class Source:
         return ", ".join(f"{e} as {n}" if e else n for n, e in zip(names, found, strict=True))
 
     def _whole(self, before: Position) -> str | None:
-        """Why the whole table is to be sent, or None."""
+        """Return why the publication must send the whole table, or None."""
         now = self.position
         if before.table_id != now.table_id:
             return "the table was created again"
@@ -218,7 +220,7 @@ class Source:
         return None
 
     def _differing(self, since: int) -> tuple[list[Action], list[Action]]:
-        """The files of that version that the newest does not have, and the other way round."""
+        """Return the files of that version that the newest lacks, and the reverse."""
         first: dict[Any, tuple[str, Action]] = {}
         last: dict[Any, tuple[str, Action]] = {}
         for version in range(since + 1, self.position.version + 1):
@@ -235,7 +237,7 @@ class Source:
         return old, new
 
     def _of(self, files: Iterable[Action], folder: Path) -> DeltaTable:
-        """A table of some files of this one."""
+        """Return a Delta table of some files of this one."""
         (folder / "_delta_log").mkdir(parents=True)
         for entry in self.path.iterdir():
             if entry.name != "_delta_log":
@@ -246,7 +248,7 @@ class Source:
         return DeltaTable(folder)
 
     def _added(self, file: Action) -> Action:
-        """A file as it is added to a table; a removed one may be without its size."""
+        """Convert a file to an add action; a remove action may lack its size."""
         found = {
             "path": file["path"],
             "size": file.get("size") or (self.path / unquote(file["path"])).stat().st_size,
@@ -259,7 +261,7 @@ class Source:
 
     @cached_property
     def _head(self) -> list[Action]:
-        """Protocol and metadata of the pinned version."""
+        """Return the protocol and metadata of the pinned version."""
         protocol, metadata = self._table.protocol(), self._table.metadata()
         versions: dict[str, Any] = {
             "minReaderVersion": protocol.min_reader_version,
@@ -284,7 +286,7 @@ class Source:
         return self.path / "_delta_log" / f"{version:020}.json"
 
     def _commit(self, version: int) -> str | None:
-        """What tells a commit from another of its number; None where the log has it no longer."""
+        """Return the identity of a version's commit, or None if the log no longer has it."""
         try:
             return hashlib.sha256(self._log(version).read_bytes()).hexdigest()[:32]
         except FileNotFoundError:
@@ -302,11 +304,11 @@ class Source:
 
 
 def _parts(file: Action) -> Iterator[str]:
-    """Where a data file is, and its deletion vector, which vacuum removes on its own."""
+    """Yield the paths of a data file and its deletion vector; VACUUM removes each separately."""
     yield unquote(file["path"])
     vector = file.get("deletionVector") or {}
     place = str(vector.get("pathOrInlineDv", ""))
-    if vector.get("storageType") == "u":  # a prefix, and an UUID in Z85
+    if vector.get("storageType") == "u":  # a prefix, and a UUID in Z85
         prefix, digits = place[:-20], place[-20:]
         name = f"deletion_vector_{UUID(bytes=z85_bytes(digits))}.bin"
         yield f"{prefix}/{name}" if prefix else name
@@ -315,7 +317,7 @@ def _parts(file: Action) -> Iterator[str]:
 
 
 def z85_bytes(text: str) -> bytes:
-    """What a text of Z85 encodes, as Delta's protocol has it: four bytes in five digits."""
+    """Decode Z85 as Delta's protocol defines it: four bytes in five digits."""
     found = b""
     for begin in range(0, len(text), 5):
         number = 0
@@ -329,7 +331,7 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 
 
 def repeated_keys(source: Source, what: str) -> WorkError:
-    """The error of a table in which rows share a key; values are not shown."""
+    """Return the error for a table with repeated keys. It shows no values."""
     return WorkError(
         "HW_REPEATED_KEYS",
         f"{source.name} has more than one row of a key ({', '.join(source.key)}): {what}. Nothing "
@@ -337,7 +339,7 @@ def repeated_keys(source: Source, what: str) -> WorkError:
     )
 
 
-# The names of types in the log that SQL calls otherwise
+# SQL names for types, if they differ from those in the log
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
@@ -353,8 +355,8 @@ def _quoted(name: str) -> str:
 def _without_statistics(name: str, kind: str) -> str:
     """Return a key, as an expression if the statistics of its column are inexact.
 
-    Those of floats know neither NaN nor that -0.0 is 0.0. Those of timestamps end at milliseconds,
-    and wrap in checkpoints that have them as INT96.
+    Statistics of floats ignore NaN and treat -0.0 and 0.0 as different. Those of timestamps are cut
+    to milliseconds, and overflow in checkpoints that store INT96.
     """
     if kind in ("float", "double"):
         return f"{name} + 0.0"

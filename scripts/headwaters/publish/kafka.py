@@ -1,7 +1,8 @@
-"""Topics of Kafka: what changed and the version are written in one transaction.
+"""Kafka topics as a target: one transaction writes the changes and the version.
 
-A record's key is JSON of the key's columns and its value JSON of the row; a deleted row is a
-tombstone, so that a compacted topic is the table. The version is a record of `<topic>.published`.
+A record's key is JSON of the key's columns and its value JSON of the row. A deleted row is a
+tombstone, so that a compacted topic equals the table. The version is a record of
+`<topic>.published`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.publish.changes import Change, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import records, to_json
-from headwaters.sources.kafka_client import (
+from headwaters.streams.sources.kafka_client import (
     TOO_LARGE,
     begin_transactions,
     compacted,
@@ -34,10 +35,10 @@ from headwaters.sources.kafka_client import (
 )
 
 IDENTITY = "headwaters-publish-"
-_LONGEST = 900_000  # milliseconds of a transaction, which is as long as brokers allow by default
+_LONGEST = 900_000  # milliseconds of a transaction, the default limit of brokers
 _PAUSE = 0.5  # seconds
-_ABORTING = 5.0  # seconds; what is not aborted then, the next producer aborts
-_READING = 30.0  # seconds for the next record
+_ABORTING = 5.0  # seconds; otherwise the next producer aborts the transaction
+_READING = 30.0  # seconds to wait for the next record
 _FENCED = (
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -53,7 +54,7 @@ _AWAY = (
 
 
 class KafkaTarget(Target):
-    """A topic, which is made if it is missing."""
+    """A topic, which is created if it is missing."""
 
     def __init__(
         self,
@@ -63,13 +64,13 @@ class KafkaTarget(Target):
         patience: float,
         say: Callable[[str], None],
     ) -> None:
-        """`settings` are those of the client, with its secrets, which are not kept."""
+        """Set the target. `settings` returns the client's settings; its secrets are not stored."""
         self.topic, self.servers, self.patience = topic, servers, patience
         self.state = f"{topic}.published"
         self._settings, self._say = settings, say
 
     def publish(self, source: Source) -> Done:
-        """Publish a table; a broker that is away is asked again until the patience ends."""
+        """Publish a table. If the broker is away, retry until the patience ends."""
         until = time.monotonic() + self.patience
         while True:
             try:
@@ -79,7 +80,7 @@ class KafkaTarget(Target):
                 if reason.code() in (*_FENCED, *TOO_LARGE) or time.monotonic() > until:
                     raise self._said(reason, source) from None
             except WorkError as error:
-                # a topic that was made just now is not known everywhere at once
+                # a new topic is not known to all brokers at once
                 away = error.code in ("HW_BROKER_AWAY", "HW_NO_TOPIC")
                 if not away or time.monotonic() > until:
                     raise
@@ -98,13 +99,13 @@ class KafkaTarget(Target):
         while isinstance(before := self._published(source), Position):
             there = self._compacted()
             if self._published(source) != before:
-                continue  # another publication was committed meanwhile
+                continue  # another publication has just committed
             missing = rows = 0
             with source.at(before.version, {}) as found:
                 for row in records(found, source):
                     rows += 1
                     missing += there.pop(self._key(row, source), b"") != _digest(to_json(row))
-            # of those that are left some were other rows of a key that is in the table
+            # some of the remaining records are outdated rows of keys that the table has
             return Compared(before.version, rows, missing, len(there))
         return None
 
@@ -125,7 +126,7 @@ class KafkaTarget(Target):
         except BaseException as error:
             cause = self._aborted(producer, error)
             if cause and cause.code() in _FENCED and time.monotonic() - begun > _LONGEST / 1000:
-                # what the broker ended is told as if another producer had fenced this one
+                # Kafka reports an abort by the broker as if another producer had fenced this one
                 raise WorkError(
                     "HW_KAFKA",
                     f"{source.name}: the transaction took longer than {_LONGEST // 60_000} "
@@ -137,13 +138,13 @@ class KafkaTarget(Target):
         return done
 
     def _aborted(self, producer: Producer, error: BaseException) -> KafkaError | None:
-        """Abort a transaction; gives why it failed, where that was Kafka."""
+        """Abort a transaction. Return its cause if that was an error of Kafka."""
         found: KafkaError | None = error.args[0] if isinstance(error, KafkaException) else None
         try:
             producer.purge(in_queue=True, in_flight=False)
             producer.abort_transaction(_ABORTING)
         except KafkaException as other:
-            # `produce` says that there was a fatal error, and not which
+            # `produce` reports a fatal error without naming it
             if found is not None and found.code() == KafkaError._FATAL:
                 found = other.args[0]
         return found
@@ -187,7 +188,7 @@ class KafkaTarget(Target):
                     raise
 
     def _producer(self, until: float) -> Producer:
-        """A producer that fences any other of the topic, and ends what it left unfinished."""
+        """Return a producer that fences the topic's other producers and ends their transactions."""
         given = {
             "linger.ms": "20",
             "queue.buffering.max.messages": "100000",
@@ -199,10 +200,10 @@ class KafkaTarget(Target):
         begin_transactions(producer, max(1.0, until - time.monotonic()))
         return producer
 
-    # -- what is there ---------------------------------------------------------------------------
+    # -- the contents -----------------------------------------------------------------------------
 
     def _published(self, source: Source) -> Position | str:
-        """Up to where the topic is published, or why that is not known."""
+        """Return the published position of the topic, or the reason if it is unknown."""
         last, found = source.name, None
         for key, value in self._read(self.state):
             last = key
@@ -229,7 +230,7 @@ class KafkaTarget(Target):
 
     @property
     def _layout(self) -> str:
-        """What decides in which partition a key is."""
+        """Return the layout that determines the partition of a key."""
         partitions = self._admin.list_topics(self.topic, 10).topics[self.topic].partitions
         return f"{len(partitions)} {self._settings().get('partitioner', 'murmur2_random')}"
 
@@ -238,7 +239,7 @@ class KafkaTarget(Target):
         return found.get(self.topic, "")
 
     def _compacted(self) -> dict[str, bytes]:
-        """The last value of each key, as a digest; deleted keys are not in it."""
+        """Return the last value of each key as a digest, without deleted keys."""
         found: dict[str, bytes] = {}
         for key, value in self._read(self.topic):
             if value is None:
@@ -248,7 +249,7 @@ class KafkaTarget(Target):
         return found
 
     def _read(self, topic: str) -> Iterator[tuple[str, str | None]]:
-        """Keys and values of what is committed in a topic, up to its end."""
+        """Yield keys and values of the committed records in a topic, up to its end."""
         settings = {
             **self._settings(),
             "group.id": "headwaters",
@@ -275,7 +276,7 @@ class KafkaTarget(Target):
         return topic in self._admin.list_topics(timeout=10).topics
 
     def _make(self) -> None:
-        """Make the topics that are missing, both compacted."""
+        """Create the missing topics, both compacted."""
         compact = {"cleanup.policy": "compact"}
         wanted = [
             NewTopic(topic, config=compact, num_partitions=partitions)
@@ -290,7 +291,7 @@ class KafkaTarget(Target):
 
     @cached_property
     def _admin(self) -> AdminClient:
-        # kept: its answers end with it
+        # stored, because its futures end with it
         return connect(AdminClient, self.servers, self._settings())
 
     def _said(self, reason: KafkaError, source: Source) -> CodedError:

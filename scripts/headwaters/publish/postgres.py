@@ -1,4 +1,4 @@
-"""Tables in PostgreSQL: what changed and the version are written in one transaction."""
+"""PostgreSQL tables as a target: one transaction writes the changes and the version."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Composable, Composed, Identifier
 
-from headwaters.declared.publications import LONGEST_NAME, postgres_type
-from headwaters.errors import CodedError, UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.publish.changes import Change, Field, Position, Source, repeated_keys
 from headwaters.publish.target import FIRST, Compared, Done, Target
 from headwaters.publish.values import csv_expressions, csv_lines
+from headwaters.tables.publications import LONGEST_NAME, postgres_type
 
 STATE = "headwaters_published"
 STAGING, DELETED = Identifier("headwaters_staging"), Identifier("headwaters_deleted")
@@ -28,10 +28,10 @@ Result = TypeVar("Result")
 
 
 class PostgresTarget(Target):
-    """A table of a PostgreSQL server, which is made if it is missing."""
+    """A table of a PostgreSQL server, which is created if it is missing."""
 
     def __init__(self, table: str, variable: str, url: Callable[[], str], patience: float) -> None:
-        """A table `schema.name`; `url`, from the variable, has the password and is not kept."""
+        """Set the target table, `schema.name`. `url` returns a password and is not stored."""
         self.schema, self.name = table.split(".")
         self.place, self.variable, self._url = table, variable, url
         self.patience = patience
@@ -39,7 +39,7 @@ class PostgresTarget(Target):
         self.state = Identifier(self.schema, STATE)
 
     def publish(self, source: Source) -> Done:
-        """Publish a table; a server that is away is asked again until the patience ends."""
+        """Publish a table. If the server is away, retry until the patience ends."""
         for field in source.fields:
             if len(field.name.encode()) > LONGEST_NAME:
                 raise UserError(
@@ -99,12 +99,12 @@ class PostgresTarget(Target):
         return int(_one(cursor, SQL("select count(*) from {}").format(self.table)))
 
     def _apply(self, cursor: Cursor, source: Source, before: Position | str) -> Done:
-        """Write what changed since a position; the whole table where `before` says why."""
+        """Write the changes since a position, or the whole table if `before` is a reason."""
         made = not _one(cursor, SQL("select to_regclass({}) is not null"), self._quoted)
         if made:
             self._create(cursor, source.fields)
         else:
-            # a column that somebody dropped would be added without its values
+            # otherwise a dropped column would return without its old values
             wider = isinstance(before, Position) and before.columns != source.position.columns
             self._check_table(cursor, source, add=wider)
         with source.since(before, csv_expressions(source.fields)) as change:
@@ -116,7 +116,7 @@ class PostgresTarget(Target):
         triggers = not made and self._has_triggers(cursor)
         if change.whole and not triggers and (made or not _one(cursor, held)):
             count = _copy(cursor, self.table, names, change.upserts, source)
-            if made:  # of rows that are there it is made faster than row by row
+            if made:  # faster over existing rows than row by row
                 self._index(cursor, key)
             return Done(version, count, 0, change.whole)
         self._stage(cursor, STAGING, names, change.upserts, source)
@@ -138,7 +138,7 @@ class PostgresTarget(Target):
         return bool(_one(cursor, SQL(test), self._quoted))
 
     def _check_written(self, cursor: Cursor, names: Sequence[str]) -> None:
-        """See that no trigger changed what was written. Raises WorkError."""
+        """Check that no trigger changed the written rows. Raises WorkError."""
         test = SQL("select exists (select {0} from {1} except select {0} from {2})")
         if _one(cursor, test.format(_listed(names), STAGING, self.table)):
             raise WorkError(
@@ -169,7 +169,7 @@ class PostgresTarget(Target):
     # -- statements ------------------------------------------------------------------------------
 
     def _lock(self, cursor: Cursor) -> None:
-        """Let no other publisher write the table meanwhile."""
+        """Lock out other publishers of the table."""
         held = "select pg_try_advisory_xact_lock(hashtextextended({}, 23))"
         if not _one(cursor, SQL(held), f"{STATE} {self._quoted}"):
             raise WorkError(
@@ -190,7 +190,7 @@ class PostgresTarget(Target):
             )
 
     def _published(self, cursor: Cursor) -> Position | str:
-        """Up to where the table is published, or why that is not known."""
+        """Return the published position of the table, or the reason if it is unknown."""
         if not _one(cursor, SQL("select to_regclass({}) is not null"), self._state_name):
             return FIRST
         cursor.execute(
@@ -211,14 +211,14 @@ class PostgresTarget(Target):
         cursor.execute(made)
 
     def _index(self, cursor: Cursor, key: Sequence[str]) -> None:
-        # a key may have a null, which is a value of its own in Delta
+        # a key may contain null, which is a distinct value in Delta
         text = "create unique index on {} ({}) nulls not distinct"
         cursor.execute(SQL(text).format(self.table, _listed(key)))
 
     def _check_table(self, cursor: Cursor, source: Source, add: bool) -> None:
-        """See that the table has the columns, and a unique index over the key.
+        """Check that the table has the columns, and a unique index over the key.
 
-        With `add`, as for a table that was published before, it gets the columns that it lacks.
+        With `add`, for a table that was published before, add the missing columns.
         """
         self._check_writing(cursor)
         cursor.execute(
@@ -263,7 +263,7 @@ class PostgresTarget(Target):
             )
 
     def _check_writing(self, cursor: Cursor) -> None:
-        """See that what is written is what the table has then. Raises UserError."""
+        """Check that the table will contain exactly the written rows. Raises UserError."""
         for query, said in (
             (
                 "select tgname from pg_trigger where tgrelid = {}::regclass and not tgisinternal "
@@ -315,7 +315,7 @@ class PostgresTarget(Target):
             cursor.execute(SQL("analyze {}").format(staging))
 
     def _upsert(self, cursor: Cursor, names: Sequence[str], key: Sequence[str]) -> int:
-        """Upsert what was staged; rows that are equal are left alone."""
+        """Upsert the staged rows, without touching equal ones."""
         others = [name for name in names if name not in key]
         action: Composable = SQL("nothing")
         if others:
@@ -334,7 +334,7 @@ class PostgresTarget(Target):
     def _delete(self, cursor: Cursor, staging: Identifier, key: Sequence[str], there: SQL) -> int:
         """Delete rows whose key is, or is not, in a staging table.
 
-        Equality finds rows by hash or index; keys with a null are compared apart.
+        Equality finds rows by hash or index; a second statement compares keys with nulls.
         """
         deleted = 0
         for test, joined, equal in (
@@ -366,9 +366,9 @@ class PostgresTarget(Target):
         return f'"{self.schema}"."{STATE}"'
 
     def _patiently(self, source: Source, work: Callable[[Cursor], Result]) -> Result:
-        """Do work in a transaction; again where the server is away, until the patience ends.
+        """Do work in a transaction. If the server is away, retry until the patience ends.
 
-        A commit whose answer was lost is found in the state.
+        The published position shows whether a commit without an answer succeeded.
         """
         until = time.monotonic() + self.patience
         while True:
@@ -391,7 +391,7 @@ class PostgresTarget(Target):
                 f"{self.variable} is no address of PostgreSQL: write "
                 "postgresql://user:password@host/database",
             ) from None
-        # COPY sends UTF-8, whatever the database, the role or the address say of clients
+        # COPY sends UTF-8, regardless of the client encoding of database, role or address
         connection = psycopg.connect(
             url,
             connect_timeout=_MOMENT,
@@ -403,12 +403,13 @@ class PostgresTarget(Target):
             cursor.execute(SQL("set local lock_timeout = {}").format(waits))
             cursor.execute("set local datestyle = 'ISO, YMD'")
             cursor.execute("set local quote_all_identifiers = off")
-            # rows that a policy hides would stay, and be told as equal: an error instead
+            # otherwise rows hidden by a policy would remain and compare as equal; this raises an
+            # error
             cursor.execute("set local row_security = off")
             yield cursor
 
     def _said(self, error: psycopg.Error, source: Source) -> CodedError:
-        """An error of PostgreSQL as one line, without values of rows."""
+        """Return PostgreSQL's error as one line, without values of rows."""
         state = error.sqlstate or ""
         reason = error.diag.message_primary or (str(error).strip() or "no answer").splitlines()[0]
         if state in ("21000", "23505"):
@@ -439,7 +440,7 @@ class PostgresTarget(Target):
         return WorkError("HW_POSTGRES", f"{self.place}: PostgreSQL refuses: {reason}")
 
 
-# What libpq says of a server that answers, and gives no code; in English, as servers do by default
+# libpq's texts for refusals by the server, which carry no code; in English, the servers' default
 _REFUSALS = (
     "authentication failed",
     "does not exist",
@@ -451,14 +452,14 @@ _REFUSALS = (
 
 
 def _refused(error: psycopg.Error) -> bool:
-    """Whether the server answers, and does not let the user in."""
+    """Return true if the server answers and refuses the user."""
     if error.sqlstate:
         return error.sqlstate.startswith("28") or error.sqlstate == "3D000"
     return any(text in str(error) for text in _REFUSALS)
 
 
 def _away(error: psycopg.Error) -> bool:
-    """Whether the same may succeed later: no connection, a restart, a deadlock."""
+    """Return true if a retry may succeed: no connection, a restart, a deadlock."""
     if not isinstance(error, psycopg.OperationalError) or _refused(error):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(("08", "40", "57P"))
@@ -471,7 +472,7 @@ def _copy(
     rows: pa.RecordBatchReader,
     source: Source,
 ) -> int:
-    """Write rows by COPY; returns how many."""
+    """Write rows by COPY and return their number."""
     statement = SQL("copy {} ({}) from stdin (format csv)").format(table, _listed(names))
     with cursor.copy(statement) as copy:
         for part in csv_lines(rows, source):
@@ -480,7 +481,7 @@ def _copy(
 
 
 def _one(cursor: Cursor, query: SQL | Composed, *values: str) -> Any:
-    """The one value that a query gives."""
+    """Return the single value of a query."""
     cursor.execute(query.format(*values) if isinstance(query, SQL) else query)
     row = cursor.fetchone()
     assert row is not None

@@ -1,19 +1,19 @@
-"""`headwaters publish`: each publication by itself, once or again and again."""
+"""`headwaters publish`: independent publications, once or at intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from headwaters import lake as lakes
-from headwaters import postgres
-from headwaters.declared.publications import Publication, ToPostgres
-from headwaters.errors import CodedError, UserError
-from headwaters.ingestion.stopping import Stopping
-from headwaters.project import Project
+from headwaters.platform import lake as lakes
+from headwaters.platform import postgres
+from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.project import Project
 from headwaters.publish.changes import Source
 from headwaters.publish.target import Target
-from headwaters.sources import kafka_client
+from headwaters.streams.ingestion.stopping import Stopping
+from headwaters.streams.sources import kafka_client
+from headwaters.tables.publications import Publication, ToPostgres
 
 Say = Callable[[str], None]
 
@@ -25,10 +25,10 @@ def publish(
     patience: float,
     say: Say,
 ) -> int:
-    """Publish tables; with `every` again after so many seconds, until a signal asks for the end.
+    """Publish tables; with `every`, again after so many seconds, until a signal.
 
-    A publication that fails does not stop the others. Returns 2 if one was declared or set up
-    wrongly, 1 if one failed, 130 or 143 after a signal; 0 where a signal ends `every`.
+    A publication that fails does not stop the others. Returns 2 for a wrong declaration or set-up,
+    1 if a publication failed, 130 or 143 after a signal. A signal that ends `every` gives 0.
     """
     lakes.enter(project.lake)
     told: dict[str, str] = {}
@@ -51,7 +51,7 @@ def publish(
 
 
 def check(project: Project, publications: Sequence[Publication], patience: float, say: Say) -> int:
-    """Compare what is published with the tables, row by row; 1 where something differs."""
+    """Compare published tables with their models row by row; return 1 if they differ."""
     lakes.enter(project.lake)
     code = 0
     for one in publications:
@@ -83,7 +83,7 @@ def _both(project: Project, one: Publication, patience: float, say: Say) -> tupl
     folder = project.warehouse / f"{one.schema_name.lower()}.db" / one.table.lower()
     source = Source(f"{one.schema_name}.{one.table}", folder, one.key)
     declared = one.target
-    # what a target needs is imported where one is declared: psycopg is an extra, as Kafka's client
+    # imported on demand, because psycopg is an extra, like Kafka's client
     if isinstance(declared, ToPostgres):
         from headwaters.publish.postgres import PostgresTarget
 

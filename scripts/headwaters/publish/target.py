@@ -1,4 +1,4 @@
-"""What the places have in common to which a table is published."""
+"""The common parts of the targets of publications."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST = "first publication"
 
 @dataclass(frozen=True)
 class Done:
-    """What was published: numbers of rows; `whole` says why all rows were sent."""
+    """The result of a publication: numbers of rows; `whole` is why it sent all rows."""
 
     version: int
     upserts: int = 0
@@ -21,12 +21,12 @@ class Done:
     already: bool = False
 
     def __add__(self, other: Done) -> Done:
-        """Both, of which the other was done after this."""
+        """Combine two publications, `other` being the later one."""
         upserts, deletes = self.upserts + other.upserts, self.deletes + other.deletes
         return Done(other.version, upserts, deletes, other.whole)
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         if self.already:
             return f"version {self.version} is published already"
         what = f"{self.upserts:,} rows upserted, {self.deletes:,} deleted"
@@ -36,7 +36,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Compared:
-    """A place beside the table at the published version: rows missing, other, and too many."""
+    """A target compared with the published version: rows missing, changed, and superfluous."""
 
     version: int
     rows: int
@@ -45,11 +45,11 @@ class Compared:
 
     @property
     def equal(self) -> bool:
-        """Whether the place has the rows of the table."""
+        """Return true if the target has exactly the rows of the table."""
         return not self.missing and not self.extra
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         if self.equal:
             return f"version {self.version}: {self.rows:,} rows, all equal"
         return (
@@ -59,7 +59,7 @@ class Compared:
 
 
 class Target(ABC):
-    """A place to which tables are published; it knows up to which version."""
+    """A target of publications, which stores the published version."""
 
     @abstractmethod
     def publish(self, source: Source) -> Done:
@@ -67,4 +67,4 @@ class Target(ABC):
 
     @abstractmethod
     def compare(self, source: Source) -> Compared | None:
-        """Compare with the table at the published version; None where nothing is published."""
+        """Compare with the table at the published version; return None if none is published."""

@@ -1,4 +1,4 @@
-"""Values of Arrow as text: lines of CSV as PostgreSQL's COPY reads them, and JSON."""
+"""Values of Arrow as text: CSV lines for PostgreSQL's COPY, and JSON."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import csv
 
-from headwaters.declared.publications import base_type
-from headwaters.errors import WorkError
+from headwaters.platform.errors import WorkError
 from headwaters.publish.changes import Field, Source
+from headwaters.tables.publications import base_type
 
 _UNITS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
 # Days since 1970 of the first day of year 1, and of year 10000
@@ -25,7 +25,7 @@ _NESTED = ("array", "struct", "map")
 
 
 def csv_expressions(fields: Sequence[Field]) -> dict[str, str]:
-    """What is selected in place of a column, so that its values can be lines of CSV."""
+    """Return SQL for the columns whose values need a conversion before CSV."""
     found = {}
     for field in fields:
         name = '"' + field.name.replace('"', '""') + '"'
@@ -37,12 +37,12 @@ def csv_expressions(fields: Sequence[Field]) -> dict[str, str]:
 
 
 def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
-    """Lines of CSV: null is nothing, an empty text is `\"\"`.
+    """Yield lines of CSV: null is nothing, an empty text is `\"\"`.
 
     Raises WorkError for a value that cannot be published, as `records` does.
     """
     nested = {field.name for field in source.fields if base_type(field.type) in _NESTED}
-    # which quotes all texts
+    # this style quotes all texts
     options = csv.WriteOptions(include_header=False, quoting_style="needed")
     for batch in rows:
         columns = []
@@ -54,7 +54,7 @@ def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
                 column = pa.array(texts, pa.large_string())
             elif pa.types.is_string_view(column.type):
                 column = column.cast(pa.large_string())
-            elif pa.types.is_binary_view(column.type):  # of a key that is deleted
+            elif pa.types.is_binary_view(column.type):  # in the key of a deleted row
                 digits = [None if one is None else f"\\x{one.hex()}" for one in column.to_pylist()]
                 column = pa.array(digits, pa.large_string())
             columns.append(column)
@@ -64,12 +64,12 @@ def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
 
 
 def records(rows: pa.RecordBatchReader, source: Source) -> Iterator[dict[str, Any]]:
-    """Rows as mappings of columns to values of JSON.
+    """Yield rows as mappings of columns to values of JSON.
 
-    Decimals are texts, since most readers take numbers for doubles. Times are ISO 8601, those of
-    `timestamp` with a Z; binary is base64; NaN and infinities, which JSON has not, are texts.
-    Raises WorkError for a value that cannot be published: a year that ISO 8601 does not write in
-    four digits, or a map that has a key twice.
+    Decimals are texts, because most readers parse numbers as doubles. Times are ISO 8601, those of
+    `timestamp` with a Z. Binary is base64. NaN and infinities do not exist in JSON and become
+    texts. Raises WorkError for a value that cannot be published: a year that ISO 8601 does not
+    write in four digits, or a map with a repeated key.
     """
     for batch in rows:
         names, columns = batch.schema.names, []
@@ -81,12 +81,12 @@ def records(rows: pa.RecordBatchReader, source: Source) -> Iterator[dict[str, An
 
 
 def to_json(value: Any) -> str:
-    """JSON without blanks."""
+    """Return JSON without blanks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _check_years(column: pa.Array, place: str) -> None:
-    """See that all dates and times, also nested ones, are of the years 1 to 9999."""
+    """Check that all dates and times, also nested ones, are of the years 1 to 9999."""
     kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         unit = 1 if pa.types.is_date(kind) else _UNITS[kind.unit]
@@ -114,7 +114,7 @@ def _plain_values(column: pa.Array, place: str) -> list[Any]:
 
 
 def _plain(kind: pa.DataType, place: str) -> Callable[[Any], Any]:
-    """What makes a value of JSON of one of Arrow's that is not null."""
+    """Return a function that converts Arrow's non-null values to JSON's."""
     if pa.types.is_map(kind):
         return _plain_map(kind, place)
     if pa.types.is_struct(kind):
@@ -124,7 +124,7 @@ def _plain(kind: pa.DataType, place: str) -> Callable[[Any], Any]:
         item = _plain(kind.value_type, place)
         return lambda value: [_or_none(item, one) for one in value]
     if pa.types.is_floating(kind):
-        # -0.0 is 0.0 to those who compare
+        # -0.0 becomes 0.0, which compares as equal
         return lambda value: value + 0.0 if math.isfinite(value) else str(value)
     if pa.types.is_decimal(kind):
         return lambda value: format(value, "f")

@@ -1,4 +1,4 @@
-"""What of a lake somebody should look at, the gravest first: pure."""
+"""The findings in a lake that need attention, most severe first. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from headwaters.pages.texts import ago, listed, number
 from headwaters.report.facts import Lake
+from headwaters.report.pages.texts import ago, listed, number
 
-# An operation that began longer ago than this and has not ended was interrupted.
+# An operation that has not ended after this time was interrupted.
 _LONGEST_OPERATION = timedelta(hours=1)
 _RECENT = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Attention:
-    """One thing: `bad` fails or loses something, `warn` will; `section` of the page has it."""
+    """A finding: `bad` fails or loses something, `warn` will. The page shows it in `section`."""
 
     level: Literal["bad", "warn"]
     text: str
@@ -25,7 +25,7 @@ class Attention:
 
 
 def attention(lake: Lake) -> list[Attention]:
-    """All of them, those that are `bad` before the others."""
+    """Return all findings, those that are `bad` before the others."""
     found = [
         *_streams(lake),
         *_models(lake),
@@ -34,7 +34,7 @@ def attention(lake: Lake) -> list[Attention]:
         *_operations(lake),
         *_tables(lake),
     ]
-    return sorted(found, key=lambda one: one.level)  # bad, warn; the rest as found
+    return sorted(found, key=lambda one: one.level)  # bad, warn; otherwise in their order
 
 
 def _streams(lake: Lake) -> Iterator[Attention]:

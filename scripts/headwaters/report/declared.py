@@ -1,11 +1,11 @@
-"""What the project declares, from dbt's manifest: the nodes of tables, contracts, thresholds."""
+"""The declarations of the project in dbt's manifest: nodes of tables, contracts, thresholds."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from headwaters.contract import Contract, parse_contract
-from headwaters.declared.nodes import Node, setting, table_name
-from headwaters.errors import CodedError, UserError
-from headwaters.manifest import parse
-from headwaters.project import Project
+from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.manifest import parse
+from headwaters.platform.nodes import Node, setting, table_name
+from headwaters.platform.project import Project
 from headwaters.report.facts import Freshness, Outcome
+from headwaters.streams.contract import Contract, parse_contract
 
 _OPS = "source.dbt_headwaters.ops."
 _PERIODS = {"minute": 60, "hour": 3600, "day": 86400}
@@ -26,7 +26,7 @@ _PERIODS = {"minute": 60, "hour": 3600, "day": 86400}
 
 @dataclass(frozen=True)
 class Declared:
-    """The nodes that are tables, by their ids; the contracts of the streams; what is wrong."""
+    """The nodes of tables by id, the contracts of the streams, and the errors in both."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     contracts: tuple[Contract, ...] = ()
@@ -34,18 +34,18 @@ class Declared:
 
     @property
     def tables(self) -> dict[str, Node]:
-        """The nodes by the tables' names, in lower case, as Spark's folders are."""
+        """Return the nodes by their tables' names, in lower case like Spark's folders."""
         return {table_name(node).lower(): node for node in self.nodes.values()}
 
     @property
     def ops(self) -> str:
-        """The schema of headwaters' own records."""
+        """Return the schema of headwaters' own records."""
         node = self.nodes.get(f"{_OPS}operations")
         return str(node["schema"]).lower() if node else "ops"
 
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
-        """Which table reads which, as pairs of names: the table that is read, and the reader."""
+        """Return the lineage as pairs of names: a table, and a table that reads it."""
         return tuple(
             (table_name(self.nodes[one]).lower(), table_name(node).lower())
             for node in self.nodes.values()
@@ -55,9 +55,9 @@ class Declared:
 
 
 def declared(project: Project) -> Declared:
-    """What the project declares; a project that cannot be parsed declares nothing but its error."""
+    """Return the project's declarations. If dbt cannot parse it, return only the error."""
     try:
-        with contextlib.chdir(project.root):  # dbt works from there, and stays
+        with contextlib.chdir(project.root):  # dbt changes to this folder, and stays
             manifest = parse(project)
     except UserError as error:
         return Declared(problems=(str(error),))
@@ -70,7 +70,7 @@ def declared(project: Project) -> Declared:
 
 
 def of_nodes(nodes: Mapping[str, Node]) -> Declared:
-    """What nodes of tables declare."""
+    """Return the declarations of some nodes of tables."""
     contracts, problems = [], []
     for node in nodes.values():
         if node["resource_type"] == "source" and setting(node["config"], "stream") is not None:
@@ -89,7 +89,7 @@ def _is_table(node: Any) -> bool:
 
 
 def freshness_of(node: Node, last_change: datetime | None) -> Freshness:
-    """The freshness of a source that declares none has no thresholds."""
+    """Return the freshness of a source, without thresholds if it declares none."""
     given = node.get("freshness") or {}
     warn, error = (_seconds(given.get(name)) for name in ("warn_after", "error_after"))
     return Freshness(table_name(node).lower(), last_change, warn, error)
@@ -101,9 +101,9 @@ def _seconds(threshold: Any) -> float | None:
 
 
 def outcomes(project: Project) -> dict[str, Outcome]:
-    """What dbt's last invocation said of each node, by id; {} where it left nothing.
+    """Return the outcome of each node in dbt's last invocation, by id; {} if there was none.
 
-    Raises ValueError and its like for a file that is not dbt's.
+    Raises ValueError and similar errors for a file that dbt did not write.
     """
     file = _target(project) / "run_results.json"
     if not file.exists():
@@ -116,16 +116,9 @@ def outcomes(project: Project) -> dict[str, Outcome]:
             _ended(one["timing"], ended),
             float(one["execution_time"]),
             str(one["message"] or ""),
-            *_costs(one.get("adapter_response") or {}),
         )
         for one in found["results"]
     }
-
-
-def _costs(response: Mapping[str, Any]) -> Iterator[float | None]:
-    for name in ("seconds", "predicted_seconds"):
-        value = response.get(name)
-        yield None if value is None else float(value)
 
 
 def _ended(timing: list[Mapping[str, str]], ended: datetime) -> datetime:
@@ -139,6 +132,6 @@ def _target(project: Project) -> Path:
 
 
 def settings(project: Project) -> Mapping[str, Any]:
-    """What dbt_project.yml says."""
+    """Return the contents of dbt_project.yml."""
     found: Mapping[str, Any] = yaml.safe_load((project.root / "dbt_project.yml").read_text())
     return found

@@ -1,7 +1,7 @@
-"""The facts of a lake as OpenLineage events: each commit of rows is a run that is complete.
+"""OpenLineage events from the facts of a lake: each commit of rows is a completed run.
 
-The identity of a run follows from its table, version and time, so that an event that is sent twice
-is one run. Where events are sent is said by OpenLineage's own environment variables and file.
+The identity of a run derives from its table, version and time, so an event that is sent twice still
+describes one run. OpenLineage's environment variables and configuration file name the receiver.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from openlineage.client.facet_v2 import (
     symlinks_dataset,
 )
 
-from headwaters.errors import WorkError
+from headwaters.platform.errors import WorkError
 from headwaters.report.facts import Change, Lake, Table
 
 PRODUCER = "urn:headwaters"
@@ -41,31 +41,31 @@ Sent = MutableMapping[str, int]
 
 
 class Sender:
-    """Sends the events of a lake that was read again and again, each once."""
+    """A sender of the events of a lake, each sent once however often the lake is read."""
 
     def __init__(self) -> None:
-        """Sends to where the environment says. Raises WorkError where that cannot be set up."""
+        """Connect to the receiver in the environment. Raises WorkError if the set-up fails."""
         try:
             self._client = OpenLineageClient()
-        except Exception as error:  # of whatever transport is configured
+        except Exception as error:  # each transport has other errors
             raise _not_sent(error) from None
         self._sent: dict[str, int] = {}
 
     @property
     def is_configured(self) -> bool:
-        """Whether there is a place to send to; the client's own default is to print."""
+        """Return true if a receiver is configured; by default the client prints events."""
         return self._client.transport.kind not in ("console", "noop")
 
     def send(self, lake: Lake) -> int:
-        """Send what is new; how many events. Raises WorkError where they are not taken."""
+        """Send new events and return their number. Raises WorkError if the receiver refuses."""
         sent = dict(self._sent)
         events = new_events(lake, sent)
         try:
             for event in events:
                 self._client.emit(event)
-        except Exception as error:  # of whatever transport is configured
+        except Exception as error:  # each transport has other errors
             raise _not_sent(error) from None
-        self._sent = sent  # what failed is sent again
+        self._sent = sent  # failed events are sent again
         return len(events)
 
 
@@ -79,9 +79,9 @@ def _not_sent(error: Exception) -> WorkError:
 
 
 def new_events(lake: Lake, sent: Sent) -> list[RunEvent]:
-    """The runs since those that were sent, oldest first; of a table's first time the newest alone.
+    """Return the runs after those sent, oldest first; the first time, only each table's newest.
 
-    `sent`, the newest version of each table, is brought up to date.
+    Updates `sent`, the newest version of each table.
     """
     found: list[RunEvent] = []
     tables = {table.name: table for table in lake.tables}

@@ -1,6 +1,6 @@
-"""The state of a lake, as facts: `gather` fills them in; page, metrics and events render them.
+"""The facts of a lake: `gather` collects them; page, metrics and events render them.
 
-Moments are UTC, lengths of time are seconds, sizes are bytes. None: it is not known.
+Moments are UTC, durations are seconds, sizes are bytes. None means unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kind = Literal["stream", "quarantine", "model", "hidden", "seed", "ops", "other"
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a stream, done at a moment; `seconds` from its start to both commits."""
+    """A batch of a stream and the moment it ended; `seconds` from its start to both commits."""
 
     at: datetime
     rows: int
@@ -28,7 +28,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What a stream has not read: `number` of `unit` (files or records), and their bytes."""
+    """The unread part of a stream: `number` of `unit` (files or records), and their bytes."""
 
     number: int
     unit: str
@@ -37,10 +37,10 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream: rows in bronze, records in quarantine by reason, what is left to read.
+    """A stream: rows in bronze, records in quarantine by reason, and its backlog.
 
-    `error` is why it last failed. `batches` are the newest ones, oldest first; `read_up_to` is a
-    place in its source, in the source's own words.
+    `error` is the reason of its last failure. `batches` are the newest ones, oldest first.
+    `read_up_to` is a position in its source, in the source's terms.
     """
 
     name: str
@@ -57,20 +57,20 @@ class Stream:
 
     @property
     def quarantined(self) -> int | None:
-        """Records in quarantine."""
+        """Return the number of records in quarantine."""
         return None if self.quarantine is None else sum(self.quarantine.values())
 
     @property
     def latency(self) -> float | None:
-        """Median length of the newest batches."""
+        """Return the median duration of the newest batches."""
         return median(one.seconds for one in self.batches) if self.batches else None
 
 
 @dataclass(frozen=True)
 class Run:
-    """A commit of rows into a model's table: how many changed at most, and the bytes written.
+    """A commit of rows to a model's table: rows changed at most, and bytes written.
 
-    `expected_bytes`: what earlier runs of the same way wrote for as many rows, see `prediction`.
+    `expected_bytes` is the prediction from earlier runs of the same way, see `prediction`.
     """
 
     version: int
@@ -83,28 +83,22 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What dbt said of a model when it last ran it: `success`, `error`, `skipped`, …
-
-    `took`: seconds from when the plan of the run was carried out, and `predicted`, those that
-    earlier runs of the table predicted, where that had a part in the plan.
-    """
+    """dbt's result for a model's last run, with `success`, `error` or another status."""
 
     status: str
     at: datetime
     seconds: float
     message: str
-    took: float | None = None
-    predicted: float | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether the model was not built."""
+        """Return true if the model was not built."""
         return self.status not in ("success", "no-op", "partial success")
 
 
 @dataclass(frozen=True)
 class Behind:
-    """An input with commits of rows that a model has not applied; `since`: the oldest of them."""
+    """An input with commits of rows that a model has not applied; `since` is the oldest of them."""
 
     table: str
     applied: int
@@ -115,9 +109,9 @@ class Behind:
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is a table: how it is maintained, its runs, oldest first, what waits for it.
+    """A model with a table: its maintenance, its runs, oldest first, and unapplied changes.
 
-    `rows` is None where there is no table. `runs_every` as declared, in seconds.
+    `rows` is None if the table does not exist. `runs_every` is the declared value in seconds.
     """
 
     name: str
@@ -134,12 +128,12 @@ class Model:
 
     @property
     def last(self) -> Run | None:
-        """The newest run that changed rows."""
+        """Return the newest run that changed rows."""
         return self.runs[-1] if self.runs else None
 
     @property
     def waiting_since(self) -> datetime | None:
-        """The oldest change of an input that it has not applied."""
+        """Return the time of the oldest change of an input that the model has not applied."""
         return min((one.since for one in self.behind if one.since), default=None)
 
 
@@ -153,7 +147,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Change:
-    """A commit that changed rows of a table: how many at most, and the bytes written."""
+    """A commit that changed rows of a table: rows changed at most, and bytes written."""
 
     version: int
     at: datetime
@@ -163,11 +157,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table: its files, what its policy requires, and who needs files that left it.
+    """A Delta table: its files, the steps that its policy requires, and the readers of old files.
 
-    `due` are the steps that `maintain` would take, with the reason of each; `kept` says why files
-    that could be vacuumed are not. `retention`: how long files stay after they left the table.
-    `place` is its folder; `changes` are the newest ones, oldest first.
+    `due` are the steps that `maintain` would take, each with its reason. `kept` is the reason to
+    retain files that VACUUM could remove. `retention` is how long files stay after they left the
+    table. `place` is its folder; `changes` are the newest ones, oldest first.
     """
 
     name: str
@@ -192,18 +186,18 @@ class Table:
 
     @property
     def schema(self) -> str:
-        """The schema that it is in."""
+        """Return the table's schema."""
         return self.name.partition(".")[0]
 
     @property
     def deleted_share(self) -> float:
-        """The share of its rows that are only marked as deleted."""
+        """Return the share of rows that deletion vectors hide."""
         rows = (self.rows or 0) + self.deleted_rows
         return self.deleted_rows / rows if rows else 0.0
 
     @property
     def oldest_need(self) -> Need | None:
-        """The reader that is behind the most."""
+        """Return the need of the reader that is the furthest behind."""
         return min(self.needs, key=lambda need: need.since, default=None)
 
 
@@ -228,13 +222,13 @@ class Expectation:
 
     @property
     def last(self) -> Evaluation | None:
-        """The newest one."""
+        """Return the newest evaluation."""
         return self.evaluations[-1] if self.evaluations else None
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on a table: who ran it and why. `state` is its last one, `ended` if it has."""
+    """An operation on a table, its user and reason. `state` is its last one, `ended` if it has."""
 
     id: str
     at: datetime
@@ -251,7 +245,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Freshness:
-    """When the rows of a source last changed, and the ages at which dbt warns and fails."""
+    """The last change of a source's rows, and the ages at which dbt warns and fails."""
 
     table: str
     last_change: datetime | None
@@ -259,7 +253,7 @@ class Freshness:
     error_after: float | None = None
 
     def state(self, now: datetime) -> Literal["fresh", "warn", "error", "empty"]:
-        """What dbt's own check of the source would say of this age."""
+        """Return the result of dbt's own freshness check for this age."""
         if self.last_change is None:
             return "empty" if self.error_after is None else "error"
         age = (now - self.last_change).total_seconds()
@@ -270,9 +264,9 @@ class Freshness:
 
 @dataclass(frozen=True)
 class Lake:
-    """A lake at a moment. `problems`: one line with its code for each thing that is not known.
+    """A lake at a moment. `problems` has one line with its code for each unknown fact.
 
-    `place` is its folder, from the project's where it is inside.
+    `place` is its folder, relative to the project if inside.
     """
 
     project: str
@@ -290,10 +284,10 @@ class Lake:
 
 
 def prediction(earlier: Sequence[Run], way: Way, rows: int) -> float | None:
-    """Bytes that a run of a way is expected to write for some changed rows.
+    """Predict the bytes that a run will write in a way, for some changed rows.
 
-    The median bytes per row of the earlier runs of that way, times the rows; None before the third
-    run, since two do not tell what is usual.
+    It multiplies the rows by the median bytes a row of earlier runs of that way. It returns None
+    before the third run, because two runs do not establish a usual size.
     """
     rates = [run.bytes / run.rows for run in earlier if run.way == way and run.rows]
     return median(rates) * rows if len(rates) >= 2 else None

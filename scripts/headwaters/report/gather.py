@@ -1,6 +1,6 @@
-"""Reads the state of a lake: logs, checkpoints, records, dbt's files. Starts no Spark.
+"""A reader of the state of a lake: logs, checkpoints, records, dbt's files. Starts no Spark.
 
-Whatever cannot be read is one line of `Lake.problems`; the rest of the page says what it can.
+Each unreadable file becomes a line of `Lake.problems`, and the page shows the rest.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from typing import Any, TypeVar
 from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 
-from headwaters import lake as lakes
-from headwaters.contract import Contract
-from headwaters.declared.expectations import expectations_of
-from headwaters.declared.nodes import Node, setting, table_name, table_of_hidden
-from headwaters.delta_log import State, state
-from headwaters.errors import CodedError, UserError, WorkError
-from headwaters.ingestion.status import status
-from headwaters.project import Project
+from headwaters.analysis.expectations import expectations_of
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import CodedError, UserError, WorkError
+from headwaters.platform.nodes import Node, setting, table_name, table_of_hidden
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import is_of_review
 from headwaters.report import records, tables
 from headwaters.report.declared import Declared, freshness_of, outcomes, settings
 from headwaters.report.facts import (
@@ -39,8 +37,10 @@ from headwaters.report.facts import (
     Stream,
     Table,
 )
-from headwaters.review.schemas import is_of_review
-from headwaters.stream import Stream as Declaration
+from headwaters.streams.contract import Contract
+from headwaters.streams.ingestion.status import status
+from headwaters.streams.stream import Stream as Declaration
+from headwaters.tables.delta_log import State, state
 
 MOST_BATCHES = 60
 _JOURNAL = 2**20  # bytes at the end of ingestion's journal
@@ -60,7 +60,7 @@ _EXPECTED = (
 
 @dataclass
 class Gatherer:
-    """Reads one lake again and again; what did not change since is not read again."""
+    """A reader of one lake. Later reads skip unchanged tables."""
 
     project: Project
     declared: Declared
@@ -68,7 +68,7 @@ class Gatherer:
     _known: dict[tuple[str, Path], tuple[Any, Any]] = field(default_factory=dict)
 
     def lake(self, now: datetime | None = None) -> Lake:
-        """The lake as it is now. Raises UserError where the profile names no lake."""
+        """Read the lake. Raises UserError if the profile names none."""
         now = now or datetime.now(UTC)
         self.problems = list(self.declared.problems)
         project, place = self.project, self.project.lake
@@ -96,7 +96,7 @@ class Gatherer:
         )
 
     def _try(self, what: str, read: Callable[..., T], *arguments: Any) -> T | None:
-        """What can be read; None and a problem where it cannot."""
+        """Return the result of a reader. If it fails, note a problem and return None."""
         try:
             return read(*arguments)
         except _EXPECTED as error:
@@ -104,7 +104,7 @@ class Gatherer:
             return None
 
     def _once(self, what: str, place: Path, version: Any, read: Callable[[], T]) -> T:
-        """What was read of a place at this version, or is read now."""
+        """Return the cached result for this version of a place, or read it."""
         known = self._known.get((what, place))
         if known is None or known[0] != version:
             known = version, read()
@@ -115,7 +115,7 @@ class Gatherer:
     # --- tables
 
     def _states(self) -> dict[str, tuple[Path, State]]:
-        """Every Delta table of the warehouse, and of models elsewhere on this machine, by name."""
+        """Return all Delta tables of the warehouse and of local `location_root`s, by name."""
         found = {}
         for name, folder in (self._try("the warehouse", self._folders) or {}).items():
             if read := self._try(name, self._state, folder):
@@ -123,10 +123,10 @@ class Gatherer:
         return found
 
     def _folders(self) -> dict[str, Path]:
-        """Folders that may be tables: of the warehouse, and where models say `location_root`."""
+        """Return folders that may be tables: in the warehouse and at each `location_root`."""
         found: dict[str, Path] = {}
         warehouse = self.project.warehouse
-        # a folder that may not be listed is an error, and not one without tables
+        # an unreadable folder must be an error, not an empty warehouse
         for folder in sorted(warehouse.iterdir()) if warehouse.exists() else ():
             if folder.name.endswith(".db"):
                 schema = folder.name.removesuffix(".db").lower()
@@ -156,7 +156,7 @@ class Gatherer:
             found += self._try(name, tables.positions, name, one, paths) or []
         for name, (folder, one) in sorted(states.items()):
             if is_of_review(name.partition(".")[0]):
-                continue  # a copy for some days, which belongs to no model
+                continue  # a backup that expires, and belongs to no model
             owner, number = table_of_hidden(name) or (name, 0)
             needs, node = tables.needs_of(name, one, found), self.declared.tables.get(owner)
             its = states.get(owner) if number else None
@@ -172,7 +172,7 @@ class Gatherer:
     def _stream_positions(
         self, states: Mapping[str, tuple[Path, State]]
     ) -> Iterator[tables.Position]:
-        """Up to where streams have read the tables of this lake."""
+        """Yield the positions of streams that read tables of this lake."""
         for contract in self.declared.contracts:
             if contract.stream.source in ("delta", "delta_changes"):
                 stream = Declaration.of(self.project, contract)
@@ -232,7 +232,7 @@ class Gatherer:
         reasons: dict[str, int] | None = {}
         if quarantine:
             folder, its = quarantine
-            # what was removed by `erase` or `replay` is a commit as well
+            # a commit is also one that `erase` or `replay` made to remove rows
             reasons = self._try(
                 f"the quarantine of {contract.name}",
                 self._once,
@@ -256,7 +256,7 @@ class Gatherer:
         )
 
     def _journal(self) -> dict[str, list[Batch]]:
-        """The newest batches of each stream, as ingestion wrote them down."""
+        """Return the newest batches of each stream from ingestion's journal."""
         file = self.project.lake / "logs" / "ingest.jsonl"
         found: dict[str, list[Batch]] = defaultdict(list)
         if not file.exists():
@@ -264,7 +264,7 @@ class Gatherer:
         with file.open("rb") as journal:
             journal.seek(max(0, file.stat().st_size - _JOURNAL))
             lines = journal.read().split(b"\n")
-        for line in lines:  # the first and the last may be parts of lines
+        for line in lines:  # the first and the last line may be incomplete
             if b'"batch"' not in line:
                 continue
             try:
@@ -286,7 +286,7 @@ class Gatherer:
         table: str,
         read: Callable[[Path, list[str]], tuple[T, ...]],
     ) -> tuple[T, ...]:
-        """What a table of the schema `ops` says; nothing where it is not there."""
+        """Read a table of the schema `ops`, or return nothing if it does not exist."""
         name = f"{self.declared.ops}.{table}"
         if (found := states.get(name)) is None:
             return ()
@@ -296,7 +296,7 @@ class Gatherer:
         return self._try(name, self._once, table, folder, version, lambda: read(folder, has)) or ()
 
     def _expectations(self, states: Mapping[str, tuple[Path, State]]) -> tuple[Expectation, ...]:
-        """Those that were evaluated, and those that are declared and never were."""
+        """Return the evaluated expectations, and those declared that no run has evaluated."""
         found = self._ops(states, "expectations", records.expectations)
         evaluated = {(one.table, one.name) for one in found}
         declared = []
@@ -312,7 +312,7 @@ def _rules(node: Node) -> list[Any]:
 
 
 def _coded(what: str, error: Exception) -> CodedError:
-    """A problem with its code."""
+    """Return a problem with its code."""
     if isinstance(error, CodedError):
         return error
     if isinstance(error, OSError) and error.filename is not None:

@@ -1,4 +1,4 @@
-"""The facts of a lake as Prometheus metrics. A moment is seconds since 1970."""
+"""Prometheus metrics from the facts of a lake. A moment is seconds since 1970."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from prometheus_client.registry import Collector
 
 from headwaters.report.facts import Lake, Operation
 
-# The values of labels, and the value; None where it is not known, which gives no sample.
+# Values of labels, and the sample's value. None is unknown and gives no sample.
 Sample = tuple[tuple[str, ...], float | None]
 
 
 class LakeMetrics(Collector):
-    """The metrics of a lake as it was when it was last read."""
+    """The metrics of a lake when it was last read."""
 
     def __init__(self, lake: Callable[[], Lake]) -> None:
-        """`lake` gives the facts."""
+        """Collect from the facts that `lake` returns."""
         self._lake = lake
 
     def collect(self) -> Iterator[Metric]:
-        """All of them; a metric without a sample is left out."""
+        """Yield all metrics that have samples."""
         lake = self._lake()
         for name, what, labels, samples in _metrics(lake):
             metric = GaugeMetricFamily(f"headwaters_{name}", what, labels=labels)
@@ -35,7 +35,7 @@ class LakeMetrics(Collector):
 
 
 def exposition(lake: Callable[[], Lake]) -> bytes:
-    """The metrics in Prometheus' text format."""
+    """Return the metrics in Prometheus' text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(LakeMetrics(lake))
     return generate_latest(registry)
@@ -106,7 +106,7 @@ def _streams(lake: Lake) -> Iterator[tuple[str, str, tuple[str, ...], Iterable[S
     )
     yield (
         "stream_failed",
-        "1 where the last run of a stream failed.",
+        "1 if the last run of a stream failed.",
         label,
         [((s.name,), float(s.error is not None)) for s in every],
     )
@@ -130,7 +130,7 @@ def _models(lake: Lake) -> Iterator[tuple[str, str, tuple[str, ...], Iterable[Sa
     ran = [(m, m.last) for m in every if m.last]
     yield (
         "model_last_run_timestamp_seconds",
-        "When a run last changed rows, by the way in which it wrote them.",
+        "When a run last changed rows, by its way of writing.",
         ("model", "way"),
         [((m.table, run.way), _at(run.at)) for m, run in ran],
     )

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from headwaters.declared.nodes import table_of_hidden
-from headwaters.pages import plots
-from headwaters.pages.document import document
-from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
-from headwaters.pages.texts import ago, clean, duration, listed, number, size
+from headwaters.platform.nodes import table_of_hidden
 from headwaters.report.attention import Attention, attention
 from headwaters.report.facts import (
     Expectation,
@@ -23,6 +19,10 @@ from headwaters.report.facts import (
     Stream,
     Table,
 )
+from headwaters.report.pages import plots
+from headwaters.report.pages.document import document
+from headwaters.report.pages.graph import SUB, Box, Graph, clipped, graph
+from headwaters.report.pages.texts import ago, clean, duration, listed, number, size
 
 State = Literal["bad", "warn", "good", "quiet"]
 STATES: dict[State, str] = {
@@ -31,17 +31,17 @@ STATES: dict[State, str] = {
     "good": "well",
     "quiet": "nothing to say",
 }
-_SHOWN = 8  # things that need attention, before the rest is folded
+_SHOWN = 8  # findings shown before the page folds the rest
 _WIDTH = 80  # of a bar in a cell
-# The axis of ages: from a minute to ninety days.
+# The axis of ages, from a minute to ninety days.
 _YOUNG, _OLD = 60.0, 90 * 86_400.0
 _AXIS = ((60.0, "1 min"), (3600.0, "1 h"), (86_400.0, "1 d"), (7 * 86_400.0, "1 w"))
-_LONG_AGO = timedelta(days=90)  # what changed before is not in the plot of changes
+_LONG_AGO = timedelta(days=90)  # the plot of changes ignores older ones
 
 
 @dataclass(frozen=True)
 class Said:
-    """A word about something, coloured by its state."""
+    """A word with a colour for its state."""
 
     state: State
     text: str
@@ -49,7 +49,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Part:
-    """A reason of quarantine as a part of a bar: where it begins, how wide it is, of 100."""
+    """A reason of quarantine as a part of a bar: its start and its width, out of 100."""
 
     reason: str
     records: int
@@ -72,7 +72,7 @@ class StreamRow:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model, its bars of bytes a run, with ticks where a prediction was."""
+    """A model, its bars of bytes a run, and ticks for predictions."""
 
     model: Model
     said: Said
@@ -80,14 +80,13 @@ class ModelRow:
     ticks: str
     slots: float
     cost: str
-    time: str
     waiting: str
     waits_for: str
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A table, the width of its bar of bytes, and where its readers' oldest need is, of 100."""
+    """A table, the width of its bar of bytes, and the place of its readers' oldest need, of 100."""
 
     table: Table
     said: Said
@@ -108,7 +107,7 @@ class ExpectationRow:
 
 @dataclass(frozen=True)
 class AgeRow:
-    """How old something is, as a place on the axis of ages; thresholds likewise."""
+    """An age as a place on the axis of ages; thresholds likewise."""
 
     name: str
     what: str
@@ -133,7 +132,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Activity:
-    """What changed, by schema and time: `marks` are the moments below, from left to right."""
+    """The changes by schema and time; `marks` are the moments below, from left to right."""
 
     strips: tuple[Strip, ...]
     slots: float
@@ -142,7 +141,7 @@ class Activity:
 
 
 def render(lake: Lake, state: str = "") -> str:
-    """The page, which loads nothing; with `state` it asks its server whether that has changed."""
+    """Return the page, which loads nothing. With `state` it asks its server for newer states."""
     found = attention(lake)
     tables = [_table(one, lake) for one in _in_order(lake)]
     models = [_model(one, lake) for one in lake.models]
@@ -172,7 +171,7 @@ def render(lake: Lake, state: str = "") -> str:
 
 
 def _in_order(lake: Lake) -> list[Table]:
-    """Data before headwaters' own tables, the largest first, each hidden one after its model's."""
+    """Sort tables: data before headwaters' own, largest first, hidden ones after their model's."""
     named = {one.name: one for one in lake.tables}
 
     def place(table: Table) -> tuple[bool, int, str, str]:
@@ -218,7 +217,7 @@ def _figures(lake: Lake) -> Iterator[tuple[str, str, str]]:
 
 
 def _short(count: int) -> str:
-    """A large number in few digits: `1.08 M`."""
+    """Return a large number in few digits: `1.08 M`."""
     for unit, size_of in (("G", 1e9), ("M", 1e6)):
         if count >= size_of:
             return f"{count / size_of:.3g} {unit}"
@@ -266,7 +265,6 @@ def _model(model: Model, lake: Lake) -> ModelRow:
         plots.ticks([run.expected_bytes for run in runs], most),
         max(len(runs), 1),
         _cost(model),
-        _time(model),
         *_waiting(model, lake.at),
     )
 
@@ -284,7 +282,7 @@ def _state_of(model: Model, lake: Lake) -> Said:
 
 
 def _waiting(model: Model, now: datetime) -> tuple[str, str]:
-    """How many changed rows wait, and of which tables since when."""
+    """Return how many changed rows wait, and their tables with the time of the oldest change."""
     if not model.behind:
         return "", ""
     tables = listed([clean(one.table, 60) for one in model.behind])
@@ -293,19 +291,11 @@ def _waiting(model: Model, now: datetime) -> tuple[str, str]:
 
 
 def _cost(model: Model) -> str:
-    """How the last run's bytes compare with what was expected."""
+    """Compare the last run's bytes with the prediction."""
     run = model.last
     if run is None or not run.expected_bytes:
         return ""
     return f"{run.bytes / run.expected_bytes * 100:,.0f} % of expected"
-
-
-def _time(model: Model) -> str:
-    """How long the last run took beside what was predicted, where that had a part in its plan."""
-    last = model.outcome
-    if last is None or last.took is None or last.predicted is None:
-        return ""
-    return f"{duration(last.took)}, predicted {duration(last.predicted)}"
 
 
 def _table(table: Table, lake: Lake) -> TableRow:
@@ -347,7 +337,7 @@ def _operation(one: Operation, now: datetime) -> Said:
 
 
 def _ages(lake: Lake) -> Iterator[AgeRow]:
-    """Sources by the age of their rows, models by that of the oldest change that waits."""
+    """Yield the ages: of sources by their rows, of models by the oldest unapplied change."""
     for one in lake.freshness:
         state = one.state(lake.at)
         word: dict[str, Said] = {
@@ -400,7 +390,7 @@ def _on_axis(seconds: float) -> float:
 
 
 def _activity(lake: Lake) -> Activity | None:
-    """Changed rows by schema over the time that the logs tell, ninety days at most."""
+    """Return the changed rows by schema over the time of the logs, ninety days at most."""
     by_schema: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
     for table in lake.tables:
         if table.kind != "ops":

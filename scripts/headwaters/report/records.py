@@ -1,6 +1,6 @@
-"""What tables hold of headwaters' own work, read by delta-rs: operations, expectations, quarantine.
+"""A reader of headwaters' own tables by delta-rs: operations, expectations, quarantine.
 
-Only columns that a table has are asked for: an older release wrote fewer.
+It selects only columns that a table has, because older releases wrote fewer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from headwaters.delta_rs import query, read, without_panic
+from headwaters.platform.delta_rs import query, read, without_panic
 from headwaters.report.facts import Evaluation, Expectation, Operation
 
 MOST_OPERATIONS = 200
@@ -28,9 +28,9 @@ _COUNTS = ("rows_asked", "rows_broken")
 
 
 def operations(table: Path, has: Iterable[str]) -> tuple[Operation, ...]:
-    """The newest operations, newest first; `has` are the columns of the table."""
+    """Return the newest operations, newest first; `has` are the columns of the table."""
     columns = _selected(_OPERATION, has)
-    # an operation has two rows at most
+    # an operation has at most two rows
     sql = f"select {columns} from t order by at desc limit {2 * MOST_OPERATIONS}"
     rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in _rows(table, sql):
@@ -58,7 +58,7 @@ def _operation(rows: list[Mapping[str, Any]]) -> Operation:
 
 
 def expectations(table: Path, has: Iterable[str]) -> tuple[Expectation, ...]:
-    """The expectations that were evaluated, each with its newest evaluations."""
+    """Return the evaluated expectations, each with its newest evaluations."""
     columns = _selected((*_EXPECTATION, *_COUNTS), has)
     numbered = (
         f"select {columns}, row_number() over (partition by table_name, expectation order by at "
@@ -81,7 +81,7 @@ def expectations(table: Path, has: Iterable[str]) -> tuple[Expectation, ...]:
 
 
 def reasons(table: Path) -> dict[str, int]:
-    """How many records a stream's quarantine has for each reason, the most first."""
+    """Return the number of records in a stream's quarantine by reason, the most first."""
     sql = "select reason, count(*) as records from t group by reason order by records desc, reason"
     return {str(row["reason"]): int(row["records"]) for row in _rows(table, sql)}
 

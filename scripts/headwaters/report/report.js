@@ -1,4 +1,4 @@
-// A page that is served loads itself again when its server knows more, and keeps what was chosen.
+// A served page reloads when its server has a newer state, and keeps the reader's choices.
 (() => {
   const state = document.getElementById("content").dataset.state;
   if (!state) return;

@@ -13,56 +13,56 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from headwaters import drafts
-from headwaters import lake as lakes
-from headwaters.errors import CodedError, UserError
-from headwaters.ingestion.stopping import Stopping
-from headwaters.project import Project
+from headwaters.platform import atomic_write
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.project import Project
+from headwaters.platform.servers import LOOPBACK, check_port
 from headwaters.report import page
 from headwaters.report.attention import attention
 from headwaters.report.declared import declared
 from headwaters.report.facts import Lake
 from headwaters.report.gather import Gatherer
 from headwaters.report.metrics import exposition
-from headwaters.servers import LOOPBACK, check_port
+from headwaters.streams.ingestion.stopping import Stopping
 
-EVERY = 10.0  # seconds between two looks at the lake
+EVERY = 10.0  # seconds between two reads of the lake
 Say = Callable[[str], None]
 
 
 def report(project: Project, out: Path, say: Say) -> None:
-    """Write the page of the lake as it is now. Raises UserError where it cannot be written."""
+    """Write the page of the lake. Raises UserError if it cannot be written."""
     lake = Gatherer(project, declared(project)).lake()
-    os.umask(lakes.umask())  # as the lake: for its owner alone
+    os.umask(lakes.umask())  # like the lake: for its owner alone
     if out.is_dir():
         raise UserError("HW_FILE", f"{out} is a folder: name a file with --out")
-    drafts.write(out, page.render(lake))
+    atomic_write.write(out, page.render(lake))
     for line in lines(lake):
         say(line)
     say(f"written to {out}")
 
 
 def lines(lake: Lake) -> list[str]:
-    """What somebody should look at, and what could not be read."""
+    """Return the findings that need attention and the problems of reading."""
     return [*(one.text for one in attention(lake)), *lake.problems] or ["nothing needs attention"]
 
 
 class Site:
-    """What is served: the lake as it was last read, and its page."""
+    """The served content: the lake as last read, and its page."""
 
     def __init__(self, lake: Lake) -> None:
-        """The site of a lake."""
+        """Start with a lake."""
         state = _state_of(lake)
         self._shown = lake, state, page.render(lake, state)
 
     def show(self, lake: Lake) -> None:
-        """Serve a lake from here on. Requests meanwhile get the one before, whole."""
+        """Replace the served lake. Concurrent requests get the whole previous page."""
         state = _state_of(lake)
         _, before, html = self._shown
         self._shown = lake, state, html if state == before else page.render(lake, state)
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
-        """Media type and body of a path; None where there is nothing."""
+        """Return the media type and body of a path, or None if the path does not exist."""
         lake, state, html = self._shown
         if path == "/":
             return "text/html; charset=utf-8", html.encode(errors="replace")
@@ -74,16 +74,16 @@ class Site:
 
 
 def _state_of(lake: Lake) -> str:
-    """What is other where the page is: ages are told by the minute."""
+    """Return a digest that changes with the page; ages change by the minute."""
     facts = repr(replace(lake, at=lake.at.replace(second=0, microsecond=0)))
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 @contextmanager
 def serving(site: Site, port: int) -> Iterator[int]:
-    """Serve a site on a port of 127.0.0.1 while the context lasts; gives the port (0 = any).
+    """Serve a site on a port of 127.0.0.1 inside the context, and yield the port (0 = any).
 
-    Raises UserError where the port is taken.
+    Raises UserError if the port is taken.
     """
     check_port(port, "--port")
     try:
@@ -106,7 +106,8 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
         sys_version = ""
 
         def do_GET(self) -> None:
-            # a page of another site whose name leads to this machine is not to read the lake
+            # a page of another site must not read the lake through a name that resolves to this
+            # machine
             host = (self.headers.get("Host") or "").rpartition(":")[0].strip("[]")
             if host not in LOOPBACK:
                 self.send_error(HTTPStatus.FORBIDDEN, "this is served to this machine alone")
@@ -124,7 +125,7 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not logged."""
+            """Log no requests."""
 
     return Handler
 
@@ -132,7 +133,7 @@ def _handler(site: Site) -> type[BaseHTTPRequestHandler]:
 def serve(project: Project, port: int, say: Say, every: float = EVERY) -> None:
     """Serve page and metrics, and send events, until SIGTERM or Ctrl-C.
 
-    What the project declares is read once; the lake every so many seconds.
+    Reads the project's declarations once, and the lake every so many seconds.
     """
     gatherer = Gatherer(project, declared(project))
     lake = gatherer.lake()
@@ -151,7 +152,7 @@ def serve(project: Project, port: int, say: Say, every: float = EVERY) -> None:
 
 
 def _again(gatherer: Gatherer, before: Lake) -> Lake:
-    """The lake as it is now; the one before, and why, where it cannot be read."""
+    """Read the lake again. If that fails, return the previous one with the reason."""
     try:
         return gatherer.lake()
     except CodedError as error:
@@ -159,7 +160,7 @@ def _again(gatherer: Gatherer, before: Lake) -> Lake:
 
 
 def _events(say: Say) -> Callable[[Lake], None]:
-    """Sends the events of a lake, where OpenLineage is installed and told where to."""
+    """Return a function that sends a lake's events, if OpenLineage is installed and configured."""
     try:
         from headwaters.report.events import Sender
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Tables and models from their logs: pure functions of `delta_log.State`s and declared nodes."""
+"""Facts of tables and models from `delta_log.State`s and declared nodes. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from headwaters.declared.maintenance import has_removed, origins_of, rewrites_due
-from headwaters.declared.nodes import Node, owner_of, setting
-from headwaters.declared.policy import Policy, policy_of
-from headwaters.declared.retention import DEFAULTS, FILES
-from headwaters.declared.units import milliseconds_of
-from headwaters.delta_log import Logged, State
-from headwaters.incremental.commits import Commit, vacuumed_before
+from headwaters.platform.nodes import Node, owner_of, setting
+from headwaters.platform.units import milliseconds_of
 from headwaters.report.facts import (
     Behind,
     Change,
@@ -28,15 +23,20 @@ from headwaters.report.facts import (
     Way,
     prediction,
 )
+from headwaters.tables.commits import Commit, vacuumed_before
+from headwaters.tables.delta_log import Logged, State
+from headwaters.tables.maintenance import has_removed, origins_of, rewrites_due
+from headwaters.tables.policy import Policy, policy_of
+from headwaters.tables.retention import DEFAULTS, FILES
 
 MOST_RUNS = 30
-# Change files are older than their commit, and time passes between a question and a VACUUM.
+# A margin: change files are older than their commit, and VACUUM runs after the question.
 _MARGIN = 3600.0
 
 
 @dataclass(frozen=True)
 class Position:
-    """Up to which version of a table a reader has read it; None: it reads all of `version`."""
+    """The last version of a table that a reader has read; with None it reads all of `version`."""
 
     reader: str
     table: str
@@ -52,7 +52,7 @@ def table_of(
     needs: Sequence[Need],
     now: datetime,
 ) -> Table:
-    """A table as its log and its node say. `needs`: what its readers need of it."""
+    """Return a table's facts from its log and its node. `needs` are the needs of its readers."""
     policy = _policy(node)
     retention = _retention(state.properties)
     commits = [one.commit for one in state.commits]
@@ -101,7 +101,7 @@ def table_of(
 def _policy(node: Node | None) -> Policy:
     try:
         return policy_of(node["config"]) if node else Policy(enabled=False)
-    except ValidationError:  # dbt names it when it parses the project
+    except ValidationError:  # dbt reports it when it parses the project
         return Policy(enabled=False)
 
 
@@ -112,13 +112,13 @@ def _can_be_vacuumed(state: State, now: datetime, retention: float) -> bool:
 
 
 def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Position]:
-    """What a table has read of others: applied versions, and what it was cloned from.
+    """Return the positions of a table in others: applied versions, and the source of a clone.
 
-    `paths` are the names of tables by the places of their folders. Raises ValueError and its like
-    for properties that are not headwaters'.
+    `paths` are the names of tables by their folders. Raises ValueError and similar errors for
+    properties that headwaters did not write.
     """
     found = []
-    if "headwaters.backup.of" not in state.properties:  # one that was set aside reads no more
+    if "headwaters.backup.of" not in state.properties:  # a backup reads no more changes
         found = [Position(name, table, one) for table, one in applied_versions(state).items()]
     commits = (one.commit for one in state.commits if one.commit.operation == "CLONE")
     cloned = next((commit.parameters for commit in commits), {})
@@ -130,19 +130,19 @@ def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Positio
 
 
 def applied_versions(state: State) -> dict[str, int]:
-    """The applied versions of a table's inputs, by their names in lower case."""
+    """Return the applied versions of a table's inputs, by their lower-case names."""
     inputs = json.loads(state.properties.get("headwaters.inputs") or "null") or {}
     return {name.lower(): int(one["version"]) for name, one in inputs.items()}
 
 
 def hidden_tables(state: State) -> int:
-    """How many hidden tables a table has. Raises ValueError and its like, as `positions`."""
+    """Return the number of a table's hidden tables. Raises the errors of `positions`."""
     proof = json.loads(state.properties.get("headwaters.proof") or "{}")
     return len((proof.get("stages") or {}).get("tables", ()))
 
 
 def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
-    """What the readers of a table still need of it: the first commit of rows that each lacks."""
+    """Return the needs of a table's readers: the first commit of rows that each lacks."""
     found = []
     for position in read:
         if position.table == name and position.version < state.version:
@@ -153,7 +153,7 @@ def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
 
 
 def _unread(state: State, version: int) -> list[Change]:
-    """The commits of rows after a version, newest first."""
+    """Return the commits of rows after a version, newest first."""
     return [change_of(one) for one in state.commits if one.commit.version > version and one.rows]
 
 
@@ -164,7 +164,7 @@ def model_of(
     outcome: Outcome | None,
     reads: Sequence[str],
 ) -> Model:
-    """A model as its table's log says; `states` are those of all tables, by name."""
+    """Return a model's facts from its table's log. `states` are those of all tables, by name."""
     config = node["config"]
     strategy = config.get("incremental_strategy") if config["materialized"] == "incremental" else ""
     every = milliseconds_of(setting(config, "runs_every") or "")
@@ -192,7 +192,7 @@ def _behind(state: State, states: Mapping[str, State]) -> Iterator[Behind]:
 
 
 def runs_of(state: State) -> tuple[Run, ...]:
-    """The newest commits that changed rows, oldest first, and what each was expected to cost."""
+    """Return the newest commits that changed rows, oldest first, each with its expected cost."""
     found: list[Run] = []
     changed = [one for one in state.commits if one.rows][:MOST_RUNS]
     for one in reversed(changed):
@@ -203,13 +203,13 @@ def runs_of(state: State) -> tuple[Run, ...]:
 
 
 def change_of(logged: Logged) -> Change:
-    """A commit that changed rows."""
+    """Return a commit that changed rows."""
     commit = logged.commit
     return Change(commit.version, moment(commit.at), logged.rows, logged.bytes_added)
 
 
 def way_of(commit: Commit) -> Way:
-    """How a commit of rows wrote them."""
+    """Return how a commit wrote its rows."""
     if commit.operation == "MERGE":
         return "merge"
     if commit.operation in ("DELETE", "TRUNCATE"):
@@ -225,11 +225,11 @@ def way_of(commit: Commit) -> Way:
 
 
 def _retention(properties: Mapping[str, str]) -> float:
-    """Seconds that files stay after they left a table: Delta's own where none can be read."""
+    """Return the seconds that removed files are retained: Delta's default if unreadable."""
     given = (milliseconds_of(properties.get(FILES, "")), milliseconds_of(DEFAULTS[FILES]))
     return next(filter(None, given), 0.0) / 1000
 
 
 def moment(milliseconds: int) -> datetime:
-    """A moment of a log as one of Python, UTC."""
+    """Convert a log's milliseconds to a UTC datetime."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,1 +1,1 @@
-"""What a pull request does to the data: the same inputs under two texts, and the difference."""
+"""The data review of a pull request: the same inputs under two versions of the SQL, compared."""

@@ -1,8 +1,8 @@
-"""Both sides of a review, built by dbt itself into schemas of the review's own.
+"""Builds of both sides, by dbt itself, in schemas that belong to the review.
 
-A manifest says where each node's table is. Here the nodes that are built get schemas of the
-review's, and the tables that they read stand for shallow clones at the versions that were newest
-when the review began; so materializations, contracts and expectations run as in production.
+A manifest names the table of each node. The review moves the nodes that it builds to schemas of the
+review. The tables that they read become shallow clones, at the versions that were newest when the
+review began. Materializations, contracts and expectations therefore run as in production.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.headwaters.session import rows_of
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import UserError, WorkError, first_line
-from headwaters.incremental.commits import Commit, commits_of, retains
-from headwaters.manifest import copied, run_dbt
-from headwaters.project import Project
+from headwaters.platform.errors import UserError, WorkError, first_line
+from headwaters.platform.manifest import copied, run_dbt
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import RECORDS, Part, shortened
+from headwaters.platform.sql import identifier, literal
 from headwaters.review.facts import Effort
-from headwaters.review.schemas import RECORDS, Part, shortened
-from headwaters.sql import identifier, literal
+from headwaters.tables.commits import Commit, commits_of, retains
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
 _MARK = "headwaters.review"
-# By this tag dbt finds what it is to build. Other methods of selection also take what is in a
-# folder of a node's name, and would build it in production.
+# dbt selects the nodes to build by this tag. Other selection methods also match folders named like
+# a node, and would build the nodes of that folder in production.
 _CHOSEN = "headwaters.review"
-COMMITS = 1000  # of a table's history that are looked at
-_LONGEST = 120  # characters of a schema's name; Hive's metastore takes 128
+COMMITS = 1000  # the review reads this many commits of a table's history
+_LONGEST = 120  # characters of a schema name; Hive's metastore allows 128
 _RECORDS = "source.dbt_headwaters.ops."
-# Review schemas are dropped by the first review after this time, in seconds.
+# Seconds after which the next review drops a review's schemas.
 KEPT = 7 * 86_400
 
 
 class Spark:
-    """Statements in the session that dbt uses as well."""
+    """A runner of statements in dbt's own session."""
 
     def __init__(self, project: Project) -> None:
-        """The session of a project's target. Raises UserError for one without sessions."""
+        """Open the session of a project's target. Raises UserError if the target has no session."""
         credentials = project.credentials
         if credentials.method != "session":
             raise UserError(
@@ -57,15 +57,15 @@ class Spark:
         self._root = project.root
 
     def rows(self, sql: str) -> list[Any]:
-        """The rows of a statement. Raises DbtRuntimeError, one line."""
-        with contextlib.chdir(self._root):  # an embedded Spark takes the folder that it starts in
+        """Return the rows of a statement. Raises DbtRuntimeError with a one-line message."""
+        with contextlib.chdir(self._root):  # embedded Spark uses the current folder
             try:
                 return rows_of(self._settings, self._lake, sql)
             except DbtRuntimeError as error:
                 raise DbtRuntimeError(without_values(first_line(error))) from None
 
     def tried(self, sql: str) -> str | None:
-        """Run a statement; the line with which it failed, or None."""
+        """Run a statement and return None, or the one-line error if it fails."""
         try:
             self.rows(sql)
         except DbtRuntimeError as error:
@@ -73,21 +73,21 @@ class Spark:
         return None
 
     def history(self, table: str, limit: int) -> list[Commit]:
-        """The newest commits of a table, newest first. Raises DbtRuntimeError."""
+        """Return the newest commits of a table, newest first. Raises DbtRuntimeError."""
         rows = self.rows(f"describe history {table} limit {limit}")
         return commits_of(row.asDict() for row in rows)
 
     def newest(self, table: str) -> Commit | None:
-        """The newest commit of a table; None where there is no such Delta table."""
+        """Return the newest commit of a table, or None if no such Delta table exists."""
         try:
             return self.history(table, 1)[0]
         except (DbtRuntimeError, IndexError):
             return None
 
     def reads(self, table: str, noted: Mapping[str, int], commits: Sequence[Commit]) -> bool:
-        """Whether a noted commit is one of a table's newest, and its rows can still be read.
+        """Return true if a noted commit is one of the newest, and its rows can still be read.
 
-        Files that something else deleted are seen only where it is the first that is missing.
+        Of files that another program deleted, the check notices only the first one missing.
         """
         if commits[0].is_same(noted):
             return True
@@ -99,20 +99,20 @@ class Spark:
         return self.tried(f"select 1 from {table} version as of {version} limit 1") is None
 
     def columns(self, table: str) -> dict[str, str]:
-        """Columns and their types, in order. Raises DbtRuntimeError."""
+        """Return the columns and their types, in order. Raises DbtRuntimeError."""
         found: dict[str, str] = {}
         for row in self.rows(f"describe table {table}"):
-            if not row[1]:  # the columns end, and what follows has a head
+            if not row[1]:  # an empty row ends the columns; the next section has a header
                 break
             found.setdefault(row[0], row[1])
         return found
 
     def properties(self, table: str) -> dict[str, str]:
-        """The properties of a table."""
+        """Return the properties of a table."""
         return {row[0]: row[1] for row in self.rows(f"show tblproperties {table}")}
 
     def derived_key(self, table: str) -> tuple[str, ...]:
-        """The key that was derived from the SQL that built a table; empty where none was."""
+        """Return the key derived from the SQL that built a table, or an empty tuple."""
         try:
             noted = json.loads(self.properties(table).get("headwaters.proof") or "null")
         except (DbtRuntimeError, ValueError):
@@ -128,21 +128,21 @@ class Schemas:
     _made: set[str] = field(default_factory=set)
 
     def name(self, part: Part, schema: str) -> str:
-        """The schema that stands for one of production's."""
+        """Return the review's counterpart of a production schema."""
         return shortened(f"{self.prefix}{part}_{schema}", _LONGEST)
 
     @property
     def records(self) -> str:
-        """The schema in which the review's runs note what they did."""
+        """Return the schema for the notes that the review's runs write."""
         return f"{self.prefix}{RECORDS}"
 
     @property
     def prefix(self) -> str:
-        """What the names of all of them begin with."""
+        """Return the prefix that the names of all the review's schemas share."""
         return f"review_{self.slug}__"
 
     def make(self, spark: Spark, name: str) -> None:
-        """Make one that is empty, with the mark by which it is known later."""
+        """Create an empty schema, marked so that later reviews recognize it."""
         if name in self._made:
             return
         marks = f"{literal(_MARK)} = {literal(self.slug)}, {literal(f'{_MARK}.at')}"
@@ -160,9 +160,9 @@ class Schemas:
 
 
 def clean(spark: Spark, prefix: str, older_than: int | None = None) -> dict[str, str]:
-    """Drop review schemas: of a prefix, or older than seconds. Only those with a review's mark.
+    """Drop review schemas with a prefix, or older than some seconds. Unmarked schemas stay.
 
-    The answer are those that could not be dropped, and why: they are somebody else's, say.
+    Returns the schemas that could not be dropped, each with the reason, for example another owner.
     """
     left: dict[str, str] = {}
     of_all = "review_" if older_than is not None else prefix
@@ -180,11 +180,11 @@ def clean(spark: Spark, prefix: str, older_than: int | None = None) -> dict[str,
 
 
 def _made_at(spark: Spark, schema: str) -> int | None:
-    """When a review made a schema, in seconds since 1970; None of a schema that none made."""
+    """Return when a review made a schema, in seconds since 1970, or None for any other schema."""
     try:
         rows = spark.rows(f"describe schema extended {identifier(schema)}")
     except DbtRuntimeError:
-        return None  # another review has dropped it meanwhile
+        return None  # another review has just dropped it
     for row in rows:
         if row[0] == "Properties":
             found = re.search(rf"\({re.escape(_MARK)}\.at,\s*(\d+)\)", str(row[1]))
@@ -194,25 +194,26 @@ def _made_at(spark: Spark, schema: str) -> int | None:
 
 @dataclass(frozen=True)
 class Pinned:
-    """The tables that a review reads, and why some are not pinned.
+    """The versions at which a review reads tables, and why some tables are not pinned.
 
-    `versions`: by their names in production in lower case, as the var `headwaters_pins` has them.
+    `versions` has lower-case names of production's tables, in the form of the var
+    `headwaters_pins`.
     """
 
     versions: Mapping[str, Mapping[str, int]]
     problems: Mapping[str, str]
 
     def of(self, table: str) -> Mapping[str, int] | None:
-        """The version at which a table is read; None of one that is not pinned."""
+        """Return the pinned version of a table, or None if it is not pinned."""
         return self.versions.get(table.lower())
 
 
 def pin(
     spark: Spark, tables: Iterable[str], applied: Mapping[str, Sequence[Mapping[str, int]]]
 ) -> Pinned:
-    """The version of each table that production's tables have applied; else the newest.
+    """Pin each table to the version that production's tables have applied, or to the newest.
 
-    `applied`: what each of those that read a table has applied, by its name in lower case.
+    `applied` has, by a table's lower-case name, the applied versions of each of its readers.
     """
     versions: dict[str, Mapping[str, int]] = {}
     problems: dict[str, str] = {}
@@ -237,10 +238,10 @@ def clone_inputs(
     problems: dict[str, str],
     cloned: set[str],
 ) -> dict[str, str]:
-    """Shallow clones of nodes' tables at their versions: the schema of each, by the node's id.
+    """Clone the tables of nodes at their versions, and return the schema of each clone by node id.
 
-    What cannot be cloned is left out, and read where it is; `problems` says why, by table.
-    `cloned`: the clones that are there, to which those that are made are added.
+    A table that cannot be cloned is left out and read in production; `problems` gets the reason, by
+    table. `cloned` has the existing clones and receives the new ones.
     """
     places: dict[str, str] = {}
     for key, node in nodes.items():
@@ -267,10 +268,10 @@ def clone_inputs(
 def redirected(
     manifest: Manifest, places: Mapping[str, str], records: str | None = None
 ) -> Manifest:
-    """A copy of a manifest with nodes in other schemas, by their ids; without hooks.
+    """Return a copy of a manifest with nodes in other schemas, by node id, and without hooks.
 
-    A hook or a `location_root` would write to production. `records`: the schema in which runs note
-    what they did, such as the rows that do not meet an expectation.
+    A hook or a `location_root` would write to production. `records` is the schema for the notes of
+    runs, such as rows that do not meet an expectation.
     """
     made = copied(manifest)
     if records is not None:
@@ -301,7 +302,7 @@ def redirected(
 
 
 def moved(table: str, schema: str) -> str:
-    """The name of a table in another schema, quoted as before."""
+    """Return the name of a table in another schema, quoted in the same way."""
     head, dot, name = table.rpartition(".")
     quote = "`" if head.endswith("`") else ""
     return f"{quote}{schema}{quote}{dot}{name}"
@@ -309,7 +310,7 @@ def moved(table: str, schema: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What dbt said of one node: `message` is its line, `seconds` the time that it took."""
+    """dbt's result for one node: `message` is its line, `seconds` its duration."""
 
     status: str
     message: str
@@ -318,12 +319,12 @@ class Outcome:
 
     @property
     def is_built(self) -> bool:
-        """Whether the node did what it should."""
+        """Return true if the node succeeded."""
         return self.status in ("success", "pass", "warn", "no-op")
 
     @property
     def effort(self) -> Effort:
-        """What it took."""
+        """Return the cost of the run."""
         written = self.response.get("bytes_written")
         return Effort(
             round(self.seconds, 1) if self.is_built else None,
@@ -332,13 +333,13 @@ class Outcome:
 
     @property
     def did(self) -> str:
-        """What a run of a strategy of ours did: `skip`, `append`, `merge`, `patch` or `replace`."""
+        """Return the action of the run: `skip`, `append`, `merge`, `patch` or `replace`."""
         return str(self.response.get("code") or "")
 
 
 def told(message: str) -> str:
-    """What dbt says of a node, in one line, without what a reader of a comment has already."""
-    plain = _COLOURS.sub("", message)  # of dbt's unit tests
+    """Return dbt's message in one line, without the parts that the comment already shows."""
+    plain = _COLOURS.sub("", message)  # dbt colours the output of unit tests
     text = " ".join(line.strip() for line in plain.splitlines() if not _MORE.search(line))
     return without_values(_WHERE.sub("", " ".join(text.split())))
 
@@ -349,10 +350,10 @@ _WHERE = re.compile(r"^\w+ Error in \w+ \S+ \([^)]*\) ")
 
 
 def without_values(message: str) -> str:
-    """What Spark or a strategy says, without values of rows: a comment would show them to all.
+    """Return an error message without values of rows, which a public comment must not show.
 
-    Conditions of SQL's classes 22 (data exception) and 23 (violated constraint), and what SQL
-    raises itself, tell of rows; all others tell of statements.
+    Error conditions of SQL classes 22 (data exception) and 23 (violated constraint), and errors
+    that SQL itself raises, contain values of rows. All other conditions describe statements.
     """
     said = _REPEATED.sub(r"\1 some keys\2", message)
     if said != message:
@@ -368,7 +369,7 @@ _OF_ROWS = re.compile(r"\[([A-Z][\w.]+)\].*SQLSTATE: ((?:22|23|P0)\w{3})", re.DO
 
 @contextlib.contextmanager
 def _aside(project: Project) -> Iterator[list[str]]:
-    """The options of a dbt that writes its files where nobody looks for them."""
+    """Yield dbt options that send dbt's files to a temporary folder."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(project.root):
         yield ["--target-path", folder, "--log-path", folder]
 
@@ -380,9 +381,9 @@ def run(
     keys: Iterable[str],
     pins: Mapping[str, Any] | None = None,
 ) -> dict[str, Outcome]:
-    """Run dbt over some nodes of a manifest; what became of each node that it ran, by id.
+    """Run dbt over some nodes of a manifest. Return the outcome of each node that ran, by id.
 
-    Raises UserError where dbt did not get as far as its nodes.
+    Raises UserError if dbt fails before it runs the first node.
     """
     chosen = set(keys)
     if not chosen:
@@ -392,7 +393,7 @@ def run(
         node.tags = [*others, _CHOSEN] if key in chosen else others
     pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []
     with _aside(project) as options:
-        # of the schemas of all other nodes dbt would list every table, each time
+        # otherwise dbt lists all tables in the schemas of all other nodes, on each run
         options += ["--cache-selected-only"]
         arguments = [*command, "--select", f"tag:{_CHOSEN}", *options, *pinned]
         result = run_dbt(project, arguments, manifest)
@@ -422,7 +423,7 @@ BUILD = (
 
 
 def explained(project: Project, manifest: Manifest, model: str) -> str | None:
-    """What `explain_refresh` prints of a model over production; None where it says nothing."""
+    """Return the output of `explain_refresh` for a model in production, or None if it is empty."""
     printed: list[str] = []
 
     def listen(event: Any) -> None:

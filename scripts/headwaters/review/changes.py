@@ -1,7 +1,7 @@
-"""What a branch changes in a project: its own nodes, and everything downstream. No Spark, no git.
+"""The changes of a branch: nodes of the project that differ, and all nodes downstream. Pure.
 
-Nodes are those of `load_compiled`: a change of formatting, comments or the case of keywords is
-none, and whatever else differs in a text is computed and compared.
+Nodes are those of `load_compiled`. A change of formatting, comments or the case of keywords does
+not count. Any other change of a text is built and compared.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis.functions import BARE, CHANGING
-from headwaters.declared.nodes import Node, as_tuple, has_table, setting, table_name
-from headwaters.incremental.sql_text import tokens, without_format
-from headwaters.incremental.strategies import strategy_of
-from headwaters.pages.texts import number
+from headwaters.analysis.sql_text import tokens, without_format
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, as_tuple, has_table, setting, table_name
+from headwaters.platform.sql import renamed
+from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
-from headwaters.sql import renamed
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
-    from headwaters.project import Project
+    from headwaters.platform.project import Project
 
 BUILT = ("model", "seed", "snapshot")
 _TESTS = ("test", "unit_test")
-# Settings that say nothing about rows.
+# Settings that have no effect on rows.
 _WITHOUT_ROWS = frozenset(
     {
         *("tblproperties", "meta", "tags", "docs", "persist_docs", "grants", "maintenance"),
@@ -42,12 +42,12 @@ _WITHOUT_ROWS = frozenset(
 
 @dataclass(frozen=True)
 class Changed:
-    """One node that the branch changed itself, or of which it breaks a contract or a policy.
+    """A node that the branch changed itself, or whose contract or policy it breaks.
 
-    `what` are lines for a reader; `rows`: whether its rows may differ; `tested`: whether it is
-    built for its tests; `enforced`: whether for its contract, which a build of the whole table
-    checks; `not_compared`: a sentence for each change that no comparison covers; `broken`: what no
-    longer holds.
+    `what` are lines for a reader. `rows` is true if its rows may differ. `tested` is true if the
+    review builds it for its tests, `enforced` if for its contract, which only a build of the whole
+    table checks. `not_compared` has a sentence for each change that no comparison covers. `broken`
+    lists the promises that no longer hold.
     """
 
     unique_id: str
@@ -62,11 +62,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a branch changed, and what is downstream of what may have other rows.
+    """The nodes that a branch changed, and those downstream of nodes that may have other rows.
 
-    `order`: ids of both, upstream first. `exposures`: names of what reads them. `not_compared`: a
-    sentence for each exposure that differs. `built`: the models that are computed under the
-    branch's text; `built_before`: the same under the base's.
+    `order` has the ids of both, upstream first. `exposures` are the names of their readers.
+    `not_compared` has a sentence for each exposure that differs. `built` are the models computed
+    with the branch's SQL, `built_before` the same with the base's.
     """
 
     changed: Mapping[str, Changed]
@@ -78,17 +78,17 @@ class Changes:
     not_compared: tuple[str, ...] = ()
 
     def causes(self, unique_id: str) -> tuple[Cause, ...]:
-        """Why a node is reviewed."""
+        """Return the reasons to review a node."""
         own = self.changed.get(unique_id)
         return own.causes if own else ("upstream",)
 
 
 @dataclass(frozen=True)
 class Side:
-    """A project as one side of a comparison: nodes and exposures by id, and SQL of macros.
+    """A project as one side of a comparison: nodes and exposures by id, and the SQL of macros.
 
-    `files`: those of the project's own macros, docs and groups. `manifest` is as dbt parsed it;
-    pure functions do without it and the project.
+    `files` are those of the project's own macros, docs and groups. `manifest` is the one that dbt
+    parsed; pure functions use neither it nor the project.
     """
 
     nodes: Mapping[str, Node]
@@ -99,12 +99,12 @@ class Side:
     project: Project = None  # type: ignore[assignment]  # likewise
 
     def table(self, key: str) -> str:
-        """The table of a node in production, as SQL names it."""
+        """Return the qualified name of a node's table in production."""
         return str((self.manifest.nodes.get(key) or self.manifest.sources[key]).relation_name)
 
 
 def changes(base: Side, head: Side) -> Changes:
-    """What differs between two states of a project."""
+    """Return the differences between two states of a project."""
     changed: dict[str, Changed] = {}
     moved = _moved(base, head)
     for key in sorted({*_reviewed(base), *_reviewed(head)}):
@@ -136,7 +136,7 @@ def _built(side: Side) -> Iterator[str]:
 
 
 def _reviewed(side: Side) -> Iterator[str]:
-    """What is built, and sources: their tables have owners, properties and readers as well."""
+    """Yield the nodes that are built, and the sources, which also have owners and readers."""
     return (key for key, node in side.nodes.items() if node["resource_type"] in (*BUILT, "source"))
 
 
@@ -190,16 +190,16 @@ def _changed(key: str, base: Side, head: Side, moved: Mapping[str, str]) -> Chan
 
 
 def _table_changed(key: str, *, is_there: bool) -> Changed:
-    """A model that is ephemeral on one side: its table is added or removed."""
+    """Return the change of a model that is ephemeral on one side: a table is added or removed."""
     if is_there:
         return Changed(key, ("added",), ("added: it was ephemeral, and had no table",), rows=True)
     return Changed(key, ("removed",), ("removed: it is ephemeral, and has no table",), rows=True)
 
 
 def _source_changed(key: str, base: Side, head: Side) -> Changed | None:
-    """Return how the declaration of a source differs. Its rows are ingestion's, and are not built.
+    """Return the differences of a source's declaration. Ingestion writes its rows, not the review.
 
-    A change of a stream reaches the rows that are ingested from now on, which no review has.
+    A change of a stream affects only records ingested from now on, which no review has.
     """
     before, after = base.nodes.get(key), head.nodes.get(key)
     if before is None or after is None:
@@ -244,7 +244,7 @@ def _readers(keys: set[str], sides: Iterable[Side]) -> set[str]:
 
 
 def _exposures_changed(base: Side, head: Side) -> Iterator[str]:
-    """Yield a sentence for each exposure that differs: what it publishes, or what it reads."""
+    """Yield a sentence for each exposure that differs in its publication or its inputs."""
     for key in sorted({*base.exposures, *head.exposures}):
         before, after = base.exposures.get(key), head.exposures.get(key)
         name = (after or before or {})["name"]
@@ -277,7 +277,7 @@ def files_not_reviewed(files: Iterable[str], project: str, *sides: Side) -> list
 
 
 def _tell_renamed(changed: dict[str, Changed], base: Side, head: Side) -> None:
-    """Say of an added model that a removed one has its SQL: it may be another name of it."""
+    """Note on each added model that a removed one has the same SQL: it may have been renamed."""
     removed = {
         _bare(str(base.nodes[key]["raw_code"])): base.nodes[key]["name"]
         for key, one in changed.items()
@@ -292,7 +292,7 @@ def _tell_renamed(changed: dict[str, Changed], base: Side, head: Side) -> None:
 
 
 def _contract(node: Node) -> tuple[Any, ...]:
-    """What a build checks: without a contract that is enforced, columns are documentation."""
+    """Return the parts of a contract that a build checks: nothing unless it is enforced."""
     contract = node["config"].get("contract")
     is_enforced = bool((contract or {}).get("enforced"))
     columns = {
@@ -304,22 +304,22 @@ def _contract(node: Node) -> tuple[Any, ...]:
 
 
 def _differs(one: str, other: str, before: Node, after: Node) -> bool:
-    """Whether more than comments and formatting differs."""
+    """Return true if more than comments and formatting differs."""
     if _bare(one) == _bare(other):
         return False
     first, second = before.get("compiled_code"), after.get("compiled_code")
-    # a template may be written in another way, and its settings are compared by themselves
+    # the template may be formatted differently, and settings have their own comparison
     return not first or not second or _bare(first) != _bare(second)
 
 
 def _compiled_differs(before: Node, after: Node, names: Mapping[str, str]) -> bool:
-    """Whether two compiled texts differ; `names`: tables that have another name now, and which."""
+    """Return true if two compiled texts differ. `names` maps renamed tables to their new names."""
     one, other = before.get("compiled_code"), after.get("compiled_code")
     return bool(one and other) and _bare(renamed(str(one), names)) != _bare(str(other))
 
 
 def _moved(base: Side, head: Side) -> dict[str, str]:
-    """Tables of models that have another schema or name now: who reads them reads the same."""
+    """Return the tables whose schema or name changed, with the new name. Their rows are equal."""
     both = ((base.nodes[key], head.nodes[key]) for key in _built(base) if key in head.nodes)
     names = ((one.get("relation_name"), other.get("relation_name")) for one, other in both)
     return {one.lower(): other for one, other in names if one and other and one != other}
@@ -332,7 +332,7 @@ def _bare(sql: str) -> str:
 
 
 def _macros_changed(before: Node, after: Node, base: Side, head: Side) -> list[str]:
-    """Names of macros of other text, of those that a model calls or is materialized by."""
+    """Return the changed macros among a model's calls and its materialization."""
     called = {*_macros(before, base), *_macros(after, head)}
     return sorted(
         key.split(".")[-1] for key in called if base.macros.get(key) != head.macros.get(key)
@@ -340,7 +340,7 @@ def _macros_changed(before: Node, after: Node, base: Side, head: Side) -> list[s
 
 
 def _macros(node: Node, side: Side) -> Iterator[str]:
-    """What a model calls itself; what those call is seen by what its SQL compiles to."""
+    """Yield the macros that a model calls directly. Its compiled SQL shows changes of others."""
     yield from (node.get("depends_on") or {}).get("macros") or ()
     kind = re.escape(str((node.get("config") or {}).get("materialized")))
     of_kind = re.compile(rf"macro\..+\.materialization_{kind}_[a-z]+")
@@ -348,7 +348,7 @@ def _macros(node: Node, side: Side) -> Iterator[str]:
 
 
 def _settings(before: Node, after: Node) -> tuple[list[str], bool]:
-    """Lines about settings that differ, and whether one of them may change rows."""
+    """Return lines about the settings that differ, and whether one of them may change rows."""
     lines: list[str] = []
     of_rows = False
     one, other = before["config"], after["config"]
@@ -406,7 +406,7 @@ def _declared(column: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tests_changed(key: str, base: Side, head: Side) -> list[tuple[str, str]]:
-    """Names of tests, and how each changed."""
+    """Return the names of tests that changed, each with its change."""
     one, other = _tests(key, base), _tests(key, head)
     return [
         *((one[test]["name"], "removed") for test in sorted(one) if test not in other),
@@ -432,7 +432,7 @@ def _tests(key: str, side: Side) -> dict[str, Node]:
 
 
 def _tested(test: Node) -> list[Any]:
-    """What a test checks, and how strictly."""
+    """Return the parts of a test that determine its condition and its severity."""
     settings = test.get("config") or {}
     names = ("severity", "where", "warn_if", "error_if", "limit", "fail_calc")
     parts = ("raw_code", "test_metadata", "given", "expect", "overrides")
@@ -440,16 +440,16 @@ def _tested(test: Node) -> list[Any]:
 
 
 def of_the_moment(node: Node) -> list[str]:
-    """Functions that a node of no strategy of ours calls, and whose answer each run changes."""
+    """Return the nondeterministic functions that a node without a strategy of headwaters calls."""
     if strategy_of(node["config"]):
-        return []  # it refuses them
+        return []  # its strategy refuses them
     words = [one.word for one in tokens(str(node.get("compiled_code") or "")) if one.word.strip()]
     called = {one for one, following in pairwise([*words, ""]) if following == "("}
     return sorted((called & CHANGING) | {one for one in words if one in BARE - {"user"}})
 
 
 def of_a_run(node: Node) -> frozenset[str]:
-    """Columns in which a snapshot that checks columns has the time of its run, in lower case."""
+    """Return the lower-case columns of a `check` snapshot that contain the time of its run."""
     config = node["config"]
     if node["resource_type"] != "snapshot" or config.get("strategy") != "check":
         return frozenset()
@@ -459,13 +459,13 @@ def of_a_run(node: Node) -> frozenset[str]:
 
 
 def operations(side: Side) -> list[str]:
-    """The SQL of the hooks of the project's runs."""
+    """Return the SQL of the project's hooks on run start and run end."""
     found = (one for one in side.nodes.values() if one["resource_type"] == "operation")
     return sorted(str(one["raw_code"]) for one in found)
 
 
 def hooks_of(node: Node) -> list[Any]:
-    """The SQL of a node's hooks."""
+    """Return the SQL of a node's hooks."""
     hooks = [node["config"].get(f"{when}-hook") or [] for when in ("pre", "post")]
     return [[hook.get("sql") for hook in some] for some in hooks]
 
@@ -475,7 +475,7 @@ def _parents(node: Node) -> list[str]:
 
 
 def _downstream(roots: Iterable[str], sides: Iterable[Side]) -> set[str]:
-    """Models, seeds and snapshots that read what is in `roots`, directly or not, on either side."""
+    """Return the models, seeds and snapshots downstream of `roots`, on either side."""
     children: dict[str, set[str]] = {}
     for side in sides:
         for key in _built(side):
@@ -490,7 +490,7 @@ def _downstream(roots: Iterable[str], sides: Iterable[Side]) -> set[str]:
 
 
 def _in_order(nodes: Mapping[str, Node]) -> list[str]:
-    """Every node after those that it reads; ids alphabetically where nothing says which."""
+    """Sort nodes so that each follows its inputs, and otherwise alphabetically."""
     order: dict[str, None] = {}
 
     def add(key: str, above: tuple[str, ...]) -> None:
@@ -514,7 +514,7 @@ def _edges(keys: set[str], side: Side) -> Iterator[Edge]:
 
 
 def _to_build(keys: Iterable[str], side: Side) -> tuple[str, ...]:
-    """What of `keys` has a table, with the views that it reads: those have no versions."""
+    """Return the nodes of `keys` with tables, and the views they read: views have no versions."""
     found = {key for key in keys if key in side.nodes}
     fresh = set(found)
     while fresh:
@@ -539,7 +539,7 @@ def _kind(node: Node | None) -> str:
 
 
 def inputs(built: Iterable[str], side: Side) -> tuple[str, ...]:
-    """Tables that are read by what is built, and are not built themselves."""
+    """Return the tables that the built nodes read and that are not built themselves."""
     own = set(built)
     found: dict[str, None] = {}
     fresh = list(own)
@@ -557,7 +557,7 @@ def inputs(built: Iterable[str], side: Side) -> tuple[str, ...]:
 
 
 def read_by_tests(built: Iterable[str], side: Side) -> tuple[str, ...]:
-    """Tables that tests of what is built read beside it."""
+    """Return the other tables that the tests of the built nodes read."""
     own = set(built)
     found = {
         parent
@@ -570,14 +570,14 @@ def read_by_tests(built: Iterable[str], side: Side) -> tuple[str, ...]:
 
 
 def tested(built: Iterable[str], side: Side) -> bool:
-    """Whether any of what is built has a test."""
+    """Return true if any of the built nodes has a test."""
     own = set(built)
     tests = (node for node in side.nodes.values() if node["resource_type"] in _TESTS)
     return any(own & set(_parents(node)) for node in tests)
 
 
 def followers(built: Iterable[str], side: Side) -> dict[str, list[str]]:
-    """For each table that is read by what is built, and is not built itself, who reads it."""
+    """Return, for each table that is read but not built, its readers among the built nodes."""
     found: dict[str, list[str]] = {}
     own = set(built)
     for key in own:
@@ -588,7 +588,7 @@ def followers(built: Iterable[str], side: Side) -> dict[str, list[str]]:
 
 
 def tables_above(key: str, built: Iterable[str], side: Side) -> set[str]:
-    """What a node reads of what is built, directly or through views."""
+    """Return the built tables that a node reads, directly or through views."""
     own = set(built)
     found: set[str] = set()
     fresh = [key]
@@ -603,14 +603,14 @@ def tables_above(key: str, built: Iterable[str], side: Side) -> set[str]:
 
 
 def key_of(node: Node) -> tuple[str, ...]:
-    """The declared key of a node's rows."""
+    """Return the declared key of a node's rows."""
     return as_tuple(node["config"].get("unique_key"))
 
 
 def masked(*sides: Side) -> frozenset[str]:
-    """Names of columns that any table of either side declares as `pii`, in lower case.
+    """Return the lower-case column names that any table of either side declares as `pii`.
 
-    A table downstream may have the column without saying so again.
+    A table downstream may have the column without repeating the declaration.
     """
     return frozenset(
         name.lower()
@@ -622,9 +622,9 @@ def masked(*sides: Side) -> frozenset[str]:
 
 
 def why_no_examples(before: Node, after: Node) -> str | None:
-    """Why no rows of a table are shown; None where both sides permit it.
+    """Return why a table's rows must not be shown, or None if both sides permit it.
 
-    The branch's word alone does not count: a pull request would permit itself.
+    Both must permit it, because otherwise a pull request could permit itself.
     """
     if all(setting(node["config"], "review_examples") is True for node in (before, after)):
         return None
@@ -637,7 +637,7 @@ def columns(
     changed: Mapping[str, int],
     hidden: frozenset[str],
 ) -> tuple[Column, ...]:
-    """The columns of both sides, in the branch's order and by its names, those it lost last."""
+    """Return the columns of both sides in the branch's order, with removed columns last."""
     types, kept = ({name.lower(): kind for name, kind in one.items()} for one in (before, after))
     names = [*after, *(name for name in before if name.lower() not in kept)]
     return tuple(
@@ -653,7 +653,7 @@ def columns(
 
 
 def diff_of_sql(before: Node | None, after: Node | None) -> str:
-    """The texts' unified diff."""
+    """Return the unified diff of the two texts."""
     one, other = ((node or {}).get("raw_code") or "" for node in (before, after))
     place = (after or before or {}).get("original_file_path", "")
     lines = difflib.unified_diff(

@@ -1,4 +1,4 @@
-"""The base of a review: a commit of the project in a git worktree of its own, outside of it."""
+"""The base of a review: a commit of the project, in a git worktree outside the project."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from headwaters.errors import UserError
-from headwaters.project import Project
+from headwaters.platform.errors import UserError
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import shortened
 from headwaters.review.facts import Revision
-from headwaters.review.schemas import shortened
 
 _FOLDER = "headwaters-review-"
 _GIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
-_PACKAGES = "dbt_packages"  # which dbt installs, and git ignores
+_PACKAGES = "dbt_packages"  # installed by dbt, ignored by git
 
 
 @contextmanager
 def checked_out(project: Project, commit: str) -> Iterator[Project]:
-    """The project as it was at a commit, with the same profile and lake; removed afterwards.
+    """Yield the project at a commit, with the same profile and lake; remove it afterwards.
 
-    What a killed review left is removed first. Raises UserError where the commit has no project.
+    Leftovers of killed reviews are removed first. Raises UserError if the commit has no project.
     """
     top = Path(_git(project.root, "rev-parse", "--show-toplevel"))
     _remove_orphaned(top)
     folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
     tree = folder / "base"
     with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends, however it does
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it when the process ends
         try:
             _git(top, "worktree", "add", "--detach", "--force", str(tree), commit)
             root = tree / project.root.resolve().relative_to(top.resolve())
@@ -50,7 +50,7 @@ def checked_out(project: Project, commit: str) -> Iterator[Project]:
 
 
 def _with_lake(project: Project, root: Path) -> Project:
-    """The base's project, whose relative paths lead to the reviewed project's lake and packages."""
+    """Return the base's project, with the reviewed project's lake and packages."""
     base = replace(project, root=root, profiles_dir=project.profiles_folder)
     place = project.place
     if not place.is_absolute() and not (root / place).exists():
@@ -63,11 +63,10 @@ def _with_lake(project: Project, root: Path) -> Project:
 
 
 def revisions(project: Project, base: str, out: Path) -> tuple[Revision, Revision]:
-    """The merge base of `base` and HEAD, and HEAD with what is on disk.
+    """Return the merge base of `base` and HEAD, and HEAD with the uncommitted files.
 
-    What is in `out`, where the review is written, is no change of the project.
-
-    Raises UserError where the project is in no git repository, or there is no such base.
+    Files in `out`, the folder of the review's results, are not changes of the project. Raises
+    UserError if the project is not in a git repository, or if the base does not exist.
     """
     if _tried(project.root, "rev-parse", "--show-toplevel") is None:
         raise UserError(
@@ -102,7 +101,7 @@ def changed_files(project: Project, commit: str, out: Path) -> list[str]:
 
 
 def _without(root: Path, out: Path) -> list[str]:
-    """What leaves a folder out of git's paths; nothing for one elsewhere, or with the project."""
+    """Return the git pathspec that excludes a folder, or nothing if it cannot contain changes."""
     top, folder = root.resolve(), (root / out).resolve()
     if folder == top or not folder.is_relative_to(top):
         return []
@@ -110,7 +109,7 @@ def _without(root: Path, out: Path) -> list[str]:
 
 
 def slug(branch: str, commit: str) -> str:
-    """A branch as part of a schema's name, of at most 40 characters: ASCII, no two blanks."""
+    """Return a branch name for use in a schema's name: ASCII, 40 characters at most."""
     name = commit[:10] if branch == "HEAD" else branch
     words = re.sub(r"[\W_]+", "_", name.lower(), flags=re.ASCII).strip("_")
     return shortened(words or commit[:10], 40, of=name)
@@ -127,12 +126,12 @@ def _remove_orphaned(top: Path) -> None:
             with (folder / "lock").open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # it runs, is somebody else's, or has not begun
+            continue  # still running, another user's, or not started yet
         _remove(top, folder)
 
 
 def _remove(top: Path, folder: Path) -> None:
-    # it may be another repository's, which then prunes it by itself
+    # the worktree may belong to another repository, which prunes it itself
     _tried(top, "worktree", "remove", "--force", str(folder / "base"))
     shutil.rmtree(folder, ignore_errors=True)
     _tried(top, "worktree", "prune")
@@ -152,8 +151,8 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _ran(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # a hook of git that runs a review says in variables which repository it means
+    # if a git hook runs the review, git names the hook's repository in environment variables
     variables = {name: text for name, text in os.environ.items() if name not in _GIT}
-    # hooks of the repository would run in the base's worktree
+    # otherwise the repository's hooks would run in the base's worktree
     command = ["git", "-C", str(root), "-c", "core.hooksPath=/dev/null", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)

@@ -1,9 +1,9 @@
-"""Production's tables as where a review's tables begin.
+"""Production's tables as a starting point for the tables of a review.
 
-A clone of a table has its rows at a version, and says which versions of its inputs are applied,
-under production's names. Told in the names of the review's own tables, dbt continues from there: it
-does nothing where nothing differs, and applies what the clone of an input has changed since. So a
-table of the base costs a clone, and a table downstream of a change what the change changes.
+A clone of a table has its rows at a version, and the applied versions of its inputs under
+production's names. The review renames these inputs to its own tables, so that dbt continues from
+there. A run then skips tables without changes and applies the changes of cloned inputs. A table of
+the base costs only a clone. A table downstream of a change costs only the changed rows.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from itertools import takewhile
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.nodes import Node, setting
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.recovery import Inputs, applied_versions
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, setting
+from headwaters.platform.sql import literal, renamed
 from headwaters.review.build import COMMITS, Spark
-from headwaters.sql import literal, renamed
+from headwaters.runs.recovery import Inputs, applied_versions
+from headwaters.tables.commits import Commit
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of production as runs of its model left it: its version, and what it has applied.
+    """A table of production after a run of its model: its version and its applied versions.
 
     `commits` are its newest, newest first.
     """
@@ -39,7 +39,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Begun:
-    """A table of the review that was cloned: its commit (`version`, `at`), and of which table."""
+    """A cloned table of the review: its commit (`version`, `at`) and the table it is a clone of."""
 
     name: str
     version: int
@@ -49,7 +49,7 @@ class Begun:
 
 
 def can_continue(node: Node) -> bool:
-    """Whether runs of a model say what they have applied, and a rebuild loses nothing."""
+    """Return true if the model's table notes applied versions and a rebuild loses nothing."""
     strategy = strategy_of(node["config"])
     if node["config"].get("materialized") != "incremental" or strategy is None:
         return False
@@ -60,12 +60,12 @@ def can_continue(node: Node) -> bool:
 
 
 def table_of(spark: Spark, name: str) -> Table | None:
-    """A table of production; None where something else than its model's runs has changed it."""
+    """Return a table of production, or None if anything except runs of its model has changed it."""
     try:
         commits = spark.history(name, COMMITS)
         properties = spark.properties(name)
         if spark.history(name, 1)[0].version != commits[0].version:
-            return None  # it moves: what it says may be of another version
+            return None  # it changes now: its state may be of another version
     except (DbtRuntimeError, IndexError):
         return None
     applied = applied_versions(properties, commits, len(commits) < COMMITS)
@@ -73,17 +73,17 @@ def table_of(spark: Spark, name: str) -> Table | None:
         return None
     standing = takewhile(lambda commit: not commit.replaces_all, commits)
     if any(commit.effect.rows and commit.is_operation for commit in standing):
-        return None  # a repair: its SQL gives other rows
+        return None  # an operator repaired it: its SQL gives other rows
     return Table(name, commits[0].version, applied.inputs, properties, commits)
 
 
 def notes_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """What runs of its model have noted in the properties of a table."""
+    """Return the notes of a model's runs in the properties of its table."""
     return {name: text for name, text in properties.items() if name.startswith("headwaters.")}
 
 
 def are_same(commits: Iterable[Commit], one: Mapping[str, int], version: int) -> bool:
-    """Whether a table has the same rows and columns at a noted commit and at a version."""
+    """Return true if a table's rows and columns at a noted commit equal those at a version."""
     if one["version"] == version:
         return True
     if one["version"] > version:
@@ -99,10 +99,10 @@ def are_same(commits: Iterable[Commit], one: Mapping[str, int], version: int) ->
 def state_of(
     spark: Spark, table: Table, names: Mapping[str, str], begun: Mapping[str, Begun]
 ) -> dict[str, str] | None:
-    """What a clone of a table has to say of itself, as properties; None where it cannot.
+    """Return the properties that describe a clone's state, or None if that state is unknown.
 
-    `names`: the tables that the review reads elsewhere, in lower case, and where; `begun`: those
-    that were cloned. The applied version of an input has to be the one that was cloned.
+    `names` maps the tables that the review reads elsewhere, in lower case, to their clones; `begun`
+    has the cloned tables. The applied version of an input must equal the version that was cloned.
     """
     inputs: Inputs = {}
     for source, noted in table.inputs.items():
@@ -126,9 +126,9 @@ def state_of(
 def begin(
     spark: Spark, table: Table, place: str, properties: Mapping[str, str], statement: str = ""
 ) -> Begun | None:
-    """Clone a table with other properties, and run `statement` on the clone; None where it fails.
+    """Clone a table with other properties and run `statement` on the clone; None if it fails.
 
-    What is begun is the clone: what the statement changes are changes of it.
+    `Begun` describes the clone alone: the statement's changes count as later changes.
     """
     assigned = ", ".join(f"{literal(name)} = {literal(text)}" for name, text in properties.items())
     failed = spark.tried(

@@ -1,10 +1,10 @@
-"""What a branch breaks for those who read a table: its contract, and what a policy requires. Pure.
+"""The promises to readers of a table that a branch breaks: contracts and policies. Pure.
 
-A contract breaks as dbt says that it does: a column is removed, has another type or loses a
-constraint, or the table has another name or no enforced contract. A policy breaks where a table
-loses its owner or on-call contact, or what a model that is maintained incrementally needs of it:
-the change feed, and its changes for as long as the model's runs are apart. Whatever else differs
-in declarations is shown, and breaks nothing.
+A contract breaks by dbt's rules. A column is removed, changes its type or loses a constraint, or
+the table loses its name or its enforced contract. A policy breaks if a table loses its owner or
+on-call contact. It also breaks if an incremental model loses what its runs need of a table: the
+change feed, and retention for the time between them. Other differences in declarations are shown
+and break nothing.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headwaters.contract import CHANGE_FEED
-from headwaters.declared.nodes import Node, has_table, owner_of, table_name
-from headwaters.declared.properties import declared_properties
-from headwaters.declared.retention import feed_retention_problems, stream_retention_problems
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, has_table, owner_of, table_name
 from headwaters.review.facts import Finding
+from headwaters.streams.contract import CHANGE_FEED
+from headwaters.tables.properties import declared_properties
+from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
 
 _CONTACT = "catalog.engineering.comms."
 
 
 def broken(key: str, base: Mapping[str, Node], head: Mapping[str, Node]) -> tuple[Finding, ...]:
-    """What is broken of one table that was not before, by the nodes of both sides."""
+    """Return the promises of one table that the branch breaks, from the nodes of both sides."""
     before, after = base.get(key), head.get(key)
     place = str((after or before or {}).get("original_file_path", ""))
     found = [Finding("contract", text, True, place) for text in _contract(before, after)]
@@ -69,7 +69,7 @@ def _type(column: Mapping[str, Any]) -> str:
 
 
 def _constraints(declared: Mapping[str, Any]) -> set[str]:
-    """Each as a text; how loudly dbt warns of one says nothing about rows."""
+    """Return each constraint as a text, without the level of dbt's warnings about it."""
     return {
         repr(sorted((k, str(v)) for k, v in one.items() if v and not k.startswith("warn_")))
         for one in declared.get("constraints") or ()
@@ -90,7 +90,7 @@ def _contacts(node: Node) -> list[str]:
 
 
 def _needs(node: Node | None, nodes: Mapping[str, Node]) -> Iterator[str]:
-    """What is wrong with how long inputs of a model, or a stream's table, retain their past."""
+    """Yield the retention problems of a model's inputs or of a stream's table."""
     if node is None:
         return
     of_type = {
@@ -102,7 +102,7 @@ def _needs(node: Node | None, nodes: Mapping[str, Node]) -> Iterator[str]:
 
 
 def _feeds(node: Node, base: Mapping[str, Node], head: Mapping[str, Node]) -> Iterator[str]:
-    """Inputs that a model follows, and that lose their change feed."""
+    """Yield the inputs of a model that lose their change feed."""
     if node["resource_type"] != "model" or not strategy_of(node["config"]):
         return
     for parent in node["depends_on"]["nodes"]:

@@ -1,56 +1,42 @@
-"""What runs of a table are expected to cost: by its own last runs, and by sizes. Pure.
+"""The expected costs of a table's runs, from its log and from sizes. Pure.
 
-Times are predicted as runs predict them, by the costs that the table notes. Where it has none of
-such runs, the log says how long an incremental run wrote, from its note that it begins, and how
-many rows and bytes. The bytes of a rebuild follow the rows of the table; its time is that of the
-base's full computation in this review, where it was made.
+The log has the duration, rows and bytes of incremental runs, from their begin notes. The bytes of a
+rebuild are proportional to the table's rows. Its time is that of the base's full computation, if
+this review made one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from statistics import median
 
-from headwaters.incremental import costs
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.costs import Costs, Predicted
-from headwaters.incremental.recovery import noted_run
-from headwaters.pages.texts import duration, size
+from headwaters.report.pages.texts import duration, size
 from headwaters.review.facts import Cost, Difference, Effort
+from headwaters.runs.recovery import noted_run
+from headwaters.tables.commits import Commit
 
-MOST_RUNS = 10  # the last ones, by which the next is predicted
+MOST_RUNS = 10  # the next run is predicted from this many
 UNKNOWN = "no run to go by"
 _WRITTEN = ("numOutputBytes", "numTargetBytesAdded")
 
 
 @dataclass(frozen=True)
 class Past:
-    """What is known of a table of production: its commits, newest first, rows and bytes.
+    """The history of a production table: its commits, newest first, rows and bytes.
 
-    `bytes_read`: the size of the tables that its model reads. `noted`: what the table says that
-    its runs took, read at the moment `at`, in milliseconds.
+    `bytes_read` is the size of the tables that its model reads.
     """
 
     commits: Sequence[Commit] = ()
     rows: int = 0
     size: int | None = None
     bytes_read: int | None = None
-    noted: Costs = field(default_factory=Costs)
-    at: int = 0
-
-    def predicted(self, changed: int, rows: int | None = None) -> Predicted:
-        """By what the table notes, of a run over some changed rows, and of its replacement.
-
-        `rows`: those that the table then has, where they are not those that it has now.
-        """
-        noted = self.noted if rows is None else replace(self.noted, rows=rows)
-        return costs.predicted(noted, "changes", changed, self.at)
 
 
 @dataclass(frozen=True)
 class Run:
-    """An incremental run: rows that changed at most, bytes written, seconds from its note."""
+    """An incremental run: rows changed at most, bytes written, seconds since its begin note."""
 
     rows: int
     bytes: int
@@ -58,7 +44,7 @@ class Run:
 
 
 def runs_of(commits: Sequence[Commit]) -> list[Run]:
-    """The last incremental runs of a table, by its commits, newest first."""
+    """Return the last incremental runs of a table from its commits, newest first."""
     return list(_runs(commits))[:MOST_RUNS]
 
 
@@ -74,21 +60,19 @@ def _runs(commits: Sequence[Commit]) -> Iterator[Run]:
 
 
 def of_a_run(past: Past, rows: int | None = None) -> Effort | None:
-    """What an incremental run over some rows will cost, over as many as usual where it is None."""
+    """Return the cost of an incremental run over some rows, or over the usual number if None."""
     runs = runs_of(past.commits)
     if not runs:
         return None
     per_row = median(run.bytes / run.rows for run in runs)
     usual = round(median(run.rows for run in runs)) if rows is None else rows
     last = "its last run" if len(runs) == 1 else f"the median of its last {len(runs)} runs"
-    noted = past.predicted(usual).incremental
-    seconds = median(run.seconds for run in runs) if noted is None else noted
-    basis = "without planning" if noted is None else "its time by the table's costs"
-    return Effort(round(seconds, 1), round(per_row * usual), None, f"{last}, {basis}")
+    seconds = median(run.seconds for run in runs)
+    return Effort(round(seconds, 1), round(per_row * usual), None, f"{last}, without planning")
 
 
 def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) -> Effort | None:
-    """What a rebuild to some rows will cost; `seconds`: those of the base's, where it was made."""
+    """Return the cost of a rebuild to some rows. `seconds` is the base's, if it was measured."""
     if past.size is None or not past.rows or found is None:
         return None
     written = round(past.size / past.rows * found.rows_after)
@@ -96,14 +80,11 @@ def of_a_rebuild(past: Past, found: Difference | None, seconds: float | None) ->
     if seconds is not None:
         basis += ", the time of the base's full computation"
         return Effort(seconds, written, past.bytes_read, basis)
-    noted = past.predicted(0, found.rows_after).replacement
-    if noted is not None:
-        basis += ", its time by the table's costs"
-    return Effort(None if noted is None else round(noted, 1), written, past.bytes_read, basis)
+    return Effort(None, written, past.bytes_read, basis)
 
 
 def predicted(effort: Effort | None) -> str:
-    """A prediction in words: `2.1 s, 12 kB written, by its last run`."""
+    """Return a prediction as text: `2.1 s, 12 kB written, by its last run`."""
     if effort is None:
         return UNKNOWN
     time = f"{UNKNOWN} for its time" if effort.seconds is None else duration(effort.seconds)
@@ -111,7 +92,7 @@ def predicted(effort: Effort | None) -> str:
 
 
 def measured(effort: Effort | None) -> str:
-    """What was measured in words, `4.0 s, 20 kB written`; nothing where it was not."""
+    """Return a measurement as text, `4.0 s, 20 kB written`, or nothing if there is none."""
     if effort is None or effort.seconds is None:
         return ""
     return ", ".join(filter(None, (duration(effort.seconds), _bytes(effort))))
@@ -123,7 +104,7 @@ def _bytes(effort: Effort) -> str:
 
 
 def lines(cost: Cost) -> list[tuple[str, str, str]]:
-    """What is said of both runs: which, predicted, measured."""
+    """Return a line for each of the two runs: its name, the prediction, the measurement."""
     found = [("next run", predicted(cost.next_predicted), measured(cost.next_measured))]
     if cost.one_off != "nothing":
         once = Effort(cost.seconds, cost.bytes_written)

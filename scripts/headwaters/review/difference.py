@@ -1,7 +1,7 @@
-"""How the rows of two tables differ: the SQL that finds, counts and shows them. Pure.
+"""The SQL that finds, counts and shows the differing rows of two tables. Pure.
 
-The differing rows are found by reading both tables once, and staged; what is said of them, and the
-patch by which a clone of one table becomes the other, is read from there.
+One scan of both tables finds the differing rows and stages them. Counts, examples and the patch
+that turns a clone of one table into the other come from the staging table.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwaters.platform.sql import identifier
 from headwaters.review.facts import Difference, Example
-from headwaters.sql import identifier
 
-# Examples of one table, of each kind of difference, and characters of a value.
+# Examples a table, examples a kind of difference, and characters a value.
 EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200
-# Kinds of differences of one table from which examples are chosen: the most frequent.
+# Examples are chosen from this many kinds of differences, the most frequent ones.
 KINDS = 10_000
 
 
 _NESTED = ("struct<", "map<", "array<", "variant")
-# Types of numbers that Spark compares without a loss.
+# Numeric types that Spark compares without loss.
 _EXACT = ("tinyint", "smallint", "int", "bigint", "decimal(")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two tables to compare: names, columns with types, and the key, empty where there is none.
+    """Two tables to compare: names, columns with types, and the key, empty if there is none.
 
-    `one_of`: of how many keys one is compared, 1 where all are.
+    Of `one_of` keys one is compared; 1 compares all.
     """
 
     before: str
@@ -41,30 +41,30 @@ class Pair:
 
     @property
     def common(self) -> list[str]:
-        """Columns of both, by the names that the branch gives them."""
+        """Return the columns of both tables, by the branch's names."""
         known = {name.lower() for name in self.columns_before}
         return [name for name in self.columns_after if name.lower() in known]
 
     @property
     def has_key(self) -> bool:
-        """Whether both tables have the columns of the key."""
+        """Return true if both tables have the columns of the key."""
         common = {name.lower() for name in self.common}
         return bool(self.key) and all(name.lower() in common for name in self.key)
 
     @property
     def rest(self) -> list[str]:
-        """The common columns that are not of the key."""
+        """Return the common columns outside the key."""
         key = {name.lower() for name in self.key}
         return [name for name in self.common if name.lower() not in key]
 
     def types(self, name: str) -> tuple[str, str]:
-        """The types of a common column, before and after."""
+        """Return the types of a common column, before and after."""
         before = {column.lower(): kind for column, kind in self.columns_before.items()}
         return before[name.lower()], self.columns_after[name]
 
 
 def repeated_keys_sql(pair: Pair) -> str:
-    """One row: how many rows of either table have the key of another one."""
+    """Return SQL that counts the rows of either table that repeat a key."""
     key = f"struct({', '.join(map(identifier, pair.key))})"
     parts = [
         f"(select count(*) - count(distinct {key}) from {table}) as {name}"
@@ -74,10 +74,10 @@ def repeated_keys_sql(pair: Pair) -> str:
 
 
 def differing_by_key_sql(pair: Pair) -> str:
-    """The differing rows: `hw_change`, whether each has `hw_before` and `hw_after`.
+    """Return SQL of the differing rows: `hw_change`, and `hw_before`, `hw_after` as booleans.
 
-    `k0`… are the key; `b0`… and `h0`… the columns of `rest` before and after, `d0`… whether they
-    differ.
+    `k0`… are the key, `b0`… and `h0`… the columns of `rest` before and after. `d0`… are true for
+    columns that differ.
     """
     differs = [f"not ({_equal(pair, name)})" for name in pair.rest]
     columns = [
@@ -98,9 +98,9 @@ def differing_by_key_sql(pair: Pair) -> str:
 
 
 def differing_multisets_sql(pair: Pair) -> str:
-    """The differing rows: `hw_change`, how many there are of each (`hw_n`), and `c0`… of `common`.
+    """Return SQL of the differing rows: `hw_change`, their number `hw_n`, and `c0`… of `common`.
 
-    Each table is read once: the rows of one count as 1, those of the other as -1.
+    It reads each table once, and counts the rows of one as 1 and those of the other as -1.
     """
     names = [f"c{n}" for n in range(len(pair.common))]
     values = [
@@ -119,11 +119,11 @@ def differing_multisets_sql(pair: Pair) -> str:
 
 
 def digests_sql(pair: Pair) -> str:
-    """A row for each table, equal where both have the same rows: sums of hashes, without a shuffle.
+    """Return SQL with a row of hash sums for each table, equal if the rows are; no shuffle.
 
-    Rows that are equal and stored in two ways (0.0 and -0.0) make them differ.
+    Equal rows that are stored in two ways (0.0 and -0.0) have different sums.
     """
-    # a hash passes over NULL, also in an array or a struct
+    # hash functions ignore NULL, also inside arrays and structs
     values = [
         f"to_json({identifier(name)})"
         if pair.types(name)[1].startswith(_NESTED)
@@ -139,7 +139,7 @@ def digests_sql(pair: Pair) -> str:
 
 
 def counts_sql(pair: Pair, staged: str, by_key: bool) -> str:
-    """One row of what was staged: added, removed, changed, and `c0`… for `rest` by key."""
+    """Return SQL that counts the staged rows: added, removed, changed, and `c0`… of `rest`."""
     if not by_key:
         sums = [
             f"coalesce(sum(if(hw_change = '{kind}', hw_n, 0)), 0) as {kind}"
@@ -154,9 +154,9 @@ def counts_sql(pair: Pair, staged: str, by_key: bool) -> str:
 
 @dataclass(frozen=True)
 class Alike:
-    """Differing rows of one kind: of one `change`, and in the same columns of `rest`.
+    """A kind of differing rows: one `change`, in the same columns of `rest`.
 
-    `columns` has a digit for each, 1 where it differs; it is empty for added and removed rows.
+    `columns` has a digit for each column, 1 if it differs; it is empty for added and removed rows.
     """
 
     change: str
@@ -165,7 +165,7 @@ class Alike:
 
 
 def kinds_sql(pair: Pair, staged: str) -> str:
-    """Rows `hw_change`, `hw_columns` and `hw_n` of `Alike`, the most frequent first."""
+    """Return SQL with `hw_change`, `hw_columns` and `hw_n` of `Alike`, the most frequent first."""
     return (
         f"select hw_change, {_columns_that_differ(pair)} as hw_columns, count(*) as hw_n"
         f" from {staged} group by 1, 2 order by hw_n desc, hw_change desc, hw_columns limit {KINDS}"
@@ -178,9 +178,9 @@ def _columns_that_differ(pair: Pair) -> str:
 
 
 def telling(kinds: Sequence[Alike]) -> dict[Alike, int]:
-    """How many rows of which kinds to show: all changes and columns, then what is frequent.
+    """Choose how many rows of each kind to show: all changes and columns, then frequent kinds.
 
-    `kinds` are the most frequent first. The order is that in which they are shown.
+    `kinds` come with the most frequent first. The result is in display order.
     """
     covered: set[str | int] = set()
     needed: list[Alike] = []
@@ -200,9 +200,9 @@ def telling(kinds: Sequence[Alike]) -> dict[Alike, int]:
 
 
 def examples_by_key_sql(pair: Pair, staged: str, chosen: Mapping[Alike, int]) -> str:
-    """Rows `hw_change`, `k0`… of the key, `b0`… and `h0`… of `rest`, as texts, and `d0`….
+    """Return SQL of examples: `hw_change`, `k0`… of the key, `b0`… and `h0`… as text, and `d0`….
 
-    First one of each kind, in their order, then the others of them.
+    One example of each kind comes first, in the order of kinds, then the others.
     """
     shown = [
         *(
@@ -222,7 +222,7 @@ def examples_by_key_sql(pair: Pair, staged: str, chosen: Mapping[Alike, int]) ->
     )
     order = ", ".join(f"k{i}" for i in range(len(pair.key)))
     return (
-        # ordered by the keys themselves: as texts, 12 comes after 116
+        # ordered by the keys themselves: as texts, 12 would follow 116
         f"select * from (select hw_change, {', '.join(shown)}, hw_kind, hw_most, row_number() over"
         f" (partition by hw_kind order by {order}) as hw_place"
         f" from (select *, {_columns_that_differ(pair)} as hw_columns from {staged})"
@@ -232,7 +232,7 @@ def examples_by_key_sql(pair: Pair, staged: str, chosen: Mapping[Alike, int]) ->
 
 
 def examples_of_multisets_sql(pair: Pair, staged: str) -> str:
-    """Rows `hw_change` and `c0`… of the common columns, as texts, the most frequent rows first."""
+    """Return SQL of examples, `hw_change` and `c0`… as text, the most frequent rows first."""
     names = ", ".join(f"c{i}" for i in range(len(pair.common)))
     shown = ", ".join(
         f"{_text(f'c{i}', 'string' if _is_text(pair, n) else pair.types(n)[1], pair, n)} as c{i}"
@@ -246,7 +246,10 @@ def examples_of_multisets_sql(pair: Pair, staged: str) -> str:
 
 
 def patch_sql(pair: Pair, table: str, staged: str) -> str:
-    """Give a table with the rows of `before` those of `after`; both have the same columns."""
+    """Return SQL that gives a table with the rows of `before` those of `after`.
+
+    Both have the same columns.
+    """
     names = {name.lower(): f"k{n}" for n, name in enumerate(pair.key)}
     names |= {name.lower(): f"h{n}" for n, name in enumerate(pair.rest)}
     columns = [f"{names[name.lower()]} as {identifier(name)}" for name in pair.columns_after]
@@ -265,9 +268,9 @@ def of_counts(
     by_key: bool,
     why_no_examples: str | None,
 ) -> tuple[Difference, dict[str, int]]:
-    """What a row of counts says, and in how many rows each column differs.
+    """Parse a row of counts into a difference, and the number of differing rows by column.
 
-    `rows` are those of both tables, also where a sample of them was compared.
+    `rows` are the sizes of both whole tables, also if only a sample was compared.
     """
     found = Difference(
         rows_before=rows[0],
@@ -284,7 +287,7 @@ def of_counts(
 
 
 def of_examples(pair: Pair, rows: Iterable[Mapping[str, Any]], by_key: bool) -> tuple[Example, ...]:
-    """Rows of examples; masked values are None."""
+    """Parse the rows of examples; masked values are None."""
     return tuple(_by_key(pair, row) if by_key else _whole(pair, row) for row in rows)
 
 
@@ -303,7 +306,7 @@ def _whole(pair: Pair, row: Mapping[str, Any]) -> Example:
 
 
 def _joined(pair: Pair) -> str:
-    # a key's own types may differ; Spark then compares what both can be cast to
+    # the key's types may differ; Spark then casts both to a common type
     condition = " and ".join(_equal(pair, name) for name in pair.key)
     before, after = (_some(pair, table, pair.key) for table in (pair.before, pair.after))
     return (
@@ -313,7 +316,7 @@ def _joined(pair: Pair) -> str:
 
 
 def _some(pair: Pair, table: str, names: Sequence[str]) -> str:
-    """A table, or the same sample of both tables, by values of columns."""
+    """Return a table, or the same sample of both tables, chosen by values of columns."""
     if pair.one_of == 1:
         return table
     values = ", ".join(
@@ -343,13 +346,13 @@ def _equal(pair: Pair, name: str) -> str:
 
 
 def _is_text(pair: Pair, name: str) -> bool:
-    """Whether a column is compared as a text that it is turned into."""
+    """Return true if a column must be compared by its conversion to text."""
     before, after = pair.types(name)
     return _is_cast(before, after) or "map<" in after or "variant" in after
 
 
 def _is_cast(before: str, after: str) -> bool:
-    """Whether types differ, and not in what a number may be at most alone."""
+    """Return true if the types differ and Spark cannot compare them without loss."""
     return before != after and not all(one.startswith(_EXACT) for one in (before, after))
 
 
@@ -360,7 +363,7 @@ def _comparable(value: str, pair: Pair, name: str) -> str:
 
 
 def _text(value: str, kind: str, pair: Pair, name: str) -> str:
-    """A value of a type as it is shown; nothing of it leaves Spark where its column is masked."""
+    """Return SQL that shows a value as text. Values of a masked column never leave Spark."""
     if name.lower() in pair.masked:
         return "cast(null as string)"
     if kind.startswith(_NESTED):

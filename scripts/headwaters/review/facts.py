@@ -1,17 +1,17 @@
-"""What a review found, as facts: `compare` and its neighbours fill them in, the pages show them."""
+"""The facts of a review: `compare` and its neighbours produce them, the pages show them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-# How a model was touched: `text` (its own tree differs), `upstream` (only what it reads), …
+# The cause of a review: `text` (the model's own SQL differs), `upstream` (only its inputs do), …
 Cause = Literal["added", "removed", "text", "macro", "seed", "properties", "upstream"]
-# What is known of a model's rows: `compared` by key or as multisets, of all or a `sample` of them.
+# The part of a model's rows that was compared, by key or as multisets.
 Extent = Literal["all", "sample", "none"]
 
 
-SQL_DIFFERS = "its SQL differs"  # of `what_changed`, where the difference is shown as well
+SQL_DIFFERS = "its SQL differs"  # in `what_changed`; the page then shows the difference
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Column:
-    """A column on both sides; a type of None: it is not there. `changed`: rows it differs in."""
+    """A column on both sides; type None means missing. `changed` counts the rows it differs in."""
 
     name: str
     before: str | None
@@ -36,14 +36,16 @@ class Column:
 
     @property
     def differs(self) -> bool:
-        """Whether values of it, its type or its being there differ."""
+        """Return true if the column's values, its type or its presence differ."""
         return bool(self.changed) or self.before != self.after
 
 
 @dataclass(frozen=True)
 class Example:
-    """One differing row. `before` and `after` have the columns that tell: values are text of at
-    most 200 characters, and None where the column is masked."""
+    """A differing row, as `before` and `after` with the columns that matter.
+
+    Values are text of at most 200 characters, and None if the column is masked.
+    """
 
     change: Literal["added", "removed", "changed"]
     key: dict[str, str | None]
@@ -53,11 +55,11 @@ class Example:
 
 @dataclass(frozen=True)
 class Difference:
-    """The rows of one table under the base's text and under the branch's, over the same inputs.
+    """The rows of one table under the base's SQL and the branch's, over the same inputs.
 
-    `by_key` is false where rows have no key: they are compared as multisets, and a changed row is
-    one removed and one added. `rows_before` and `rows_after` count whole tables. `bytes_read`: the
-    size of the files that were compared, None where it is not known.
+    If rows have no key, `by_key` is false: they are compared as multisets, and a changed row counts
+    as one removed and one added. `rows_before` and `rows_after` count whole tables. `bytes_read` is
+    the size of the compared files, or None if unknown.
     """
 
     rows_before: int
@@ -73,15 +75,17 @@ class Difference:
 
     @property
     def rows(self) -> int:
-        """Rows that differ."""
+        """Return the number of rows that differ."""
         return self.added + self.removed + self.changed
 
 
 @dataclass(frozen=True)
 class Stays:
-    """Whether the branch's incremental runs leave what a full refresh leaves: one was made over
-    production's last changes, and compared. `differing` is None where it could not be tried;
-    `extent`: whether a sample of the rows was compared."""
+    """A check that the branch's incremental runs leave the rows of a full refresh.
+
+    The review runs the branch over production's last changes and compares the result. `differing`
+    is None if it could not run; `extent` is the part of the rows that was compared.
+    """
 
     how: str
     differing: int | None
@@ -91,8 +95,7 @@ class Stays:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a run costs: seconds, bytes written and read; None where it is not known. `basis`: by
-    what it is known."""
+    """The cost of a run: seconds, bytes written and read, None if unknown. `basis` explains it."""
 
     seconds: float | None = None
     bytes_written: int | None = None
@@ -102,10 +105,12 @@ class Effort:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the one-off costs (`rebuild`, `patch`, `nothing`), and the next run: `seconds` and
-    `bytes_written` of the one-off as the branch's build took them, None where they were not
-    measured; `predicted` is None where there is no run to go by. `next_measured` is the run that
-    was compared with a full refresh."""
+    """The costs of the one-off (`rebuild`, `patch`, `nothing`) and of the next run.
+
+    `seconds` and `bytes_written` are those of the one-off in the branch's build, None if not
+    measured. `predicted` is None if no earlier run allows a prediction. `next_measured` is the run
+    that was compared with a full refresh.
+    """
 
     one_off: Literal["rebuild", "patch", "nothing"]
     one_off_reason: str
@@ -129,8 +134,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class ModelReview:
-    """A reviewed table. `difference` is None if its rows were not compared, and `why_not` is the
-    reason and the remedy. `not_compared`: a sentence for each change that no comparison covers."""
+    """A reviewed table.
+
+    `difference` is None if its rows were not compared; `why_not` then has the reason and the
+    remedy. `not_compared` has a sentence for each change that no comparison covers.
+    """
 
     unique_id: str
     name: str
@@ -150,29 +158,29 @@ class ModelReview:
 
     @property
     def table(self) -> str:
-        """The table as people know it, with its schema or layer."""
+        """Return the table's name for readers, with its schema or layer."""
         return self.relation or f"{self.layer}.{self.name}"
 
     @property
     def why_not_compared(self) -> str:
-        """The reason alone, for where it is said already that rows were not compared."""
+        """Return the reason alone, for texts that already say that rows were not compared."""
         return (self.why_not or "").removeprefix("not compared: ")
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether only the base or only the branch has the table."""
+        """Return true if only the base or only the branch has the table."""
         return bool({"added", "removed"} & set(self.causes))
 
     @property
     def is_broken(self) -> bool:
-        """Whether a contract, a policy, a test or the proof fails."""
+        """Return true if a contract, a policy, a test or the proof fails."""
         fails = any(one.fails for one in self.findings)
         return fails or bool(self.stays and self.stays.differing)
 
 
 @dataclass(frozen=True)
 class Edge:
-    """One table reads another; ids are dbt's."""
+    """A table that reads another; ids are dbt's."""
 
     source: str
     target: str
@@ -180,9 +188,12 @@ class Edge:
 
 @dataclass(frozen=True)
 class Review:
-    """One pull request. `models`: what changed and everything downstream, upstream first;
-    `exposures`: names of what reads them; `not_compared`: a sentence for each change outside of
-    tables, which no comparison covers; `notes`: what could not be said, and why."""
+    """The review of one pull request.
+
+    `models` are the changed ones and everything downstream, upstream first. `exposures` are names
+    of their readers. `not_compared` has a sentence for each change outside of tables, which no
+    comparison covers. `notes` are questions left open, each with the reason.
+    """
 
     base: Revision
     head: Revision

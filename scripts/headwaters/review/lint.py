@@ -1,4 +1,4 @@
-"""What the linter finds in changed files and did not find in the base's."""
+"""The findings of the linter in changed files that the base does not have."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from headwaters.review.facts import Finding
 
 @dataclass(frozen=True)
 class Linted:
-    """New findings by file; `problem`: why there are none."""
+    """The new findings by file, or the `problem` that prevented them."""
 
     findings: Mapping[str, tuple[Finding, ...]]
     problem: str | None = None
 
     def of(self, file: str) -> tuple[Finding, ...]:
-        """The new findings in one file."""
+        """Return the new findings in one file."""
         return self.findings.get(file, ())
 
 
 def new_findings(base: Path, head: Path, files: Sequence[str]) -> Linted:
-    """Findings of sqlfluff in files of two projects, those that both have left out."""
+    """Return sqlfluff's findings in the head's files that the base's files do not have."""
     there = [file for file in files if (head / file).is_file()]
     if not there:
         return Linted({})
@@ -40,7 +40,7 @@ def new_findings(base: Path, head: Path, files: Sequence[str]) -> Linted:
 def subtracted(
     found: Mapping[str, Sequence[tuple[str, int]]], known: Mapping[str, Sequence[tuple[str, int]]]
 ) -> dict[str, tuple[Finding, ...]]:
-    """Findings, as text and line, that are more than those known of the same text and file."""
+    """Return the findings, as text and line, that exceed those known of the same text and file."""
     made: dict[str, tuple[Finding, ...]] = {}
     for file, lines in found.items():
         left = Counter(text for text, _ in known.get(file, ()))
@@ -66,7 +66,7 @@ def _lint(root: Path, files: Sequence[str]) -> dict[str, list[tuple[str, int]]] 
         check=False,
     )
     if "No dialect was specified" in done.stdout + done.stderr:
-        return {}  # a project that does not lint
+        return {}  # the project does not use the linter
     try:
         answer = json.loads(done.stdout[done.stdout.index("[") :])
     except ValueError:

@@ -1,8 +1,8 @@
-"""A review as one comment of Markdown: the verdict, a table of models, and details that unfold.
+"""A review as one Markdown comment: the verdict, a table of models, and details that unfold.
 
-What comes from data or from people (values, names, messages) is never Markdown: it is in code
-spans whose fence it does not contain, or escaped in HTML blocks, in which a renderer looks neither
-for Markdown nor for mentions. Everything fits into `LIMIT`; what is cut is said at the end.
+Text from data or people (values, names, messages) is never Markdown. It stands in code spans whose
+fence it does not contain, or escaped in HTML blocks, where renderers ignore Markdown and
+mentions. The comment fits into `LIMIT` and ends with a note of the parts cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwaters.pages.texts import clean, duration, number
+from headwaters.report.pages.texts import clean, duration, number
 from headwaters.review import costs
 from headwaters.review.facts import (
     SQL_DIFFERS,
@@ -26,8 +26,8 @@ from headwaters.review.facts import (
 )
 from headwaters.review.verdict import Verdict, verdict
 
-MARK = "<!-- headwaters review -->"  # by which the comment is found again
-LIMIT = 60_000  # characters; GitHub takes 65,536
+MARK = "<!-- headwaters review -->"  # identifies the comment
+LIMIT = 60_000  # characters; GitHub allows 65,536
 PAGE = "review.html"
 _FAILING = 20  # findings above the table of models
 _TABLE = LIMIT // 3  # the table of models leaves room for details
@@ -36,13 +36,13 @@ _SIGNS = {"broken": "❌", "differs": "🔶", "unknown": "❔", "same": "✅", "
 
 @dataclass(frozen=True)
 class Depth:
-    """How much a model's details show: rows of examples, lines of the difference of its SQL."""
+    """The size of a model's details: rows of examples, lines of the difference of its SQL."""
 
     examples: int
     lines: int
 
 
-# From all to little: the first that fits is taken, and after them models lose their details.
+# From full details to none: the first that fits applies. After the last, models lose their details.
 _DEPTHS = (
     Depth(20, 200),
     Depth(10, 120),
@@ -55,12 +55,12 @@ _DEPTHS = (
 
 
 def render(review: Review, page: str = PAGE) -> str:
-    """The comment, of less than `LIMIT` characters; `page` is where the whole review is."""
+    """Return the comment, of less than `LIMIT` characters; `page` leads to the whole review."""
     said = verdict(review)
     models = sorted(review.models, key=_gravity)  # the sort is stable: upstream first
     failing = [(model, one) for model in models for one in model.findings if one.fails]
     shown, head = _head(review, said, models, failing, page)
-    room = LIMIT - len(head) - 600  # of what says what was cut
+    room = LIMIT - len(head) - 600  # for the note of the parts cut
     told = [model for model in models if _is_told(model)]
     above = [finding for _, finding in failing[:_FAILING]]
     facts = [list(_facts(model, above)) for model in told]
@@ -81,17 +81,17 @@ def render(review: Review, page: str = PAGE) -> str:
 
 
 def code(value: str, limit: int = 200) -> str:
-    """A code span of exactly this text: its fence is longer than each run of backticks in it."""
+    """Return a code span with a fence longer than any run of backticks in the text."""
     text = clean(value, limit) or " "
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
-    # one blank on both sides is taken away again; without it a fence would merge with the text
+    # a renderer strips one blank on both sides; without it a fence would merge with the text
     pad = " " if text[0] in "` " or text[-1] in "` " else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def _cell(value: str, limit: int = 120) -> str:
-    """A code span in a table of Markdown, whose cells end at each bar."""
+    """Return a code span for a Markdown table, whose cells end at each bar."""
     return code(value.replace("|", "\\x7c"), limit)
 
 
@@ -102,7 +102,7 @@ def _head(
     failing: Sequence[tuple[ModelReview, Finding]],
     page: str,
 ) -> tuple[int, str]:
-    """Everything above the details, and how many models its table has."""
+    """Return everything above the details, and the number of models in its table."""
     lines = [MARK, f"## {_SIGNS[said.kind]} {_sentence(said.text)}", ""]
     lines += [f"- {_sentence(text)}" for text in said.also[:20]]
     if said.also[20:]:
@@ -149,7 +149,7 @@ def _head(
 
 
 def _sentence(text: str) -> str:
-    """A sentence of the verdict, in which names of tables are the only part that others wrote."""
+    """Return a sentence of the verdict with escaped table names, its only foreign text."""
     words = []
     for word in re.split(r"(\s+)", clean(text, 600)):
         is_plain = re.fullmatch(r"\s*|[A-Za-z]+(-[A-Za-z]+)*[,:;.]?|[\d,]+[;:]?", word)
@@ -181,19 +181,19 @@ def _row(model: ModelReview) -> str:
 
 
 def _touched(model: ModelReview) -> list[Column]:
-    """The columns that differ; of a table that is on one side only, none is worth a word."""
+    """Return the columns that differ, or none for a table that only one side has."""
     return [one for one in model.columns if one.differs and not model.is_one_sided]
 
 
 def _is_told(model: ModelReview) -> bool:
-    """Whether the table of models does not say it all."""
+    """Return true if a model needs details besides its row in the table of models."""
     found = model.difference
     differs = found is None or found.rows or _touched(model)
     return bool(differs or model.findings or model.why_not or {"upstream"} != set(model.causes))
 
 
 def _details(model: ModelReview, facts: Sequence[str], depth: Depth) -> str:
-    """One model, folded."""
+    """Return one model's details, folded."""
     parts = [f"<details><summary><code>{_escaped(model.table)}</code>: {_summary(model)}</summary>"]
     parts += ["", *facts, ""]
     if model.diff_of_sql and depth.lines:
@@ -217,7 +217,7 @@ def _summary(model: ModelReview) -> str:
 
 
 def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
-    """Lines about a model; `told` are findings that are above already."""
+    """Yield lines about a model. `told` are findings already shown above."""
     seen = (*model.causes, SQL_DIFFERS) if model.diff_of_sql else model.causes
     for text in model.what_changed[:20]:
         if text not in seen:
@@ -265,7 +265,7 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
 
 
 def _predicted(predicted: str, measured: str) -> str:
-    """Both, or nothing where neither is known."""
+    """Return both, or nothing if neither is known."""
     if predicted == costs.UNKNOWN and not measured:
         return ""
     took = f"measured {code(measured)}" if measured else "not measured"
@@ -274,7 +274,7 @@ def _predicted(predicted: str, measured: str) -> str:
 
 def _examples_table(found: Difference, model: ModelReview, most: int) -> Iterator[str]:
     masked = {column.name for column in model.columns if column.is_masked}
-    # without an empty line: it would end the block of HTML
+    # an empty line would end the block of HTML
     yield "<table><thead><tr><th></th><th>key</th><th>before</th><th>after</th></tr></thead>"
     for example in found.examples[:most]:
         cells = "".join(f"<td>{_values(part, masked)}</td>" for part in _sides(example))
@@ -300,7 +300,7 @@ def _value(value: str | None, masked: bool) -> str:
 
 
 def _escaped(value: str, limit: int = 200) -> str:
-    """Text inside an element `code` of HTML; renderers look for no mention in it."""
+    """Escape a text for an HTML element `code`, where renderers ignore mentions."""
     return html.escape(clean(value, limit))
 
 
@@ -327,7 +327,7 @@ def _first(details: Sequence[str], room: int) -> list[str]:
 
 
 def _gravity(model: ModelReview) -> int:
-    """Models that fail, then those that differ, then those of unknown rows, then the others."""
+    """Return the sort key: failing models first, then differing ones, unknown rows, all others."""
     if model.is_broken:
         return 0
     if model.difference and model.difference.rows:

@@ -1,16 +1,16 @@
-"""What is to be said of each model, as the pages show it."""
+"""The facts of each model, for the pages."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Literal
 
-from headwaters.declared.nodes import Node, table_name
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import Node, table_name
 from headwaters.review import changes as changing
 from headwaters.review import costs
-from headwaters.review.both import Known, Rows
 from headwaters.review.build import Outcome
+from headwaters.review.build_sides import Known, Rows
 from headwaters.review.changes import Changes, Side
 from headwaters.review.costs import Past
 from headwaters.review.facts import Cost, Finding, ModelReview
@@ -27,7 +27,7 @@ _ONE_OFF: dict[str, OneOff] = {
 def model_of(
     key: str, base: Side, head: Side, found: Changes, known: Known, linted: Linted
 ) -> ModelReview:
-    """All that is known of one model."""
+    """Return all facts of one model."""
     before, after = base.nodes.get(key), head.nodes.get(key)
     node: Node = after or before or {}
     own = found.changed.get(key)
@@ -73,10 +73,10 @@ def model_of(
 
 
 def moments(head: Side, found: Changes, known: Known) -> dict[str, str]:
-    """Why the rows that differ of some tables are not the branch's, by ids.
+    """Return, by id, why some tables have differing rows that are not due to the branch.
 
-    Where neither the text of a table that each run computes differs nor anything that it reads,
-    two builds of it gave other rows, as two runs do. What reads it differs for that reason.
+    If neither the SQL nor any input of a recomputed table differs, two builds gave different rows,
+    as two runs do. Its readers differ for the same reason.
     """
     told: dict[str, str] = {}
     for key in found.order:
@@ -142,14 +142,17 @@ def _cost(key: str, head: Side, found: Changes, known: Known) -> Cost | None:
 
 
 def _full_seconds(node: Node, outcome: Outcome | None) -> float | None:
-    """The seconds of the base's build where it computed the whole table."""
+    """Return the seconds of the base's build if it computed the whole table."""
     if outcome is None or (strategy_of(node["config"]) and outcome.did != "replace"):
         return None
     return outcome.effort.seconds
 
 
 def _one_off(key: str, node: Node, found: Changes, known: Known) -> tuple[OneOff, str, str]:
-    """What brings production's table to the branch's rows, why, and what its runs then do."""
+    """Return the operation that gives production's table the branch's rows, and why.
+
+    The third part describes the runs after it.
+    """
     if node["resource_type"] != "model" or not strategy_of(node["config"]):
         kind = node["config"].get("materialized") or node["resource_type"]
         return "rebuild", f"a {kind} is built by every run", "rebuild"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headwaters.pages.document import document
-from headwaters.pages.graph import SUB, Box, Graph, clipped, graph
-from headwaters.pages.texts import clean, duration, number, size
+from headwaters.report.pages.document import document
+from headwaters.report.pages.graph import SUB, Box, Graph, clipped, graph
+from headwaters.report.pages.texts import clean, duration, number, size
 from headwaters.review import costs
 from headwaters.review.facts import Example, ModelReview, Review
 from headwaters.review.verdict import differing, verdict
@@ -23,7 +23,7 @@ STATES: dict[State, str] = {
     "quiet": "no row was computed",
 }
 _LINES = 2_000  # of a difference of SQL
-# In place of a value in the page's data: the side has no such value, or may not show it.
+# Stand-ins for a value in the page's data: the side has no such value, or must not show it.
 _ABSENT, _MASKED = 0, 1
 
 
@@ -47,7 +47,7 @@ class Row:
 
 
 def render(review: Review) -> str:
-    """The page, which loads nothing and needs no server."""
+    """Return the page, which loads nothing and needs no server."""
     rows = [_row(model, index) for index, model in enumerate(review.models)]
     return document(
         "review.html.j2",
@@ -66,7 +66,7 @@ def render(review: Review) -> str:
 
 
 def state_of(model: ModelReview) -> State:
-    """The gravest thing to say of a model."""
+    """Return the most severe state of a model."""
     if model.is_broken:
         return "broken"
     if model.is_one_sided:
@@ -121,7 +121,7 @@ def _row(model: ModelReview, index: int) -> Row:
 
 
 def _kinds(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """How each line of a difference is shown; the first two name the files, where it has them."""
+    """Yield the style of each line of a difference; the first two name the files, if present."""
     for index, line in enumerate(lines):
         is_head = index < 2 and line.startswith(("--- ", "+++ "))
         kinds = {"+": "plus", "-": "minus", "@": "at"}
@@ -136,7 +136,7 @@ def _cost(model: ModelReview) -> str:
         parts.append(duration(model.cost.seconds))
     if model.cost.bytes_written is not None:
         parts.append(size(model.cost.bytes_written))
-    return ", ".join(part.replace(" ", "\u00a0") for part in parts)  # no unit on a line of its own
+    return ", ".join(part.replace(" ", "\u00a0") for part in parts)  # no break inside
 
 
 def _summary(model: ModelReview) -> str:
@@ -177,7 +177,7 @@ def _box(name: str, row: Row | None) -> Box:
 
 
 def _data(models: Sequence[ModelReview]) -> dict[str, Any]:
-    """The differing rows as the script reads them: model, change, key, columns."""
+    """Return the differing rows for the script: model, change, key, columns."""
     return {
         "models": [clean(model.table) for model in models],
         "rows": [
@@ -209,7 +209,7 @@ def _cells(example: Example, model: ModelReview) -> list[list[Any]]:
     def side(values: dict[str, str | None], name: str) -> str | int | None:
         return _told(name, values[name], masked) if name in values else _ABSENT
 
-    def differs(name: str) -> bool:  # values that are long may differ where they are cut
+    def differs(name: str) -> bool:  # clipped values may differ beyond the cut
         before, after = example.before, example.after
         return (name in before) != (name in after) or before.get(name) != after.get(name)
 

@@ -1,27 +1,25 @@
-"""Whether the branch's incremental runs leave what a full refresh leaves; what the next costs."""
+"""The proof that the branch's incremental runs equal a full refresh, and the next run's cost."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.errors import first_line
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.costs import Costs, costs_of
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.errors import first_line
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
-from headwaters.review.both import Both
 from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
+from headwaters.review.build_sides import Both
 from headwaters.review.costs import Past
 from headwaters.review.facts import Stays
+from headwaters.tables.commits import Commit
 
-# How a line begins of a run that makes the table that of other SQL, and why it can.
+# This prefix marks a run that patches the table to changed SQL, with the reason.
 _PATCH = "patch: "
 
 
@@ -36,7 +34,7 @@ def prove(both: Both) -> None:
         if own is None or not own.rows or node["resource_type"] != "model":
             continue
         if not strategy_of(node["config"]):
-            continue  # each of its runs is a full one
+            continue  # it is always a full run
         why = _earlier(key, both, earlier)
         if why:
             known.stays[key] = Stays(f"not tried: {why}", None)
@@ -60,7 +58,7 @@ def prove(both: Both) -> None:
 
 
 def _earlier(key: str, both: Both, earlier: dict[str, Mapping[str, int]]) -> str | None:
-    """Fills in the version of each input before its last change; or says why there is none."""
+    """Add each input's version before its last change to `earlier`, or return why there is none."""
     head, known = both.head, both.known
     if key not in known.after or not known.after[key].is_built:
         return "the model was not built"
@@ -105,12 +103,12 @@ def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcom
         differ = _differing(both, pair)
     except DbtRuntimeError as error:
         return Stays(f"not compared: {first_line(error)}", None, changed)
-    how = re.sub(r", of \d+ changed input rows", "", last.message)  # which it says by itself
+    how = re.sub(r", of \d+ changed input rows", "", last.message)  # shown by the proof
     return Stays(how, differ, changed, "all" if one_of == 1 else "sample")
 
 
 def _differing(both: Both, pair: differing.Pair) -> int:
-    """How many rows of two tables differ, as multisets: mostly none."""
+    """Count the differing rows of two tables as multisets, usually none."""
     one, other = both.spark.rows(differing.digests_sql(pair))
     if one == other:
         return 0
@@ -119,7 +117,7 @@ def _differing(both: Both, pair: differing.Pair) -> int:
 
 
 def past_runs(both: Both) -> None:
-    """What the log of production's tables says of the runs of what the branch builds."""
+    """Read the past runs of the tables that the branch builds from production's logs."""
     sizes: dict[str, int | None] = {}
 
     def size(table: str) -> int | None:
@@ -136,19 +134,17 @@ def past_runs(both: Both) -> None:
         try:
             commits = known.commits if known else both.spark.history(name, COMMITS)
         except DbtRuntimeError:
-            continue  # it is no Delta table, or was never built
+            continue  # not a Delta table, or never built
         read = [size(side.table(parent)) for parent in changing.inputs([key], side)]
         whole = None if None in read else sum(filter(None, read))
-        noted = costs_of(known.properties, commits) if known else Costs()
-        now = round(time.time() * 1000)
         before = rows.difference.rows_before
-        both.known.past[key] = Past(commits, before, size(name), whole, noted, now)
+        both.known.past[key] = Past(commits, before, size(name), whole)
 
 
 def next_runs(both: Both) -> None:
-    """What the next run of each changed model would do in production.
+    """Predict the next run in production of each changed model.
 
-    The branch's run says it where it began from a clone of production's table.
+    If the branch's run continued from a clone of production's table, its line has the answer.
     """
     head, manifest = both.head, None
     for key, own in both.found.changed.items():
@@ -168,7 +164,7 @@ def next_runs(both: Both) -> None:
 
 
 def _announced(line: str) -> tuple[str, str]:
-    """What `explain_refresh` says that the next run does, and why."""
+    """Parse a line of `explain_refresh` into the next run's action and its reason."""
     if line.startswith(_PATCH):
         return "patch", line.removeprefix(_PATCH)
     choice, _, reason = line.partition(", ")
@@ -176,7 +172,7 @@ def _announced(line: str) -> tuple[str, str]:
 
 
 def _told(outcome: Outcome) -> tuple[str, str]:
-    """What a run says that it did, and why."""
+    """Parse a run's message into its action and its reason."""
     replaced = re.fullmatch(r"replace: \d+ rows, [^,]+, (.*)", outcome.message)
     if replaced:
         return "replace", replaced[1]

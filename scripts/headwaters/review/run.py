@@ -1,4 +1,4 @@
-"""One review: what changed, both sides over the same inputs, and what is to be said of them."""
+"""One review: the changes, both sides over the same inputs, and the results."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters import drafts
-from headwaters.declared.nodes import Node
-from headwaters.errors import CodedError, UserError, WorkError, first_line, refused_file
-from headwaters.manifest import compiled, copied, parse, selected
-from headwaters.pages.texts import number
-from headwaters.project import Project
+from headwaters.platform import atomic_write
+from headwaters.platform.errors import CodedError, UserError, WorkError, first_line, refused_file
+from headwaters.platform.manifest import compiled, copied, parse, selected
+from headwaters.platform.nodes import Node
+from headwaters.platform.project import Project
+from headwaters.report.pages.texts import number
 from headwaters.review import changes as changing
 from headwaters.review import markdown, page
-from headwaters.review.both import Both, Known
 from headwaters.review.build import KEPT, Schemas, Spark, clean
+from headwaters.review.build_sides import Both, Known
 from headwaters.review.changes import Changes, Side
 from headwaters.review.checkout import changed_files, checked_out, revisions, slug
 from headwaters.review.facts import Review
@@ -36,10 +36,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What a review is asked for.
+    """The options of a review.
 
-    `select`: which of the models that changed, in dbt's syntax; `largest`: the rows of a table from
-    which on a sample of it is compared; `is_clean`: whether its schemas are dropped at its end.
+    `select` restricts the changed models, in dbt's syntax. Tables of more than `largest` rows are
+    compared by a sample. If `is_clean`, the review drops its schemas at the end.
     """
 
     base: str = "main"
@@ -49,11 +49,11 @@ class Options:
 
 
 def review(project: Project, out: Path, options: Options, say: Say) -> int:
-    """Review what is on disk against the merge base of a branch and HEAD; the exit code.
+    """Review the files on disk against the merge base of a branch and HEAD; return the exit code.
 
-    Writes the facts and the pages into `out`. 0 also where rows differ, 1 where a test, a contract,
-    a policy or the proof fails, or no rows could be compared. Raises UserError where there is no
-    base, or one of the two does not parse.
+    Writes the facts and the pages into `out`. The exit code is 0 also if rows differ. It is 1 if a
+    test, a contract, a policy or the proof fails, or if no rows could be compared. Raises UserError
+    if the base does not exist, or one of the two does not parse.
     """
     began = time.monotonic()
     before, after = revisions(project, options.base, out)
@@ -82,7 +82,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
             base,
             head,
         )
-        with ThreadPoolExecutor(1) as beside:  # the linter is a process of its own
+        with ThreadPoolExecutor(1) as beside:  # the linter is a separate process
             linting = beside.submit(new_findings, base_project.root, project.root, files)
             if found.built or found.built_before:
                 say(f"reviewing {len(found.order)} of {_count(head)} tables")
@@ -107,7 +107,7 @@ def review(project: Project, out: Path, options: Options, say: Say) -> int:
         tuple(known.notes),
         round(time.monotonic() - began, 1),
     )
-    # said first: where it cannot be written, it is said still
+    # printed first, so that the user sees it even if the files cannot be written
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
     _write(made, out)
@@ -131,24 +131,24 @@ def _problem(error: Exception) -> str:
 
 
 def write(made: Review, out: Path) -> None:
-    """The facts as `review.json`, the comment as `review.md` and the page as `review.html`."""
+    """Write the facts (`review.json`), the comment (`review.md`) and the page (`review.html`)."""
     out.mkdir(parents=True, exist_ok=True)
     facts = json.dumps(asdict(made), indent=1, ensure_ascii=False)
-    drafts.write(out / "review.json", facts + "\n")
-    drafts.write(out / "review.md", markdown.render(made))
-    drafts.write(out / markdown.PAGE, page.render(made))
+    atomic_write.write(out / "review.json", facts + "\n")
+    atomic_write.write(out / "review.md", markdown.render(made))
+    atomic_write.write(out / markdown.PAGE, page.render(made))
 
 
 def _write(made: Review, out: Path) -> None:
     try:
         write(made, out)
-    except OSError as error:  # that of a full disk names no file
+    except OSError as error:  # a full disk's error names no file
         remedy = "Free some space, or name another folder with --out"
         raise refused_file(error, f"{error.filename or out} cannot be written", remedy) from None
 
 
 def summary(made: Review) -> list[str]:
-    """One line for each model."""
+    """Return one line for each model."""
     lines = []
     for model in made.models:
         if model.difference is not None:
@@ -174,7 +174,7 @@ def _read(project: Project, base_project: Project) -> tuple[Side, Side]:
 
 
 def _side(project: Project) -> Side:
-    with contextlib.chdir(project.root):  # dbt works from there, and stays
+    with contextlib.chdir(project.root):  # dbt changes to this folder, and stays
         manifest = parse(project)
         as_parsed = copied(manifest)
         found = compiled(project, manifest)
@@ -188,7 +188,7 @@ def _side(project: Project) -> Side:
 
 
 def _with_content(node: Node, project: Project) -> Node:
-    """A seed with the checksum of its file; dbt's own is the path of one of more than 1 MB."""
+    """Give a seed the checksum of its file: above 1 MB, dbt's own is that of the path."""
     if node["resource_type"] != "seed" or node["checksum"]["name"] != "path":
         return node
     file = project.root / node["original_file_path"]
@@ -196,7 +196,7 @@ def _with_content(node: Node, project: Project) -> Node:
 
 
 def _selected(found: Changes, base: Side, head: Side, select: Sequence[str]) -> Changes:
-    """What changed, without what dbt's selection leaves out; what is left is read as it is."""
+    """Restrict the changes to dbt's selection. The review reads other tables from production."""
     keys = selected(head.project, copied(head.manifest), select)
     removed = {key for key in found.changed if key not in head.nodes}
     kept = {key for key in found.order if key in keys} | removed
@@ -242,9 +242,9 @@ def _compare(
             next_runs(both)
             past_runs(both)
     finally:
-        # rows that differ are values that nobody masked, and are not for querying
+        # differing rows contain unmasked values, and must not stay queryable
         of_rows = f"{schemas.prefix}difference_"
-        with contextlib.suppress(DbtRuntimeError):  # what ended Spark is said already
+        with contextlib.suppress(DbtRuntimeError):  # the review has already reported a lost Spark
             left |= clean(spark, schemas.prefix if options.is_clean else of_rows)
         for name, why in left.items():
             known.note("HW_REVIEW_SCHEMA", _not_dropped(name, why))

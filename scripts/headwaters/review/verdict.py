@@ -1,4 +1,4 @@
-"""The first line of a review: what it says to somebody who reads nothing else."""
+"""The headline of a review, for people who read nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from headwaters.pages.texts import listed, number
+from headwaters.report.pages.texts import listed, number
 from headwaters.review.facts import Finding, ModelReview, Review
 
 # `broken`: a contract, a policy, a test or the proof fails. `unknown`: not all could be compared.
@@ -16,7 +16,7 @@ Kind = Literal["broken", "differs", "unknown", "same", "nothing"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The gravest thing to say (`text`), and the others in their order."""
+    """The most severe result (`text`), and the others in order of severity."""
 
     kind: Kind
     text: str
@@ -24,7 +24,7 @@ class Verdict:
 
     @property
     def fails(self) -> bool:
-        """Whether the review ends with exit code 1."""
+        """Return true if the review ends with exit code 1."""
         return self.kind == "broken"
 
 
@@ -56,12 +56,12 @@ def _fails(kind: str, model: ModelReview) -> bool:
 
 
 def failing(model: ModelReview, *kinds: str) -> list[Finding]:
-    """The findings of some kinds that fail the review."""
+    """Return the findings of some kinds that fail the review."""
     return [one for one in model.findings if one.fails and one.kind in kinds]
 
 
 def differing(model: ModelReview) -> int:
-    """Rows that differ; those of a table that is on one side only are no difference."""
+    """Return the number of differing rows, 0 for a table that only one side has."""
     return model.difference.rows if model.difference and not model.is_one_sided else 0
 
 
@@ -90,7 +90,7 @@ def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
 
 
 def _rows(models: Sequence[ModelReview]) -> Iterator[str]:
-    """One sentence for the tables that were compared as a whole, one for those of samples."""
+    """Yield a sentence for the fully compared tables, and one for the sampled ones."""
     for extent, prefix in (("all", ""), ("sample", "in a sample, ")):
         found = [one for one in _compared(models) if one.difference and one.difference.rows]
         some = [one for one in found if one.difference and one.difference.extent == extent]

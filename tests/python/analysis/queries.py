@@ -33,7 +33,7 @@ from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.incremental.strategies import RuleBook
+from headwaters.analysis.strategies import RuleBook
 
 Row = tuple[Any, ...]
 Tables = dict[str, list[Row]]

@@ -21,8 +21,8 @@ from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.proof import prove
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.declared.nodes import as_tuple
-from headwaters.incremental.strategies import strategy_of
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.nodes import as_tuple
 
 GOLDEN = Path(__file__).parent / "golden.txt"
 PROJECT = Path(__file__).parents[1] / "incremental" / "project" / "models"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis.model import Patch, derivation, patch_of, refusal
-from headwaters.declared.problems import Problem
+from headwaters.analysis.model import Patch, derivation, patch_of, refusal_of
+from headwaters.platform.problems import Problem
 
 GRAPH: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
 COLUMNS = {"id": "int", "val": "int", "day": "date"}
@@ -38,10 +38,10 @@ def test_what_expectations_drop_is_proven_with_the_sql(expression: str) -> None:
     sql, wanted = "select id, val, day -- all\nfrom <orders> -- of them", EXPECTED[expression]
     changes = [{**ORDERS, "kind": "changes"}]
     config = _expecting(expression, "drop", incremental_strategy="change_feed")
-    found = refusal(sql, changes, config, GRAPH, {})
+    found = refusal_of(sql, changes, config, GRAPH, {})
     told = f"{found.code}: {found.text}" if found else ""
     assert told.startswith(wanted) and bool(told) == bool(wanted), told
-    assert refusal(sql, changes, config | _expecting(expression, "warn"), GRAPH, {}) is None
+    assert refusal_of(sql, changes, config | _expecting(expression, "warn"), GRAPH, {}) is None
 
     config = _expecting(expression, "drop", incremental_strategy="auto")
     derived = derivation(sql, [{**ORDERS, "kind": "lookup"}], config, GRAPH, {})
@@ -57,8 +57,8 @@ def test_what_is_derived_is_proven_with_the_sums() -> None:
     weight = SimpleNamespace(name="_weight", dtype="int")
     signed = [{**ORDERS, "kind": "signed", "columns": [*ORDERS["columns"], weight]}]
     config = {"incremental_strategy": "signed_sum", "unique_key": "id"}
-    assert refusal(sql, signed, config | {"derived": {"twice": "n * 2"}}, GRAPH, {}) is None
-    found = refusal(sql, signed, config | {"derived": {"of": "sum(n) over ()"}}, GRAPH, {})
+    assert refusal_of(sql, signed, config | {"derived": {"twice": "n * 2"}}, GRAPH, {}) is None
+    found = refusal_of(sql, signed, config | {"derived": {"of": "sum(n) over ()"}}, GRAPH, {})
     assert found and found.code == "HW_NOT_LINEAR" and "`derived: sum(n) OVER ()`" in found.text
 
 

@@ -9,7 +9,7 @@ from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.proof import prove
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.incremental.strategies import RuleBook
+from headwaters.analysis.strategies import RuleBook
 
 T = Input(
     "t",

@@ -8,9 +8,11 @@ from itertools import chain
 import pytest
 
 from analysis.queries import KINDS, Oracle, tried, tried_keys, tried_plain, tried_staged
-from headwaters.analysis import cut, keyed, linear, traced
+from headwaters.analysis import keyed, linear
+from headwaters.analysis import lineage_rules as traced
+from headwaters.analysis import stages as cut
 from headwaters.analysis.relations import Weight
-from headwaters.incremental.strategies import RuleBook
+from headwaters.analysis.strategies import RuleBook
 
 
 def drawn(some: int) -> pytest.MarkDecorator:

@@ -12,7 +12,7 @@ from headwaters.analysis.promises import unique_columns
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.incremental.strategies import RuleBook
+from headwaters.analysis.strategies import RuleBook
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "price": "decimal(10,2)"}
 NAMES = {"grp": "string", "name": "string"}

@@ -9,9 +9,9 @@ import pytest
 
 from headwaters.analysis import dialect
 from headwaters.analysis.derive import Question, _traced
+from headwaters.analysis.lineage_rules import Traced, TracedRules
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.analysis.traced import Traced, TracedRules
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "at": "date", "price": "double"}
 NAMES = ("a", "b", "c", "l")

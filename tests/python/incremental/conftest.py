@@ -11,7 +11,7 @@ import pytest
 from incremental.expected import EXPECTED
 from incremental.world import World
 
-# One model of every way to write a table; `make soak-incremental` has all of them.
+# One model of every way to write a table.
 MODELS = ["latest", "latest_pruned", "linear", "computed_key"]
 MODELS += ["named", "people_totals", "sums", "tag_totals", "totals"]
 

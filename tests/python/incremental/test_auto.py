@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from incremental.expected import EXPECTED
-from incremental.histories import drawn, follow
 from incremental.world import World
 
 MODELS = [name for name in EXPECTED if name.startswith("auto_")]
@@ -106,11 +105,6 @@ def test_what_changes_is_followed(autos: World, models: list[str]) -> None:
     assert said(world, models) == nothing | {n: OF_PEOPLE[n] for n in models if n in OF_PEOPLE}
     assert said(world, models) == nothing
     world.check(*with_view(models))
-
-
-@pytest.mark.slow
-def test_runs_leave_what_the_sql_says(autos: World) -> None:
-    follow(autos.sound(autos.models), drawn(number=7, rounds=2))
 
 
 def said(world: World, models: list[str]) -> dict[str, str]:

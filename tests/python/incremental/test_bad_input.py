@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental import bounds, plan
+from headwaters.runs import bounds
+from headwaters.runs import decisions as plan
 
 CHANGE_FEED = "{{ config(incremental_strategy='change_feed', unique_key='id') }}\n"
 AFFECTED = "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"

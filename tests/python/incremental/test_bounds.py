@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.incremental.bounds import (
+from headwaters.runs.bounds import (
     UNWRITABLE,
     bounds_of,
     keys_as_sql,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.incremental import commits as rules
-from headwaters.incremental.commits import Commit, Effect, Range
-from headwaters.jars import installed_pyspark
+from headwaters.platform.jars import installed_pyspark
+from headwaters.tables import commits as rules
+from headwaters.tables.commits import Commit, Effect, Range
 
 DAY = 86_400_000
 FEED = "delta.enableChangeDataFeed"

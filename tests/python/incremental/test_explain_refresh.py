@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,17 +43,13 @@ def test_explain_refresh_tells_plan_and_proof(
         capsys.readouterr()
         arguments = ("--args", json.dumps({"model": model}))
         dbt("run-operation", "explain_refresh", *arguments, project_dir=folder, schema=schema)
-        out = capsys.readouterr().out
-        return re.sub(r"\b[\d.]+ s\b", "N s", out).splitlines()
+        return capsys.readouterr().out.splitlines()
 
     spark.sql(f"insert into {events} values (4, 1, 8, 'z')")
     assert explained("latest") == [
         f"{schema}.latest (change_feed, unique_key id)",
         f"  changes {events}: applied 1, newest 2, 1 commits, 1 rows waiting",
         "  proof: its SQL proves that change_feed maintains it",
-        "  costs:",
-        "    replacement of 1 rows: N s (1 run)",
-        "    predicted for 1 rows: incremental unknown, replacement N s",
         "  next run: incremental, 1 rows changed",
     ]
     assert explained("picked") == [
@@ -66,29 +60,4 @@ def test_explain_refresh_tells_plan_and_proof(
         " (line 2 of the compiled SQL): qualify is not analysed. Write it in another way, or say"
         " incremental_proof: sample, which tries a thousand rows in place of a proof.",
         "  next run: replace, first run",
-    ]
-
-    # what the runs took is there for the next ones, whichever way they go
-    dbt("run", "--select", "latest", project_dir=folder, schema=schema)
-    spark.sql(f"insert into {events} values (4, 2, 8, 'z'), (5, 1, 8, 'z')")
-    [*_, replacement, incremental, predicted, _] = explained("latest")
-    assert replacement == "    replacement of 1 rows: N s (1 run)"
-    assert incremental == "    incremental run over 1 inserted rows: N s (1 run)"
-    assert predicted == "    predicted for 2 rows: incremental N s, replacement N s"
-
-    forged = json.dumps(
-        {
-            "rows": 3,
-            "inserts": [[5, 40_000, 900.0, int(time.time())]],
-            "replaced": [[2, 4, 17.0, int(time.time())]],
-        }
-    )
-    spark.sql(f"alter table {schema}.latest set tblproperties ('headwaters.costs' = '{forged}')")
-    spark.sql(f"insert into {events} select id, 1, 1, 'many' from range(10, 20010)")
-    assert explained("latest")[3:] == [
-        "  costs:",
-        "    replacement of 4 rows: N s (2 runs)",
-        "    incremental run over 40000 inserted rows: N s (5 runs)",
-        "    predicted for 20002 rows: incremental N s, replacement N s",
-        "  next run: replace, 20002 rows changed (predicted N s, an incremental run N s)",
     ]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from headwaters.incremental import commits as rules
-from headwaters.incremental.failures import lost_feed
+from headwaters.runs.failures import lost_feed
+from headwaters.tables import commits as rules
 
 Rows = Counter[str]
 

@@ -1,14 +1,19 @@
-"""A strategy is one file of SQL, one marker and one row of the list."""
+"""A strategy is a class with hooks, one marker and one row of the list."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwaters.incremental.strategies import STRATEGIES, Strategy
+from headwaters.analysis.strategies import STRATEGIES as KNOWN
+from headwaters.analysis.strategies import Strategy as KnownStrategy
+from headwaters.runs.session import Column
+from headwaters.runs.strategies import STRATEGIES
+from headwaters.runs.strategies.base import Strategy
+from headwaters.runs.work import Work
 
 PROJECT = """
 name: fifth
@@ -25,22 +30,24 @@ sources:
     schema: "{{ target.schema }}_inputs"
     tables: [{name: items}]
 """
-# Everything is computed, and what differs is written: right for any SQL, and for small tables.
 STRATEGY = """
 {% macro compared(relation) %}
     {{- return(hw_input('compared', relation)) -}}
 {% endmacro %}
-
-
-{% macro hw_whole__change_set_sql(target, sql, plan, settings, columns, bounds) -%}
-    {%- set keys = hw_as_list(settings.get('unique_key')) -%}
-with _new as (select struct(*) as _row, {{ hw_quoted(keys) | join(', ') }} from (
-{{ sql }}
-)),
-_present as (select struct(*) as _row, {{ hw_quoted(keys) | join(', ') }} from {{ target }})
-{{ hw_classified_sql('_new', '_present', keys, settings) }}
-{%- endmacro %}
 """
+
+
+class Whole(Strategy):
+    """Everything is computed, and what differs is written: right for any SQL."""
+
+    def change_set_sql(
+        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+    ) -> str:
+        model = self.model
+        beside = model.beside_sql("_old._row")
+        return str(self.sql("hw_compared_sql", model.target, sql, model.keys, beside))
+
+
 MODEL = """
 {{ config(incremental_strategy='whole', unique_key='rank') }}
 select rank, sum(val) as total
@@ -59,7 +66,9 @@ def test_a_fifth_strategy(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(STRATEGIES, "whole", Strategy("whole", "whole", "compared", rules="whole"))
+    known = KnownStrategy("whole", "whole", "compared", rules="whole")
+    monkeypatch.setitem(KNOWN, "whole", known)
+    monkeypatch.setitem(STRATEGIES, "whole", Whole)
     spark.sql(f"create schema {schema}_inputs")
     items = f"{schema}_inputs.items"
     spark.sql(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.incremental.failures import NOT_UTF8, lost_feed
-from headwaters.incremental.grouping import Grouping, grouping_of
+from headwaters.runs.failures import NOT_UTF8, lost_feed
+from headwaters.tables.grouping import Grouping, grouping_of
 
 EXACT = (
     "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.commits import Commit, Range, range_of
-from headwaters.incremental.handed_on import ChangeSet, HandedOn, followers, served
+from headwaters.runs.change_set_cache import ChangeSet, HandedOn, followers, served
+from headwaters.tables.commits import Commit, Range, range_of
 
 RUN = "202611260300_0123abcd"
 SIGNED = f"headwaters run {RUN}"

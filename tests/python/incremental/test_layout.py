@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.layout import NOTE, is_redacted, layout_note, noted_detail
+from headwaters.runs.layout import NOTE, is_redacted, layout_note, noted_detail
+from headwaters.tables.commits import Commit
 
 SEEN = {"version": 7, "at": 700}
 DETAIL: dict[str, Any] = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.lost import is_of_model, lost_table
+from headwaters.runs.lost import is_of_model, lost_table
+from headwaters.tables.commits import Commit
 
 BUILT = "CREATE OR REPLACE TABLE AS SELECT"
 SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.recovery import Applied, Meanwhile, applied_versions, signature, since
+from headwaters.runs.recovery import Applied, Meanwhile, applied_versions, signature, since
+from headwaters.tables.commits import Commit
 
 OLD = {"inputs.items": {"version": 4, "at": 40}}
 NEW = {"inputs.items": {"version": 6, "at": 60}}

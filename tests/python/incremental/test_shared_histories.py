@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.histories import SECONDS, Histories, Written, written_by
+from headwaters.runs.histories import SECONDS, Histories, Written, written_by
+from headwaters.tables.commits import Commit
 
 ORDERS = ("silver", "orders")
 

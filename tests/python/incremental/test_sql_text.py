@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.incremental.sql_text import (
+from headwaters.analysis.sql_text import (
     Name,
     names,
     prepared,

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from incremental.histories import drawn, follow
 from incremental.test_two_runs import other_run, while_running
 from incremental.world import Stop, World
 
@@ -173,11 +172,6 @@ def test_of_two_runs_at_once_nothing_is_lost(world: World, point: Stop) -> None:
     world.check(*MODELS)
     world.run(*CHOSEN)
     world.check(*MODELS)
-
-
-@pytest.mark.slow
-def test_runs_leave_what_the_sql_says(world: World) -> None:
-    follow(world, drawn(number=29, rounds=4), MODELS)
 
 
 def is_statement(wanted: int, model: str, number: int, sql: str) -> bool:

@@ -11,9 +11,7 @@ from dbt.artifacts.resources.v1.model import ModelConfig
 from dbt.artifacts.resources.v1.seed import SeedConfig
 from dbt.artifacts.resources.v1.snapshot import SnapshotConfig
 
-from headwaters.declared.checks import node_problems
-from headwaters.declared.stock_settings import stock_problems, stock_settings
-from headwaters.incremental.stock import (
+from headwaters.runs.stock import (
     Column,
     Table,
     Write,
@@ -22,6 +20,8 @@ from headwaters.incremental.stock import (
     without_end,
     write_of,
 )
+from headwaters.tables.checks import node_problems
+from headwaters.tables.stock_settings import stock_problems, stock_settings
 
 COLUMNS = [Column("id", "int"), Column("amount", "int"), Column("day", "date")]
 

@@ -6,7 +6,7 @@ import pytest
 
 from incremental.world import World
 
-# One model of each way to write; `make soak-incremental` stops all of them, before any statement.
+# One model of each way to write; the random histories stop before any statement.
 MODELS = ("latest", "linear", "sums", "totals")
 CHOSEN = ("--select", *MODELS)
 

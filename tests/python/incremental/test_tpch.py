@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from analysis.test_derive import TABLES, TPCH
 
-from headwaters.incremental.sql_text import names
+from headwaters.analysis.sql_text import names
 
 QUERIES = Path(__file__).parents[1] / "analysis" / "tpch"
 SEEDS = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.histories import SECONDS, Histories
-from headwaters.incremental.unchanged import (
+from headwaters.runs.histories import SECONDS, Histories
+from headwaters.runs.no_op_cache import (
     Commit,
     Unchanged,
     digest_of,

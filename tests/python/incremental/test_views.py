@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from headwaters.analysis import columns_alone
-from headwaters.incremental import surroundings
-from headwaters.incremental.sql_text import with_relations
-from headwaters.incremental.views import (
+from headwaters.analysis.sql_text import with_relations
+from headwaters.runs import session_fingerprint as surroundings
+from headwaters.runs.view_definitions import (
     OtherSetting,
     are_of_expressions,
     has_casts,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -73,7 +71,6 @@ class World:
         self.statements: dict[str, list[str]] = {}
         self.story: list[str] = []
         self.right: frozenset[str] = frozenset()  # the models that were right when last looked at
-        self._new_columns = 0
         self._manifest: Any = None
         if not folder.exists():
             shutil.copytree(HERE / "project", folder)
@@ -106,19 +103,7 @@ class World:
         return self
 
     def change(self, statement: str) -> None:
-        """A statement of a history: part of the story that a failure tells.
-
-        `{newest-N}` stands for the version N before the newest of the table that it names, and
-        `{new}` for a column name that was never used.
-        """
-        for back in re.findall(r"{newest-(\d+)}", statement):
-            schema, table = re.findall(r"{(inputs|schema)}\.(\w+)", statement)[0]
-            oldest = 1 if schema == "inputs" else 0
-            version = max(self.version(f"{{{schema}}}.{table}") - int(back), oldest)
-            statement = statement.replace(f"{{newest-{back}}}", str(version))
-        if "{new}" in statement:
-            self._new_columns += 1
-            statement = statement.replace("{new}", f"new_{self._new_columns}")
+        """Run a statement that is part of the story that a failure tells."""
         self.story.append(statement)
         self.right = frozenset()
         self.sql(statement)
@@ -143,7 +128,8 @@ class World:
                 messages.append(event.info.msg)
 
         chosen = () if "--select" in arguments else ("--select", *self.models)
-        with self.environment(), self._statements(stop):
+        self.statements = {}
+        with self.environment(), noted_statements(self.statements, stop):
             if self._manifest is None:
                 parsed = dbtRunner().invoke(["parse", *self.options()])
                 assert parsed.success, parsed.exception
@@ -214,51 +200,54 @@ class World:
             *(("--vars", "{headwaters_hooks: true}") if self.hooks else ()),
         ]
 
-    @contextmanager
-    def environment(self) -> Iterator[None]:
+    def environment(self) -> AbstractContextManager[None]:
         """The environment in which dbt finds this world's schema and folders."""
-        wanted = {
-            "HEADWATERS_SCHEMA": self.schema,
-            "DBT_TARGET_PATH": str(self.folder / "target"),
-            "DBT_LOG_PATH": str(self.folder / "logs"),
-        }
-        before = {name: os.environ.get(name) for name in wanted}
-        os.environ.update(wanted)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+        return dbt_environment(self.schema, self.folder)
 
-    @contextmanager
-    def _statements(self, stop: Stop | None) -> Iterator[None]:
-        """Note every statement of every model, and fail those that `stop` names."""
-        from dbt.adapters.spark.connections import SparkConnectionManager
-        from dbt_common.events.contextvars import get_node_info
-        from dbt_common.exceptions import DbtRuntimeError
 
-        seen: dict[str, list[str]] = defaultdict(list)
-        stopped: set[str] = set()
-        lock = threading.Lock()
-        execute = SparkConnectionManager.execute
+@contextmanager
+def dbt_environment(schema: str, folder: Path) -> Iterator[None]:
+    """Set the variables by which dbt finds a schema, and folders for what it writes."""
+    wanted = {
+        "HEADWATERS_SCHEMA": schema,
+        "DBT_TARGET_PATH": str(folder / "target"),
+        "DBT_LOG_PATH": str(folder / "logs"),
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
-        def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-            model = get_node_info().get("node_name")
-            if model is not None:
-                with lock:
-                    if model in stopped:
-                        raise DbtRuntimeError("stopped by the test")
-                    seen[model].append(sql)
-                    if stop is not None and stop(model, len(seen[model]), sql):
-                        stopped.add(model)
-                        raise DbtRuntimeError("stopped by the test")
-            return execute(manager, sql, *arguments, **options)
 
-        try:
-            with mock.patch.object(SparkConnectionManager, "execute", noting):
-                yield
-        finally:
-            self.statements = dict(seen)
+@contextmanager
+def noted_statements(seen: dict[str, list[str]], stop: Stop | None) -> Iterator[None]:
+    """Add every statement of every model to `seen`, and fail those that `stop` names."""
+    from dbt.adapters.spark.connections import SparkConnectionManager
+    from dbt_common.events.contextvars import get_node_info
+    from dbt_common.exceptions import DbtRuntimeError
+
+    stopped: set[str] = set()
+    lock = threading.Lock()
+    execute = SparkConnectionManager.execute
+
+    def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
+        model = get_node_info().get("node_name")
+        if model is not None:
+            with lock:
+                if model in stopped:
+                    raise DbtRuntimeError("stopped by the test")
+                statements = seen.setdefault(model, [])
+                statements.append(sql)
+                if stop is not None and stop(model, len(statements), sql):
+                    stopped.add(model)
+                    raise DbtRuntimeError("stopped by the test")
+        return execute(manager, sql, *arguments, **options)
+
+    with mock.patch.object(SparkConnectionManager, "execute", noting):
+        yield

@@ -8,7 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.pages.layers import Drawing, Sizes, draw
+from headwaters.report.pages.layers import Drawing, Sizes, draw
 
 SIZES = Sizes(width=100, height=20, between_layers=50, between_nodes=10)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from headwaters.pages.texts import clean
+from headwaters.report.pages.texts import clean
 from headwaters.review.facts import Column, Difference, Example, Finding, Review
 from headwaters.review.markdown import LIMIT, MARK, code, render
 from pages.examples import large, model, review, spend_examples, usual

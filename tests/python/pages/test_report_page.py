@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, expect
 from report.examples import full_of, large, usual
 from report.small import NOW
 
-from headwaters.pages import plots
-from headwaters.pages.texts import clean
 from headwaters.report.facts import Lake
 from headwaters.report.page import render
+from headwaters.report.pages import plots
+from headwaters.report.pages.texts import clean
 from headwaters.report.run import Site, serving
 from pages.browser import check_fit, filtering, watched, written
 from pages.hostile import FRAGMENTS, VALUES
@@ -46,11 +46,6 @@ def test_a_page_forbids_what_it_does_not_need() -> None:
             r"form-action &#39;none&#39;",
             policy,
         )
-
-
-def test_what_the_last_run_took_is_beside_what_was_predicted() -> None:
-    shown = re.findall(r'<span class="sub">([^<]*predicted[^<]*)</span>', render(usual()))
-    assert shown == ["18 s, predicted 15 s"]
 
 
 def test_bars_are_as_high_as_their_values() -> None:

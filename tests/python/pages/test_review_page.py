@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from playwright.sync_api import Browser
 
-from headwaters.pages.texts import clean
+from headwaters.report.pages.texts import clean
 from headwaters.review.facts import Column, Difference, Example, Finding, ModelReview
 from headwaters.review.page import State, render, state_of
 from pages.browser import Watched, check_fit, filtering, watched, written

@@ -92,7 +92,7 @@ def usual() -> Lake:
             Run(1, ago(days=2), "rebuild", 1000, 40_000),
             Run(2, ago(hours=5), "merge", 20, 900, 450.0),
         ),
-        outcome=Outcome("success", ago(hours=5), 20.4, "merge: 20 updated", 18.2, 15.0),
+        outcome=Outcome("success", ago(hours=5), 20.4, "merge: 20 updated"),
         behind=(Behind("bronze.orders", 4, 6, 35, ago(days=2)),),
         runs_every=86400.0,
         reads=("bronze.orders",),

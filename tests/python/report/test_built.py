@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.project import Project
+from headwaters.platform.project import Project
 from headwaters.report.declared import declared
 from headwaters.report.gather import Gatherer
 from headwaters.report.page import render

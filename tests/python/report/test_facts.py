@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from headwaters import metastore
-from headwaters.delta_log import State, snapshot, state
-from headwaters.errors import WorkError
+from headwaters.platform import metastore
+from headwaters.platform.errors import WorkError
 from headwaters.report.facts import (
     Backlog,
     Batch,
@@ -35,6 +34,7 @@ from headwaters.report.facts import (
 )
 from headwaters.report.gather import Gatherer
 from headwaters.report.page import _in_order
+from headwaters.tables.delta_log import State, snapshot, state
 from report.small import NOW, SmallLake, ago, size
 
 HOUR = {"count": 1, "period": "hour"}
@@ -345,16 +345,14 @@ def test_what_dbt_said_of_a_model(lake: SmallLake, monkeypatch: pytest.MonkeyPat
     said = {
         "metadata": {"generated_at": "2026-11-25T11:01:00.000000Z"},
         "results": [
-            result
-            | {"message": "no such column", "timing": timing}
-            | {"adapter_response": {"seconds": 1.2, "predicted_seconds": 4}}
+            result | {"message": "no such column", "timing": timing},
         ],
     }
     target = lake.project.root / "target"
     target.mkdir()
     (target / "run_results.json").write_text(json.dumps(said))
     (model,) = lake.read().models
-    assert model.outcome == Outcome("error", ago(hours=1), 1.5, "no such column", 1.2, 4.0)
+    assert model.outcome == Outcome("error", ago(hours=1), 1.5, "no such column")
     assert model.outcome.failed
     (target / "run_results.json").write_text("{")
     found = lake.read()

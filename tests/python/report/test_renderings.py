@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.errors import WorkError
+from headwaters.platform.errors import WorkError
 from headwaters.report.attention import Attention, attention
 from headwaters.report.events import Sender, new_events
 from headwaters.report.facts import Change, Lake

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.errors import UserError
+from headwaters.platform.errors import UserError
 from headwaters.report import run
 from headwaters.report.run import Site, lines, serving
 from report.examples import usual

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.errors import UserError
-from headwaters.project import Project
+from headwaters.platform.errors import UserError
+from headwaters.platform.project import Project
+from headwaters.platform.review_schemas import is_of_review
 from headwaters.review import run
 from headwaters.review.build import Schemas
 from headwaters.review.checkout import checked_out, revisions, slug
-from headwaters.review.schemas import is_of_review
 from review.shop import ROOT, Shop
 
 LONG = "dependabot/pip/of-a-name-longer-than-that"
 HELD = """
 import sys
 from pathlib import Path
-from headwaters.project import Project
+from headwaters.platform.project import Project
 from headwaters.review.checkout import checked_out
 with checked_out(Project(Path(sys.argv[1]), Path(sys.argv[2])), sys.argv[3]) as base:
     print(base.root, flush=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headwaters.incremental.commits import Commit
 from headwaters.review.changes import Side, followers, read_by_tests, tables_above
 from headwaters.review.continued import are_same, can_continue
+from headwaters.tables.commits import Commit
 
 
 def commit(version: int, operation: str) -> Commit:

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from headwaters.incremental.commits import Commit
-from headwaters.incremental.costs import Costs
 from headwaters.review.costs import Past, Run, lines, of_a_rebuild, of_a_run, runs_of
 from headwaters.review.facts import Cost, Difference, Effort
+from headwaters.tables.commits import Commit
 
 
 def commit(version: int, seconds: float, operation: str, **metrics: int) -> Commit:
@@ -56,22 +55,6 @@ def test_a_run_is_predicted_by_the_last_ones() -> None:
     assert of_a_run(past, 2) == Effort(3.0, 109, None, both)
     assert of_a_run(Past(COMMITS[5:]), 2) == Effort(2.0, 18, None, "its last run, without planning")
     assert of_a_run(Past(COMMITS[-1:])) is None
-
-
-def test_what_the_table_notes_of_its_runs_tells_their_time() -> None:
-    noted = Costs(100).with_run("changes", 10, 6.0, 5).with_run("replaced", 100, 20.0, 5)
-    past = Past(COMMITS, 100, 5_000, 70_000, noted, 9_000)
-    last, basis = "the median of its last 2 runs", "its time by the table's costs"
-    assert of_a_run(past, 10) == Effort(6.0, 545, None, f"{last}, {basis}")
-    assert of_a_run(past) == Effort(5.1, 382, None, f"{last}, {basis}")
-    # nothing like it was measured
-    assert of_a_run(past, 41) == Effort(3.0, 2234, None, f"{last}, without planning")
-    sizes = "the sizes of the table and of what it reads"
-    assert of_a_rebuild(past, DIFFERENCE, None) == Effort(22.0, 6_000, 70_000, f"{sizes}, {basis}")
-    # what this machine took for the same work is nearer
-    assert of_a_rebuild(past, DIFFERENCE, 3.5) == Effort(
-        3.5, 6_000, 70_000, f"{sizes}, the time of the base's full computation"
-    )
 
 
 def test_a_rebuild_is_predicted_by_sizes() -> None:

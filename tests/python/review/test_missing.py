@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters import drafts
-from headwaters.errors import WorkError
-from headwaters.project import Project
+from headwaters.platform import atomic_write
+from headwaters.platform.errors import WorkError
+from headwaters.platform.project import Project
 from headwaters.review import run
 from headwaters.review.build import KEPT, Schemas, clean
 from review.shop import ROOT, Shop, facts
@@ -91,7 +91,7 @@ def test_a_review_that_cannot_be_written_is_said_first(
     repository: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.branch("full", {OF_ORDERS: DESCRIBED})
-    monkeypatch.setattr(drafts, "write", raising(FULL))
+    monkeypatch.setattr(atomic_write, "write", raising(FULL))
     said: list[str] = []
     project = Project(repository.folder, ROOT / "profiles", "engine")
     with pytest.raises(WorkError) as raised:

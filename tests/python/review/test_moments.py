@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.review.both import Known, Rows
+from headwaters.review.build_sides import Known, Rows
 from headwaters.review.changes import Changed, Changes, Side
 from headwaters.review.facts import Column, Difference
 from headwaters.review.models import moments

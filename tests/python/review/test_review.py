@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.project import Project
+from headwaters.platform.project import Project
 from headwaters.review import run
 from review.shop import ROOT, Shop, facts
 

@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from headwaters.cli import app
-from headwaters.project import Project
+from headwaters.platform.project import Project
 from headwaters.review.checkout import revisions
 from review.shop import ROOT
 

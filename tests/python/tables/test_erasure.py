@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from headwaters.erasure import keyed_hash
+from headwaters.tables.erasure import keyed_hash
 from tables.conftest import PERSON, PERSONAL, Orders
 
 ANN: dict[str, Any] = {"subject": {"customer": {"env": "SUBJECT"}}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.declared.properties import KNOWN
+from headwaters.tables.properties import KNOWN
 from tables.conftest import FILES, PROJECT, Orders
 
 ROOT = Path(__file__).resolve().parents[3]

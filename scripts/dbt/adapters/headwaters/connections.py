@@ -16,11 +16,11 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.declared.fields import text_of
-from headwaters.declared.outer import output_problems
-from headwaters.errors import UserError
-from headwaters.incremental.histories import Histories, written_by
-from headwaters.lake import home
+from headwaters.platform.errors import UserError
+from headwaters.platform.fields import text_of
+from headwaters.platform.lake import home
+from headwaters.runs.histories import Histories, written_by
+from headwaters.tables.outer import output_problems
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 

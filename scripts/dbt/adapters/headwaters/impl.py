@@ -14,64 +14,47 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
 
-from dbt.adapters.base.column import Column
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
+from dbt.adapters.headwaters.runs import Runs
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from headwaters import analysis
-from headwaters.arguments import check_arguments
-from headwaters.declared import (
+from headwaters.analysis import expectations, sql_text, strategies
+from headwaters.platform import names, nodes, units
+from headwaters.platform.arguments import check_arguments
+from headwaters.platform.errors import UserError, first_line
+from headwaters.platform.problems import Problem
+from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs import layout, stock
+from headwaters.runs import no_op_cache as unchanged
+from headwaters.runs import session_fingerprint as surroundings
+from headwaters.runs import view_definitions as views
+from headwaters.runs.histories import COMMITS, Histories
+from headwaters.streams import declared_tables as streams
+from headwaters.tables import (
     checks,
+    commits,
     drift,
-    expectations,
     maintenance,
-    names,
-    nodes,
     outer,
     policy,
     properties,
     settings,
-    streams,
-    units,
 )
-from headwaters.declared.nodes import place_of
-from headwaters.declared.problems import Problem
-from headwaters.declared.stock_settings import is_empty
-from headwaters.erasing import Erasure, read_value
-from headwaters.errors import UserError, first_line
-from headwaters.incremental import (
-    bounds,
-    commits,
-    costs,
-    handed_on,
-    layout,
-    lost,
-    plan,
-    recovery,
-    sql_text,
-    stock,
-    strategies,
-    surroundings,
-    unchanged,
-    views,
-    writing,
-)
-from headwaters.incremental.failures import NOT_UTF8, lost_feed
-from headwaters.incremental.grouping import Grouping, grouping_of, texts_of
-from headwaters.incremental.histories import COMMITS, Histories
+from headwaters.tables.erasure_run import Erasure, read_value
+from headwaters.tables.stock_settings import is_empty
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
@@ -111,8 +94,7 @@ class RunResponse(AdapterResponse):
 
     `rows_*` count rows of the model's table. `input_rows` counts the changed rows of its inputs,
     including those that changed nothing. `bytes_written` is the size of the written rows. `seconds`
-    counts from the start of the work; `predicted_seconds` comes from earlier runs, if they
-    influenced the decision.
+    counts from the start of the work.
     """
 
     rows_inserted: int | None = None
@@ -121,19 +103,6 @@ class RunResponse(AdapterResponse):
     input_rows: int | None = None
     bytes_written: int | None = None
     seconds: float | None = None
-    predicted_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The answer of a statement that reads change feeds: `rows`, or `gap`, the reason of a gap.
-
-    `garbled` is the input whose feed has U+FFFD, which may also be the text of the input itself.
-    """
-
-    rows: Any = ()
-    gap: str | None = None
-    garbled: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,14 +111,6 @@ class Answer:
 
     rows: Any
     failure: str | None
-
-
-def _grouping_of(columns: Sequence[Column]) -> Grouping | None:
-    return grouping_of((column.name, column.dtype) for column in columns)
-
-
-def _texts_of(columns: Sequence[Column]) -> list[str]:
-    return texts_of((column.name, column.dtype) for column in columns)
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
@@ -171,17 +132,6 @@ def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return declared, getattr(config, "cli_vars", None) or {}
 
 
-def _run_config(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's config with its settings typed; raise for wrong settings."""
-    problems = settings.node_setting_problems(node) or settings.strategy_problems(node["config"])
-    _refuse(problem.at(place_of(node)) for problem in problems)
-    return settings.run_config(node["config"])
-
-
-def _strategy_problems(where: str, config: Mapping[str, Any]) -> list[Problem]:
-    return [problem.at(where) for problem in settings.strategy_problems(config)]
-
-
 def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
     try:
         return streams.stream_tables(node)
@@ -201,15 +151,6 @@ def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[
         raise CompilationError(str(error)) from None
 
 
-def _late(name: str) -> Callable[..., Any]:
-    """Return a function of the analysis that is imported at its first call."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(analysis, name)(*arguments)
-
-    return call
-
-
 def _vacuumed_before(vacuums: str) -> int | None:
     """Return the time up to which VACUUM removed files, or None.
 
@@ -224,29 +165,10 @@ def _vacuumed_before(vacuums: str) -> int | None:
 
 # Functions of the deciding modules that macros call, also while dbt parses.
 PURE: dict[str, Callable[..., Any]] = {
-    "grouping_of": _grouping_of,
-    "texts_of": _texts_of,
-    "range_of": commits.range_of,
-    "replacements": commits.replacements,
-    "first_known": commits.first_known,
     "as_names": commits.as_names,
     "as_mapping": commits.as_mapping,
     "milliseconds": commits.milliseconds,
-    "applied_versions": recovery.applied_versions,
-    "since": recovery.since,
-    "version_of_run": recovery.version_of_run,
-    "signature": recovery.signature,
     "is_redacted": layout.is_redacted,
-    "layout_note": layout.layout_note,
-    "noted_detail": layout.noted_detail,
-    "bounds_of": bounds.bounds_of,
-    "within_bounds": bounds.within_bounds,
-    "with_values": bounds.with_values,
-    "keys_as_sql": bounds.keys_as_sql,
-    "lists_all": bounds.lists_all,
-    "way_of_writing": writing.way_of_writing,
-    "followers": handed_on.followers,
-    "served": handed_on.served,
     "columns_of": stock.columns_of,
     "stock_table": stock.table_of,
     "stock_write": stock.write_of,
@@ -254,56 +176,10 @@ PURE: dict[str, Callable[..., Any]] = {
     "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
-    "is_of_model": lost.is_of_model,
-    "lost_table": lost.lost_table,
-    "other_format": lost.other_format,
-    "plan_of_request": plan.of_request,
-    "plan_of_state": plan.of_state,
-    "plan_of_changes": plan.of_changes,
-    "plan_of_costs": plan.of_costs,
-    "plan_of_share": plan.of_share,
-    "is_small_change": plan.is_small_change,
-    "most_of_rows": plan.most_of_rows,
-    "is_worth_storing": plan.is_worth_storing,
-    "is_broadcast": plan.is_broadcast,
-    "columns_read": plan.columns_read,
-    "no_costs": costs.Costs,
-    "costs_of": costs.costs_of,
-    "costs_note": costs.noted,
-    "costs_with_run": costs.with_incremental,
-    "costs_with_replacement": costs.with_replacement,
-    "cost_lines": costs.cost_lines,
-    "predicted_costs": costs.predicted,
-    "way_of_ranges": costs.way_of_ranges,
-    "prepared_sql": sql_text.prepared,
-    "names_in": sql_text.names,
-    "with_names": sql_text.with_names,
-    "weight_column": sql_text.weight_column,
-    "noted_proof": analysis.noted_proof,
-    "columns_digest": analysis.columns_digest,
-    "added_columns": analysis.added_columns,
-    "keeps_meaning": _late("keeps_meaning"),
-    "used_columns": _late("used_columns"),
-    "same_inputs": _late("same_inputs"),
-    "is_same_query": _late("is_same_query"),
-    "patch_of": _late("patch_of"),
-    "refusal": _late("refusal"),
-    "derivation": _late("derivation"),
-    "are_exact": _late("are_exact"),
-    "view": views.view,
-    "other_columns": views.other_columns,
-    "are_of_expressions": views.are_of_expressions,
-    "columns_alone": _late("columns_alone"),
-    "has_casts": views.has_casts,
-    "parts_of": sql_text.parts_of,
-    "relations_in": sql_text.relations_in,
-    "with_relations": sql_text.with_relations,
     "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
     "unavailable_columns": _unavailable_columns,
     "table_location": streams.table_location,
-    "run_config": _run_config,
-    "strategy_problems": _strategy_problems,
     "setting": nodes.setting,
     "table_of_hidden": nodes.table_of_hidden,
     "milliseconds_of": units.milliseconds_of,
@@ -352,9 +228,10 @@ class HeadwatersAdapter(SparkAdapter):
         # Descriptions of functions, by invocation and the first model that needs them.
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._erasure: Erasure | None = None
-        self._handed_on = handed_on.HandedOn()
+        self.change_sets = handed_on.HandedOn()
+        self.runs = Runs(self)
         target = Path(getattr(config, "project_target_path", "target"))
-        self._unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
+        self.unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
 
     def valid_incremental_strategies(self) -> list[str]:
         """Return dbt-spark's strategies, and those that follow change feeds."""
@@ -385,15 +262,9 @@ class HeadwatersAdapter(SparkAdapter):
             macro_name, macro_resolver, project, context_override, kwargs, needs_conn
         )
 
-    @available
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
         """Return a materialization's result with its counts, for run_results.json."""
         return RunResponse(_message=message, code=code, **counts)
-
-    @available
-    def moment(self) -> int:
-        """Return the current time in milliseconds since 1970."""
-        return round(time.time() * 1000)
 
     @available
     def failure_of(self, sql: str) -> str | None:
@@ -404,8 +275,7 @@ class HeadwatersAdapter(SparkAdapter):
             return first_line(error)
         return None
 
-    @available
-    def answer_of(self, sql: str, conditions: list[str]) -> Answer:
+    def answer_of(self, sql: str, conditions: Sequence[str]) -> Answer:
         """Run a query that may fail with one of these error conditions of Spark."""
         try:
             return Answer(self.execute(sql, fetch=True)[1].rows, None)
@@ -415,7 +285,6 @@ class HeadwatersAdapter(SparkAdapter):
                 raise
             return Answer([], failure)
 
-    @available
     def problem_of_unread(
         self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
     ) -> Problem | None:
@@ -434,7 +303,6 @@ class HeadwatersAdapter(SparkAdapter):
                 self.execute(f"select * from ({query}\n) limit 0")
         return analysis.problem_of_unread(plan, sql, inputs, unread)
 
-    @available
     def history_of(
         self,
         table: str,
@@ -463,24 +331,6 @@ class HeadwatersAdapter(SparkAdapter):
         answered: list[commits.Commit] = self._ask_history(table, limit).rows
         return answered
 
-    @available
-    def hand_on(
-        self, table: str, run: str, stage: str, beside: list[str], readers: list[str]
-    ) -> None:
-        """Keep the staging table of a run that has written, for models that run after it."""
-        self._handed_on.keep(table, handed_on.ChangeSet(run, stage, tuple(beside)), readers)
-
-    @available
-    def released_by(self, reader: str) -> list[str]:
-        """Return the staging tables without further readers, after a model has run."""
-        return self._handed_on.released_by(reader)
-
-    @available
-    def handed_on(self, changes: commits.Range, reader: str) -> handed_on.ChangeSet | None:
-        """Return the change set that has the rows of a range for a model, or None."""
-        return self._handed_on.find(changes, reader)
-
-    @available
     def unchanged_version(self, table: str, models: Sequence[str]) -> dict[str, int] | None:
         """Return version and time of a table's newest commit, if an earlier run stored it.
 
@@ -489,7 +339,6 @@ class HeadwatersAdapter(SparkAdapter):
         newest = self._unchanged_commit(table, models)
         return {"version": newest.version, "at": newest.at} if newest else None
 
-    @available
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
         """Return a digest of the inputs of a model's plan, except its tables.
 
@@ -501,26 +350,20 @@ class HeadwatersAdapter(SparkAdapter):
         promised = analysis.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 
-    @available
     def is_unchanged(self, model: str, digest: str, models: Sequence[str]) -> bool:
-        """Return whether an earlier run had no work for a model, and nothing has changed since."""
-        return self._unchanged.is_planned(
+        """Whether an earlier run found nothing to do for a model, and all is as it was."""
+        return self.unchanged.is_planned(
             model, digest, lambda table: self._unchanged_commit(table, models)
         )
 
     @available
-    def note_unchanged(self, model: str, digest: str, tables: dict[str, dict[str, int]]) -> None:
-        """Note that a model whose tables are at these commits has no work."""
-        self._unchanged.note(model, digest, tables)
-
-    @available
     def keep_unchanged(self) -> None:
-        """Store the unchanged models of this run for later runs."""
-        self._unchanged.keep(self._location_of, self._rows_or_none)
+        """Keep for later runs what this one found unchanged."""
+        self.unchanged.keep(self._location_of, self._rows_or_none)
 
     def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.Commit | None:
         def look() -> dict[str, unchanged.Commit]:
-            return self._unchanged.look(models, self._location_of, self._rows_or_none)
+            return self.unchanged.look(models, self._location_of, self._rows_or_none)
 
         histories = self._histories()
         histories.begin(get_invocation_id())
@@ -546,7 +389,7 @@ class HeadwatersAdapter(SparkAdapter):
     def _ask_history(self, table: str, limit: int, conditions: Sequence[str] = ()) -> Answer:
         question = self._histories().question(table, limit)
         sql = f"describe history {table} limit {limit}"
-        answer: Answer = self.answer_of(sql, list(conditions))
+        answer: Answer = self.answer_of(sql, conditions)
         if answer.failure is not None:
             return answer
         told = commits.commits_of(answer.rows)
@@ -563,48 +406,6 @@ class HeadwatersAdapter(SparkAdapter):
             self._histories().discard(None)
         return response
 
-    @available
-    def read_changes(self, sql: str, feeds: Mapping[str, str]) -> Reading:
-        """Run a statement over change feeds: pairs of an input and its `table_changes(…)`.
-
-        If it fails, each feed is read separately. Errors other than those of a lost feed are raised
-        unchanged.
-        """
-        try:
-            _, table = self.execute(sql, fetch=True)
-        except DbtRuntimeError as error:
-            for source, feed in feeds.items():
-                cause = None if isinstance(error, KeyboardInterrupt) else self._lost_feed(feed)
-                if cause is not None:
-                    gap = f"the change feed of {source} cannot be read, {cause}"
-                    return Reading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
-            raise
-        return Reading(rows=table.rows)
-
-    @available
-    def readable_from(self, literal: str, versions: Sequence[int], to: int) -> int:
-        """Return the least of `versions` after which a table's feed can be read up to version `to`.
-
-        `literal` is the table's name as a literal of SQL, and `versions` ascend: see
-        `first_readable`.
-        """
-
-        def is_readable(version: int) -> bool:
-            return self._lost_feed(f"table_changes({literal}, {version + 1}, {to})") is None
-
-        return commits.first_readable(versions, is_readable)
-
-    def _lost_feed(self, feed: str) -> str | None:
-        """Return the reason why a change feed cannot be read; None for errors of another kind."""
-        try:
-            self.execute(f"select count(*) from {feed}", fetch=True)
-        except DbtRuntimeError as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            return lost_feed(error)
-        return None
-
-    @available
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the session's settings and functions that a model's rows depend on."""
         run = get_invocation_id()
@@ -628,7 +429,6 @@ class HeadwatersAdapter(SparkAdapter):
             "functions": surroundings.definitions(sql, known, describe),
         }
 
-    @available
     def other_function(self, view: views.View) -> str | None:
         """Return a function that a view calls by its name alone and that the session has, too."""
         # not cached: the hooks of a model may have created functions since
@@ -638,7 +438,6 @@ class HeadwatersAdapter(SparkAdapter):
         """Return the user-defined functions of the session."""
         return [str(row[0]) for row in self._rows("show user functions")]
 
-    @available
     def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
         """Return the session's settings that differ from those that a view stores."""
         run = get_invocation_id()
@@ -669,9 +468,9 @@ class HeadwatersAdapter(SparkAdapter):
 
     @available
     def erasure(self, kind: str, name: str, given: Any, columns: Sequence[str]) -> Erasure:
-        """Return the erasure of a subject; `given` names the source of its value.
+        """Return the erasure of a subject whose value is in the place `given`.
 
-        See headwaters/erasing.py. `name` is the column or kind that the user named.
+        See headwaters/tables/erasure_run.py. `name` is the column or kind that the user named.
         """
         try:
             value = read_value(given, name, Path.cwd())
@@ -693,4 +492,4 @@ class HeadwatersAdapter(SparkAdapter):
 
 for _name, _function in PURE.items():
     setattr(HeadwatersAdapter, _name, staticmethod(_function))
-HeadwatersAdapter._available_ |= frozenset(PURE)
+HeadwatersAdapter._available_ |= frozenset(PURE) | {"runs"}

@@ -35,11 +35,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from headwaters import engine, metastore
-from headwaters import lake as lakes
-from headwaters.errors import UserError, WorkError, java_ended, quiet, server_ended
-from headwaters.spark_driver import driver_settings
-from headwaters.spark_errors import is_unavailable, one_line
+from headwaters.platform import engine, metastore
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, server_ended
+from headwaters.platform.spark_driver import driver_settings
+from headwaters.platform.spark_errors import is_unavailable, one_line
 
 _lock = threading.Lock()
 

@@ -87,6 +87,6 @@ insert into world.linear with ('userMetadata' = 'headwaters run <run>', 'targetA
 replace where true
 select * except (_operation, _before_1) from world.linear__stage as _staged where _operation <> 'delete';
 
-alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], ["grp"], null]}', 'headwaters.costs' = '<costs>', 'headwaters.proof' = '{"keys": {}, "rules": "12"}');
+alter table world.linear set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], ["grp"], null]}', 'headwaters.proof' = '{"keys": {}, "rules": "12"}');
 
 drop table if exists world.linear__stage;

@@ -107,6 +107,6 @@ insert into world.named with ('userMetadata' = 'headwaters run <run>', 'targetAl
 replace where true
 select * except (_operation) from world.named__stage as _staged where _operation <> 'delete';
 
-alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88", "world_inputs.people": "31bb65f0b3f86873f00e6c111b5d43d5"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.costs' = '<costs>', 'headwaters.proof' = '{"keys": {}, "rules": "12"}');
+alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88", "world_inputs.people": "31bb65f0b3f86873f00e6c111b5d43d5"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.proof' = '{"keys": {}, "rules": "12"}');
 
 drop table if exists world.named__stage;

@@ -1,0 +1,372 @@
+"""Runs of incremental models as macros begin them: dbt's context and adapter behind protocols."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from dbt_common.exceptions import CompilationError
+
+from headwaters.platform.errors import UserError
+from headwaters.platform.nodes import place_of
+from headwaters.platform.problems import Problem
+from headwaters.runs import explaining, run
+from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.checks import Unproven, check_model
+from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
+from headwaters.runs.losing import loss_of
+from headwaters.runs.model import Model
+from headwaters.runs.proving import prove
+from headwaters.runs.refreshing import differences_sql
+from headwaters.runs.session import Connection, Macros
+from headwaters.runs.settling import Settled, settle
+from headwaters.runs.state import TableState, read_state, state_properties
+from headwaters.runs.strategies import strategy_for
+from headwaters.runs.view_definitions import OtherSetting, View
+from headwaters.runs.views import pinned
+from headwaters.runs.work import drop_staging_table
+from headwaters.tables.commits import Commit
+from headwaters.tables.settings import node_setting_problems, run_config, strategy_problems
+
+if TYPE_CHECKING:
+    from dbt.adapters.headwaters.impl import HeadwatersAdapter, RunResponse
+
+Context = Mapping[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A table's name that is none of a Delta table, or of a view.
+_NO_DELTA = (
+    *("EXPECT_TABLE_NOT_VIEW", "DELTA_ONLY_OPERATION", "DELTA_TABLE_ONLY_OPERATION"),
+    "DELTA_MISSING_DELTA_TABLE",
+)
+_BUILDING = ("run", "build", "show", "retry", "run-operation")
+
+
+@contextmanager
+def dbt_errors() -> Iterator[None]:
+    """Raise our errors as dbt's, which shows the model that they are of."""
+    try:
+        yield
+    except (UserError, Unproven) as error:
+        raise CompilationError(str(error)) from None
+
+
+def raises_dbt_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that raises our errors as dbt's."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments: P.args, **options: P.kwargs) -> T:
+        with dbt_errors():
+            return function(*arguments, **options)
+
+    return wrapped
+
+
+class DbtConnection:
+    """The warehouse, by dbt's adapter."""
+
+    def __init__(self, adapter: HeadwatersAdapter) -> None:
+        """Connect by an adapter."""
+        self._adapter = adapter
+
+    def execute(self, sql: str) -> None:
+        """Execute a statement."""
+        self.fetch(sql)
+
+    def fetch(self, sql: str) -> Sequence[Any]:
+        """Return the rows of a statement."""
+        rows: Sequence[Any] = self._adapter.execute(sql, fetch=True)[1].rows
+        return rows
+
+    def columns(self, sql: str) -> Sequence[Any]:
+        """Return the columns of a query."""
+        columns: Sequence[Any] = self._adapter.get_column_schema_from_query(sql)
+        return columns
+
+    def columns_of(self, table: Any) -> Sequence[Any]:
+        """Return the columns of a table."""
+        columns: Sequence[Any] = self._adapter.get_columns_in_relation(table)
+        return columns
+
+    def history(self, table: object, limit: int) -> list[Commit]:
+        """Return the newest commits of a table at this moment."""
+        commits: list[Commit] = self._adapter.commits_now(str(table), limit)
+        return commits
+
+    def drop(self, relation: Any) -> None:
+        """Drop a table or view."""
+        adapter: Any = self._adapter
+        adapter.drop_relation(relation)
+
+
+class DbtMacros:
+    """The macros of a Jinja context."""
+
+    def __init__(self, context: Context) -> None:
+        """Call the macros of a context."""
+        self._context = context
+
+    def __call__(self, name: str, *arguments: object) -> Any:
+        """Call a macro."""
+        return self._context[name](*arguments)
+
+
+class DbtSession:
+    """An invocation of dbt, in the context of one node or operation."""
+
+    def __init__(self, adapter: HeadwatersAdapter, context: Context) -> None:
+        """Take what a context has."""
+        self._adapter, self._context = adapter, context
+        self.connection: Connection = DbtConnection(adapter)
+        self.macros: Macros = DbtMacros(context)
+        self.run_id: str = context["hw_run_id"]()
+        self.graph: Mapping[str, Any] = context["graph"]
+        self.selected: Sequence[str] = context["selected_resources"]
+        self.has_hooks = bool(context["var"]("headwaters_hooks", True))
+        flags = context["flags"]
+        self.is_empty = bool(getattr(flags, "EMPTY", False))
+        self.is_sample = bool(getattr(flags, "SAMPLE", None))
+        self.handed_on: HandedOn = adapter.change_sets
+
+    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+        """Return what a query depends on: settings of the session, functions."""
+        return self._adapter.surroundings(sql)
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self._context["exceptions"]["warn"](text)
+
+    def newest_version(self, kind: str, source: str) -> dict[str, int] | None:
+        """Return version and time of the newest commit of a table; None of a view.
+
+        A review pins inputs at the versions that it found first, by the var `headwaters_pins`:
+        {source in lower case: {version, at}}.
+        """
+        found: dict[str, int] | None = self._context["var"]("headwaters_pins", {}).get(
+            source.lower()
+        ) or self._adapter.unchanged_version(source, self.selected)
+        if found:
+            return found
+        answer = self._adapter.history_of(source, conditions=_NO_DELTA)
+        if answer.failure is None:
+            newest = answer.rows[0]
+            return {"version": newest.version, "at": newest.at}
+        if "EXPECT_TABLE_NOT_VIEW" in answer.failure:
+            return None
+        raise UserError(
+            "HW_NOT_A_DELTA_TABLE",
+            f"{kind}(): {source} is not a Delta table, so it does not say when it changes. Make it "
+            f"one "
+            "(file_format: delta, or `convert to delta`), or read a Delta table that has its rows.",
+        )
+
+    def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
+        """Return what the session has otherwise than a view that stores these settings."""
+        return self._adapter.other_settings(stored)
+
+    def other_function(self, view: View) -> str | None:
+        """Return a function that a view calls by its name alone and the session has otherwise."""
+        return self._adapter.other_function(view)
+
+    def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
+        """Return the newest commits of a table: `limit`, or those that the invocation knows."""
+        commits: list[Commit] = self._adapter.history_of(table, limit, back_to, up_to).rows
+        return commits
+
+    def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a model's config with its settings typed."""
+        config = node["config"]
+        problems = node_setting_problems(node) or [*strategy_problems(config)]
+        if problems:
+            raise Unproven("\n".join(str(problem.at(place_of(node))) for problem in problems))
+        return run_config(config)
+
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table."""
+        return self._adapter.problem_of_unread(sql, inputs, unread)
+
+    def cached(self, relation: Any) -> Any:
+        """Return a relation as dbt knows it, or None where there is none."""
+        return self._context["load_cached_relation"](relation)
+
+    def note_unchanged(
+        self, model: str, digest: str, tables: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        """Note that a model whose tables are at these commits has no changes."""
+        self._adapter.unchanged.note(model, digest, tables)
+
+    def seconds(self) -> float:
+        """Return the time of a clock, in seconds."""
+        return time.time()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that has begun: its model is settled and checked, and its pre-hooks come next."""
+
+    session: DbtSession
+    existing: Any
+    full_refresh: bool
+    digest: str | None
+    adapter: HeadwatersAdapter
+    unique_id: str
+    model: Model | None = None
+    state: TableState | None = None
+
+    @raises_dbt_errors
+    def finish(self) -> run.Outcome:
+        """Run the model; one of which nothing changed since an earlier run is left alone."""
+        outcome = run.NO_CHANGES
+        if self.model is not None:
+            outcome = run.run(self.model, self.full_refresh, self.state, self.digest)
+        for stage in self.adapter.change_sets.released_by(self.unique_id):
+            drop_staging_table(self.session.connection, stage)
+        return outcome
+
+    def response(self, outcome: run.Outcome) -> RunResponse:
+        """Return the outcome for run_results.json."""
+        return self.adapter.run_response(outcome.message, outcome.choice, **outcome.counts)
+
+
+class Runs:
+    """What macros call of runs: the methods of `adapter.runs`."""
+
+    def __init__(self, adapter: HeadwatersAdapter) -> None:
+        """Run by an adapter."""
+        self._adapter = adapter
+
+    @raises_dbt_errors
+    def begin(self, context: Context, target: Any) -> Begun:
+        """Settle and check a model. Of an unchanged model nothing has to be settled."""
+        session = DbtSession(self._adapter, context)
+        node, code = context["model"], context["compiled_code"]
+        existing = session.cached(context["this"])
+        exists = existing is not None and existing.is_delta and not existing.is_view
+        full_refresh = bool(context["should_full_refresh"]())
+        digest = self._digest(session, context) if exists and not full_refresh else None
+        begun = (session, existing, full_refresh, digest, self._adapter, node["unique_id"])
+        if digest and self._adapter.is_unchanged(node["unique_id"], digest, session.selected):
+            return Begun(*begun)
+        state, is_auto = None, node["config"].get("incremental_strategy") == "auto"
+        if exists and (is_auto or not full_refresh):
+            state = read_state(session.connection, target)
+        properties = state.properties if state and not full_refresh else {}
+        settled = settle(session, node, code, properties)
+        model = Model(node, target, existing, settled.code, settled.config, session)
+        check_model(model)
+        loss = None if full_refresh or (session.is_empty and state) else loss_of(model, state)
+        if loss:
+            raise Unproven(str(loss))
+        return Begun(*begun, model, state)
+
+    def _digest(self, session: DbtSession, context: Context) -> str | None:
+        """Return what stands for all that a plan is made from but for tables.
+
+        None where a run has to be planned: what warns at each run is planned at each run.
+        """
+        node, pinned_inputs = context["model"], context["var"]("headwaters_pins", {})
+        if session.is_empty or session.is_sample or pinned_inputs or context["pre_hooks"]:
+            return None
+        if node["config"].get("incremental_proof") == "sample":
+            return None
+        sql = without_versions(context["compiled_code"])
+        return self._adapter.digest_of_run(node, sql, session.graph)
+
+    @raises_dbt_errors
+    def input(
+        self, context: Context, kind: str, relation: Any, options: Mapping[str, Any] | None = None
+    ) -> str:
+        """Return the SQL of an input, pinned to its newest version, with a marker that says so.
+
+        Only commands that build or show data pin; parse, docs and lint see the plain relation, and
+        so does a unit test's fixture.
+        """
+        spec = {
+            **(options or {}),
+            "kind": kind,
+            "source": str(relation),
+            "version": None,
+            "at": None,
+        }
+        if not context["execute"]:
+            return input_sql(spec)
+        if relation.is_cte:
+            if (context.get("model") or {}).get("resource_type") == "model":
+                name = relation.identifier.replace("__dbt__cte__", "", 1)
+                raise UserError(
+                    "HW_EPHEMERAL_INPUT",
+                    f"{kind}(ref('{name}')): an ephemeral model is no table, so it has no changes. "
+                    f"Write {kind}() in it, around what it reads, and here the ref() alone.",
+                )
+            return input_sql(spec)
+        is_whole = relation.limit is None and relation.event_time_filter is None
+        if context["flags"].WHICH in _BUILDING and is_whole:
+            return pinned(DbtSession(self._adapter, context), kind, str(relation), options or {})
+        return marked(spec)
+
+    @raises_dbt_errors
+    def explain(self, context: Context, node: Mapping[str, Any], relation: Any) -> str:
+        """Return what the next run of a model does and why, in lines."""
+        session = DbtSession(self._adapter, context)
+        code = context["render"](node["raw_code"])
+        return explaining.explain(session, node, code, relation)
+
+    @raises_dbt_errors
+    def rebuilt(self, context: Context, node: Mapping[str, Any], relation: Any) -> Rebuilt:
+        """Return what a full refresh of a model gives, for a rebuild."""
+        session = DbtSession(self._adapter, context)
+        settled: Settled = settle(session, node, context["render"](node["raw_code"]), {})
+        config = settled.config
+        model = Model(node, relation, relation, settled.code, config, session)
+        if not config.get("derivation") and config.get("incremental_proof") != "sample":
+            prove(model, context["hw_named"](relation))
+        columns = session.connection.columns_of(relation)
+        rows = strategy_for(model).full_refresh_sql(model.sql, columns)
+        return Rebuilt(rows, config, model)
+
+    @raises_dbt_errors
+    def full_refresh_sql(
+        self, context: Context, node: Mapping[str, Any], relation: Any
+    ) -> str | None:
+        """Return the SQL of what a table should be, at the applied versions of its inputs.
+
+        None of a table that no run of a model built.
+        """
+        session = DbtSession(self._adapter, context)
+        state = read_state(session.connection, relation)
+        if state.sql is None or state.inputs is None:
+            return None
+        model = Model(node, relation, relation, "", node["config"], session)
+        sql = at_versions(state.sql, state.inputs)
+        columns = session.connection.columns_of(relation)
+        return strategy_for(model).full_refresh_sql(sql, columns)
+
+    @raises_dbt_errors
+    def differences_sql(
+        self, context: Context, node: Mapping[str, Any], relation: Any, sample_keys: int | None
+    ) -> str:
+        """Return the SQL of the rows in which a table differs from its full refresh."""
+        session = DbtSession(self._adapter, context)
+        rows = self.full_refresh_sql(context, node, relation)
+        return differences_sql(session, node, relation, rows, sample_keys)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a full refresh of a model gives: SQL of its rows; its settings."""
+
+    sql: str
+    config: Mapping[str, Any]
+    model: Model
+
+    @raises_dbt_errors
+    def state_properties(self) -> dict[str, str]:
+        """Return what the rebuilt table says of itself."""
+        return state_properties(self.model, inputs_of(self.model.sql))

@@ -1,0 +1,48 @@
+"""What a table notes of its proof: known without reading any SQL, so without the parser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import md5
+from typing import Any, Protocol
+
+from headwaters.analysis.promises import Graph, keys_of
+from headwaters.platform.nodes import Config
+
+# Changes whenever the rules accept something less: tables that were proven before are proven again.
+RULES = "12"
+
+
+def noted_proof(config: Config, inputs: Sequence[Mapping[str, Any]], graph: Graph) -> str:
+    """What a table notes of how its model was proven: the rules, and the keys that they rely on.
+
+    Where the strategy was derived, all that was; `sample` where rows are tried in place of a proof.
+    """
+    if config.get("derivation"):
+        return json.dumps(config["derivation"], sort_keys=True)
+    if config.get("incremental_proof") == "sample":
+        return "sample"
+    keys = {
+        source: sorted(sorted(columns) for columns in unique)
+        for source, unique in keys_of({spec["source"] for spec in inputs}, graph).items()
+        if unique
+    }
+    return json.dumps({"rules": RULES, "keys": keys}, sort_keys=True)
+
+
+class _Column(Protocol):
+    name: str
+    dtype: str
+
+
+def columns_digest(columns: Sequence[_Column]) -> str:
+    """Stands for names and types of columns."""
+    text = json.dumps([[column.name, column.dtype] for column in columns])
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def added_columns(before: Sequence[_Column], after: Sequence[_Column]) -> list[str]:
+    """The columns that are new, and those of another type than before."""
+    known = {(column.name.lower(), column.dtype) for column in before}
+    return [column.name for column in after if (column.name.lower(), column.dtype) not in known]

@@ -1,0 +1,358 @@
+"""What can be told from a model's SQL by its tokens, without a syntax tree.
+
+The tokens are Spark's: nested comments, hints, strings in single and double quotes and raw
+strings, names in backquotes. An input macro leaves a comment, its marker, in front of its relation
+(headwaters.runs.inputs); in a comment of somebody else it marks nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>\s+)
+    | (?P<comment>--(?:\\\n|[^\r\n])*)
+    | (?P<text>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    | (?P<quoted>`(?:[^`]|``)*`)
+    | (?P<word>\w+)
+    | (?P<symbol>\|>|::|.)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+# What headwaters.runs.inputs and views write; the first names its kind twice.
+_MARKER = re.compile(r'/\* (?:view \{.*\}|(\w+) \{.*"kind": "\1".*\}) \*/', re.DOTALL)
+
+# After the relation in a from clause these words begin what comes next, and name no alias.
+_SET_OPERATIONS = {"except", "intersect", "minus", "setminus", "union"}
+_JOINS = {"anti", "cross", "full", "inner", "join", "lateral", "left", "natural", "right", "semi"}
+_CLAUSES = {*_SET_OPERATIONS, *_JOINS, "having", "on", "select", "using", "where", "window"}
+_BY = {"cluster", "distribute", "group", "order", "sort"}
+_FOLLOWED_BY = {  # as do these, where such a token follows
+    **dict.fromkeys(_BY, re.compile("by", re.I)),
+    **dict.fromkeys(["limit", "offset"], re.compile(r"\d+|all", re.I)),
+    **dict.fromkeys(["pivot", "unpivot"], re.compile(r"\(")),
+}
+_ENDS_FROM = {*_SET_OPERATIONS, *_BY, "having", "limit", "offset", "qualify", "select", "where"}
+_ENDS_FROM |= {"window", "with", "|>"}
+
+# Words that name nothing but a clause, an operator or a literal: their case says nothing.
+_KEYWORDS = {
+    *("all", "and", "as", "asc", "between", "by", "case", "cross", "desc", "distinct", "else"),
+    *("end", "except", "exists", "false", "from", "full", "group", "having", "in", "inner"),
+    *("intersect", "is", "join", "left", "like", "limit", "not", "null", "on", "or", "order"),
+    *("outer", "over", "partition", "right", "select", "then", "true", "union", "using", "when"),
+    *("where", "with"),
+}
+# Whether there is a blank beside one of these says nothing. It does beside `-` (`1e-3`) and `.`.
+_APART = {*"(),=<>*/%"}
+
+_COUNT = "\0"  # stands for `sum(_weight)`
+_TYPE = r"\w+(?: \( \d+(?: , \d+)? \))?"
+_CAST_COUNT = re.compile(
+    rf"(?i)(?:try_)?\bcast \( {_COUNT} as {_TYPE} \)|\bcoalesce \( {_COUNT} , 0L? \)"
+    rf"|\b(?:bigint|int) \( {_COUNT} \)|{_COUNT} :: {_TYPE}"
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of SQL: `kind` is blank, comment, marker, text, quoted, word or symbol."""
+
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """A word in lower case or a symbol; '' for everything else."""
+        return self.text.lower() if self.kind in ("word", "symbol") else ""
+
+    @property
+    def name(self) -> str:
+        """The identifier that the token is, in lower case; '' for everything else."""
+        if self.kind == "quoted":
+            return self.text[1:-1].replace("``", "`").lower()
+        return self.text.lower() if self.kind == "word" else ""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A dotted name. `is_relation`: it stands where a from clause names what it reads."""
+
+    parts: tuple[str, ...]
+    is_relation: bool
+    start: int = field(default=0, compare=False)  # where in the SQL it stands
+    end: int = field(default=0, compare=False)
+
+
+def tokens(sql: str) -> Iterator[Token]:
+    """All of the text, in order."""
+    place = 0
+    while place < len(sql):
+        if sql.startswith("/*", place) and not sql.startswith("/*+", place):
+            end = _end_of_comment(sql, place)
+            kind = "marker" if _MARKER.fullmatch(sql[place:end]) else "comment"
+            yield Token(kind, sql[place:end])
+        else:
+            found = _TOKEN.match(sql, place)
+            assert found is not None and found.lastgroup is not None
+            end = found.end()
+            yield Token(found.lastgroup, found[0])
+        place = end
+
+
+def _end_of_comment(sql: str, start: int) -> int:
+    depth = 0
+    for found in re.compile(r"/\*|\*/").finditer(sql, start):
+        depth += 1 if found[0] == "/*" else -1
+        if depth == 0:
+            return found.end()
+    return len(sql)
+
+
+def without_format(sql: str) -> str:
+    """The SQL, equal to that of another text which differs in blanks and case of keywords only."""
+    kept: list[str] = []
+    for token in tokens(sql):
+        if token.kind == "blank":
+            if kept and kept[-1] not in _APART:
+                kept.append(" ")
+            continue
+        if token.text in _APART and kept and kept[-1] == " ":
+            kept.pop()
+        kept.append(token.word if token.word in _KEYWORDS else token.text)
+    return "".join(kept).strip()
+
+
+def prepared(sql: str) -> str:
+    """A compiled model as the engine reads it: as a subquery, its inputs replaced by others.
+
+    Without comments, markers excepted, and without semicolons at its end. An input that has no
+    alias gets its table's name as one: what replaces it has no name of its own.
+    """
+    kept = [
+        Token("blank", " ") if token.kind == "comment" else token
+        for token in tokens(sql)
+        if not (token.kind == "comment" and token.text.startswith("--"))
+    ]
+    while kept and (kept[-1].kind == "blank" or kept[-1].word == ";"):
+        kept.pop()
+    aliases = dict(_missing_aliases(kept))
+    return "".join(token.text + aliases.get(place, "") for place, token in enumerate(kept)).strip()
+
+
+def line_in(code: str, line: int) -> int:
+    """Return the line of a compiled model that is this line of it as `prepared`."""
+    at = place = 1
+    has_begun = False
+    for token in tokens(code):
+        if at >= line and has_begun and token.kind not in ("blank", "comment"):
+            break
+        lines = token.text.count("\n")
+        has_begun = has_begun or token.kind not in ("blank", "comment")
+        place += lines
+        at += lines if has_begun and token.kind != "comment" else 0
+    return place
+
+
+def _missing_aliases(code: list[Token]) -> Iterator[tuple[int, str]]:
+    """The place after which an alias has to stand, and ` as `name``, for each input without."""
+    there = [place for place, token in enumerate(code) if token.kind != "blank"]
+    for number, place in enumerate(there):
+        if code[place].kind != "marker":
+            continue
+        name, last = _input_at(code, there, number + 1)
+        after = [code[place].word for place in there[last + 1 : last + 3]] + ["", ""]
+        if after[:2] == ["tablesample", "("]:
+            last = _closing(code, there, last + 2)
+            after = [code[place].word for place in there[last + 1 : last + 3]] + ["", ""]
+        is_last = last + 1 == len(there)
+        follows = _FOLLOWED_BY.get(after[0])
+        if name and (
+            is_last
+            or after[0] in _CLAUSES
+            or after[0] in (")", ",", "|>")
+            or (follows is not None and follows.fullmatch(after[1]))
+        ):
+            yield there[last], f" as `{name}`"
+
+
+def _input_at(code: list[Token], there: list[int], number: int) -> tuple[str, int]:
+    """The table's name of the input after a marker, and the number of its last token.
+
+    An input is `schema.table version as of 7`, or a subquery over that. What has no name, such as
+    a sample that dbt takes of it, gives ''.
+    """
+    source = json.loads(code[there[number - 1]].text[3:-3].partition(" ")[2])["source"]
+    name = [token.text for token in tokens(source)][-1].strip("`")
+    if number == len(there):
+        return "", number - 1
+    if code[there[number]].word == "(":
+        return ("" if source.startswith("(") else name), _closing(code, there, number)
+    while number + 2 < len(there) and code[there[number + 1]].word == ".":
+        number += 2
+    if [code[place].word for place in there[number + 1 : number + 4]] == ["version", "as", "of"]:
+        number += 4
+    return name, number
+
+
+def _closing(code: list[Token], there: Sequence[int], number: int) -> int:
+    """The number of the bracket that closes the one with this number."""
+    depth = 0
+    for other in range(number, len(there)):
+        depth += {"(": 1, ")": -1}.get(code[there[other]].word, 0)
+        if depth == 0:
+            return other
+    return len(there) - 1
+
+
+@dataclass
+class _Level:
+    """What is known between two brackets: a select list was there, a from clause is."""
+
+    is_query: bool = False
+    in_from: bool = False
+    expects: bool = False  # the name of a relation
+
+
+def names(sql: str) -> list[Name]:
+    """The dotted names of the SQL, in order, functions excepted; single words only as relations."""
+    code, starts = _code_of(sql)
+    words = ["", *(token.word for token in code), ""]  # the word of token n is words[n + 1]
+    levels = [_Level()]
+    found: list[Name] = []
+    number = 0
+    while number < len(code):
+        level, word, before = levels[-1], code[number].word, words[number]
+        if word == "(":
+            levels.append(_Level(in_from=level.expects, expects=level.expects))
+            level.expects = False
+        elif word == ")":
+            if len(levels) > 1:
+                levels.pop()
+        elif word == "from" and (level.is_query or before in ("", "(")) and before != "distinct":
+            level.in_from = level.expects = True
+        elif word in ("join", "table") or (word == "," and level.in_from):
+            level.expects = True
+        elif word == "lateral" and level.expects:
+            pass
+        elif word in _ENDS_FROM:
+            level.is_query = level.is_query or word == "select"
+            level.in_from = level.expects = False
+        elif code[number].name:
+            parts, start = [code[number].name], starts[number]
+            while words[number + 2] == "." and number + 2 < len(code):
+                number += 2
+                parts.append(code[number].name or code[number].text)
+            if words[number + 2] != "(" and (level.expects or len(parts) > 1):
+                end = starts[number] + len(code[number].text)
+                found.append(Name(tuple(parts), level.expects, start, end))
+            level.expects = False
+        else:
+            level.expects = False
+        number += 1
+    return found
+
+
+def _code_of(sql: str) -> tuple[list[Token], list[int]]:
+    """The tokens without blanks and comments, and where each begins."""
+    code: list[Token] = []
+    starts: list[int] = []
+    place = 0
+    for token in tokens(sql):
+        if token.kind not in ("blank", "comment", "marker"):
+            code.append(token)
+            starts.append(place)
+        place += len(token.text)
+    return code, starts
+
+
+def source_of(name: Name) -> str:
+    """A relation's name as inputs have it, without Spark's own catalog."""
+    parts = name.parts[1:] if name.parts[0] == "spark_catalog" else name.parts
+    return ".".join(part if re.fullmatch(r"\w+", part) else f"`{part}`" for part in parts)
+
+
+def relations(sql: str) -> list[Name]:
+    """What the SQL reads, its own common table expressions excepted."""
+    within = list(_queries(sql))
+    return [
+        name
+        for name in names(sql)
+        if name.is_relation
+        and not (
+            len(name.parts) == 1
+            and any(name.parts[0] == query and name.start in seen for query, seen in within)
+        )
+    ]
+
+
+def _queries(sql: str) -> Iterator[tuple[str, range]]:
+    """Common table expressions, and from where to where in the text they are seen.
+
+    It is from behind the expression, unless it is recursive, to the bracket around all of it.
+    """
+    code, starts = _code_of(sql)
+    words = [token.word for token in code]
+    every = range(len(code))
+    around: list[int] = []  # brackets that are open
+    is_recursive = False
+    for place, (before, word) in enumerate(itertools.pairwise(["", *words])):
+        if word == "(":
+            around.append(place)
+        elif word == ")" and around:
+            around.pop()
+        if before in ("with", "recursive"):
+            is_recursive = before == "recursive"
+        if before in ("with", ",", "recursive") and words[place + 1 : place + 3] == ["as", "("]:
+            first = place if is_recursive else _closing(code, every, place + 2)
+            end = starts[_closing(code, every, around[-1])] if around else len(sql)
+            yield code[place].name, range(starts[first], end)
+
+
+def parts_of(source: str) -> tuple[str, ...]:
+    """The last two parts of a relation's name, in lower case: schema and table."""
+    names = [token.name for token in tokens(source) if token.kind in ("word", "quoted")]
+    return tuple(names[-2:])
+
+
+def relations_in(sql: str) -> list[str]:
+    """What the SQL reads, each once, in the order of the text."""
+    return list(dict.fromkeys(source_of(name) for name in relations(sql)))
+
+
+def with_relations(sql: str, replacements: Mapping[str, str]) -> str:
+    """The SQL with other text in place of the relations that it reads."""
+    for name in reversed(relations(sql)):
+        if source_of(name) in replacements:
+            sql = sql[: name.start] + replacements[source_of(name)] + sql[name.end :]
+    return sql
+
+
+def weight_column(sql: str) -> str | None:
+    """The column that `sum(_weight)` is, as it is or cast; None where there is none.
+
+    `sum(_weight) as n`, `cast(sum(o._weight) as int) as n`, `coalesce(sum(_weight), 0) as n`.
+    """
+    code = [t for t in tokens(sql) if t.kind not in ("blank", "comment", "marker")]
+    text = " ".join(token.text for token in code)
+    text = re.sub(r"(?i)\bsum \( (?:(?:\w+|`(?:[^`]|``)+`) \. )?`?_weight`? \)", _COUNT, text)
+    before = ""
+    while text != before:
+        before, text = text, _CAST_COUNT.sub(_COUNT, text)
+    found = re.search(
+        rf"(?i)(?:,|\bselect|\ball|\* /) {_COUNT} (?:as )?(?!from\b)(`(?:[^`]|``)+`|\w+)", text
+    )
+    if not found:
+        return None
+    name = found[1]
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def with_names(sql: str, texts: Mapping[str, str]) -> str:
+    """The SQL with texts in place of names that no other word is, such as `hw_input_0`."""
+    return re.sub(r"\bhw_(?:input|stage)_\d+\b", lambda found: texts.get(found[0], found[0]), sql)

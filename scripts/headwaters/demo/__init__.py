@@ -1,1 +1,0 @@
-"""The demonstration: sample data, simulated finance, the summary. No product module imports it."""

@@ -1,0 +1,1 @@
+"""Set-up, a local engine, a broker, a PostgreSQL, and samples. No other wing imports it."""

@@ -1,0 +1,1 @@
+"""Sample data, simulated streams, and the summary of `make run`."""

@@ -1,1 +1,0 @@
-"""What a record becomes: one module for each format."""

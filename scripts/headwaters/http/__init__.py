@@ -1,0 +1,1 @@
+"""The HTTP endpoint: records for streams, into topics of Kafka or into Delta tables."""

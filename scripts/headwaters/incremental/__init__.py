@@ -1,1 +1,0 @@
-"""What decides in incremental runs, without Spark: macros run the statements and hand rows in."""

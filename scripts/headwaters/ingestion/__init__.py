@@ -1,1 +1,0 @@
-"""Streams into bronze and quarantine, exactly once."""

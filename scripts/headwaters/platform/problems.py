@@ -1,0 +1,21 @@
+"""A wrong declaration, with the code that docs/errors.md explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One cause: its stable code, the mistake and the remedy."""
+
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the text of an error."""
+        return f"[{self.code}] {self.text}" if self.code else self.text
+
+    def at(self, place: str) -> Problem:
+        """Return the problem with a file and node."""
+        return replace(self, text=f"{place}: {self.text}")

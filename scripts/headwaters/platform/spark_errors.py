@@ -1,0 +1,84 @@
+"""Spark's errors for a person: one line, without plans, stacks and Java names.
+
+A statement's error is shown by its own text, because Spark Connect delivers nothing else. A
+stream's is shown by its innermost cause, because Spark wraps it in the state of the query.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+# If two runs of a model overlap, the later one drops the staging table of the other, which can no
+# longer write. It also changes the table's metadata, so that a concurrent write fails.
+_SUPERSEDED = re.compile(
+    r"\[(?:TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND|FAILED_READ_FILE\.FILE_NOT_EXIST)\].*__stage_\d{12}_"
+    r"|\[?DELTA_METADATA_CHANGED\b"
+)
+
+# They report only a failure; the cause has the reason.
+_WRAPPERS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+
+
+def one_line(error: BaseException) -> str:
+    """Return the one-line error of a statement."""
+    text = str(error)
+    if _SUPERSEDED.search(text):
+        return (
+            "another run of the model, or an ALTER TABLE, came in between, so this run wrote "
+            "nothing. Run one dbt at a time for a model, and run this one again."
+        )
+    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, flags=re.MULTILINE)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    line = lines[0]
+    if line.startswith(_WRAPPERS) and len(lines) > 1:
+        line = causes[-1] if causes else lines[1]
+    if refused := re.search(r'^\s*details = "(.+)"$', text, flags=re.MULTILINE):
+        return refused[1]  # gRPC's own error
+    line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
+    # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
+    task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)
+    return (task.group(1) if task else line).rstrip(";")
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Return true if a Spark Connect server was unreachable after all retries."""
+    status = getattr(error, "getGrpcStatusCode", lambda: None)()
+    return getattr(status, "name", None) == "UNAVAILABLE"
+
+
+def innermost(error: BaseException) -> str:
+    """Return all lines of an error's innermost cause."""
+    causes = list(_java(error))
+    return str(causes[-1].getMessage() or causes[-1].toString()) if causes else str(error)
+
+
+def conditions(error: BaseException) -> set[str]:
+    """Return the error conditions in an error and its causes, such as `KAFKA_DATA_LOSS`.
+
+    A condition of a class, such as `A.B`, counts as `A` as well.
+    """
+    named = {name for message in chain(error) for name in _CONDITION.findall(message)}
+    with contextlib.suppress(Exception):  # it queries Java, which may have ended
+        if own := getattr(error, "getCondition", lambda: None)():
+            named.add(own)
+    return named | {name.split(".")[0] for name in named}
+
+
+def chain(error: BaseException) -> list[str]:
+    """Return the texts of an error and its causes, the innermost last."""
+    return [str(error), *(str(java.getMessage()) for java in _java(error))]
+
+
+def _java(error: BaseException) -> Iterator[Any]:
+    """Yield the Java exceptions behind an error, the innermost last; Spark Connect has none."""
+    java = getattr(error, "java_exception", None)
+    while java is not None:
+        yield java
+        java = java.getCause()

@@ -1,0 +1,38 @@
+"""Names and literals in statements of Spark SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+
+def identifier(name: str) -> str:
+    """Quote a name of a column or a table."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """Quote a text as a literal, like the macro `hw_literal`.
+
+    In addition to the quote, Spark reads escapes after a backslash. Before it parses a statement it
+    replaces ${names} in it, also inside literals.
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
+    return f"'{escaped}'"
+
+
+def ended(condition: str) -> str:
+    """Return a condition that text may follow, as the macro `hw_ended` writes it.
+
+    A comment at its end takes no more than its own line.
+    """
+    return f"{condition}\n" if "--" in condition else condition
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Rename tables in a text: `names` in lower case, each with its new name."""
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    pattern = rf"(?<![\w`.])(?:{'|'.join(map(re.escape, longest_first))})(?![\w`])"
+    return re.sub(pattern, lambda match: names[match[0].lower()], text, flags=re.IGNORECASE)

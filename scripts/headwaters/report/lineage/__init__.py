@@ -1,0 +1,1 @@
+"""The lineage of each column, up and down: docs/lineage.md."""

@@ -1,0 +1,1 @@
+"""The shared parts of the pages of `review` and `report`: texts, numbers, drawings, HTML frame."""

@@ -1,0 +1,1 @@
+"""Run an incremental model: plan, stage, inspect, write, advance."""

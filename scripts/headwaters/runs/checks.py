@@ -1,0 +1,375 @@
+"""Refuse models that no strategy can maintain.
+
+By their text, their columns, and rows of a sample.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwaters.analysis.sql_text import names
+from headwaters.platform.errors import UserError
+from headwaters.platform.sql import identifier
+from headwaters.runs.inputs import (
+    Spec,
+    inputs_of,
+    with_inputs,
+    without_inputs,
+    without_rows,
+)
+from headwaters.runs.model import Model, names_in
+from headwaters.runs.session import Column, Connection, Session
+from headwaters.runs.state import read_state
+from headwaters.runs.strategies import strategy_for
+from headwaters.runs.strategies.base import named
+from headwaters.runs.work import Work, drop_staging_table, staging_table
+from headwaters.tables.settings import strategy_problems
+
+# Statements of the engine give these names to columns of their own. Delta takes the alias of a
+# target for a column of that name.
+RESERVED = (
+    *("_operation", "_row", "_copies", "_metadata", "_balance", "_side", "_net", "_stray"),
+    *("_is_touched", "_replaced", "_target", "_staged"),
+    *("_change_type", "_commit_version", "_commit_timestamp"),
+)
+_ADDED = {"signed": "_weight", "images": "_image"}
+# Types of which equal values have equal hashes: not floating-point numbers, nor collated texts.
+_HASHED = {"string", "binary", "date", "timestamp", "timestamp_ntz", "boolean"}
+_INTEGERS = {"tinyint", "smallint", "int", "bigint"}
+
+
+class Unproven(Exception):
+    """The refusal of a model: its problems, each with the code of a rule."""
+
+
+# --- by text
+
+
+def check_model(model: Model) -> None:
+    """Refuse a model by its configuration and its text, before anything is read.
+
+    Raises:
+        UserError: what is wrong, and what is allowed.
+    """
+    strategy, node = model.strategy, model.node
+    inputs = inputs_of(model.sql)
+    where = (
+        f"{node['name']} ({node['original_file_path']}, "
+        f"incremental_strategy: {strategy.configured_as})"
+    )
+    problems = [problem.at(where) for problem in strategy_problems(model.config)]
+    if problems:
+        raise Unproven("\n".join(map(str, problems)))
+    _check_inputs(where, model, inputs)
+    _check_bare_inputs(where, model, without_inputs(model.sql, inputs))
+    strategy_for(model).check(where, model.sql, inputs)
+
+
+def _check_inputs(where: str, model: Model, inputs: Sequence[Spec]) -> None:
+    wanted = model.strategy.marker
+    for spec in inputs:
+        if spec["kind"] not in (wanted, "lookup"):
+            raise UserError(
+                "HW_OTHER_INPUT_MACRO",
+                f"{where} reads {spec['source']} with {spec['kind']}(). This strategy reads what "
+                f"it "
+                f"follows with {wanted}() and the rest with lookup().",
+            )
+    count = sum(spec["kind"] == wanted for spec in inputs)
+    many = model.strategy.many_inputs
+    if count == 0 or (count > 1 and not many):
+        needed = (
+            "at least one."
+            if many
+            else "exactly one. Mark inputs that change rarely with lookup(), or use affected_keys "
+            "for several changing inputs."
+        )
+        raise UserError(
+            "HW_NUMBER_OF_INPUTS",
+            f"{where} has {count} inputs in {wanted}(); it needs {needed}",
+        )
+
+
+def _check_bare_inputs(where: str, model: Model, code: str) -> None:
+    """Refuse inputs that are not marked: their changes would never be applied.
+
+    They may come by a ref(), in an ephemeral model, or by name. `code` has no inputs.
+    """
+    nodes, wanted = declared_tables(model.session), model.strategy.marker
+    for name in names(code):
+        parts = name.parts
+        if len(parts) < 2:
+            continue
+        if len(parts) > 2 and not name.is_relation and parts[:2] in nodes:
+            raise UserError(
+                "HW_COLUMN_WITH_SCHEMA",
+                f"{where} names a column {'.'.join(parts)}, and an incremental run reads the rows "
+                f"that "
+                f"changed, which have no schema. Write {'.'.join(parts[1:])}, or give the input an "
+                "alias.",
+            )
+        node = nodes.get((parts[-2], parts[-1]))
+        if node and node["unique_id"] == model.unique_id:
+            raise_reads_itself(where)
+        elif node:
+            call = f"ref('{node['name']}')"
+            if node["resource_type"] == "source":
+                call = f"source('{node['source_name']}', '{node['name']}')"
+            raise UserError(
+                "HW_UNMARKED_INPUT",
+                f"{where} reads {call} unmarked, so its changes would be missed. Write "
+                f"{{{{ {wanted}({call}) }}}} to follow its changes, or {{{{ lookup({call}) }}}} to "
+                f"read "
+                "it whole and rebuild the table when it changes.",
+            )
+        elif name.is_relation:
+            raise_undeclared(
+                where,
+                ".".join(parts),
+                f"{{{{ {wanted}(source(…)) }}}} or {{{{ lookup(source(…)) }}}}",
+            )
+
+
+def declared_tables(session: Session) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    """Return the tables that the project declares, by schema and name in lower case."""
+    graph = session.graph
+    nodes = [*graph["sources"].values()]
+    nodes += [
+        node
+        for node in graph["nodes"].values()
+        if node["resource_type"] in ("model", "seed", "snapshot")
+    ]
+    return {
+        (node["schema"].lower(), (node.get("identifier") or node.get("alias")).lower()): node
+        for node in nodes
+    }
+
+
+def raise_reads_itself(where: str) -> None:
+    """Raise that a model reads its own table."""
+    raise UserError(
+        "HW_READS_ITSELF",
+        f"{where} reads its own table. What it has must follow from its inputs alone, or a "
+        "full refresh would give another table.",
+    )
+
+
+def raise_undeclared(where: str, source: str, call: str) -> None:
+    """Raise that nothing declares an input."""
+    raise UserError(
+        "HW_UNDECLARED_INPUT",
+        f"{where} reads {source}, which no source and no model declares, so its changes would be "
+        f"missed. Declare it as a source, and write {call}.",
+    )
+
+
+# --- by columns
+
+
+def check_columns(model: Model, columns: Sequence[Column], inputs: Sequence[Spec]) -> None:
+    """Refuse columns that the model lacks or may not have, and inputs without a change feed.
+
+    Raises:
+        UserError: what is wrong, and what to write.
+    """
+    target = model.target
+    wanted: dict[str, Sequence[str]] = {
+        setting: names_in(model.config, setting)
+        for setting in ("unique_key", "latest_by", "prune_by")
+    }
+    wanted |= strategy_for(model).named_columns(model.sql)
+    for spec in inputs:
+        if spec["kind"] == "affected" and spec.get("key"):
+            wanted[f"key of affected({spec['source']})"] = list(spec["key"])
+    _check_names_and_types(model, columns)
+    given = {column.name.lower() for column in columns}
+    for setting, names_ in wanted.items():
+        for name in names_:
+            if name.lower() not in given:
+                raise UserError(
+                    "HW_NO_SUCH_COLUMN",
+                    f"{target}: {setting} names the column {name}, which the model does not have. "
+                    f"It "
+                    f"has {', '.join(column.name for column in columns)}.",
+                )
+    for spec in inputs:
+        if spec["kind"] != "lookup" and spec["version"] is not None:
+            _check_feed(model, spec["source"])
+
+
+def _check_names_and_types(model: Model, columns: Sequence[Column]) -> None:
+    target, reserved = model.target, {*RESERVED, *model.strategy.reserved}
+    taken = [
+        column.name
+        for column in columns
+        if column.name.lower() in reserved or re.fullmatch(r"(?i)_before_\d+", column.name)
+    ]
+    if taken:
+        raise UserError(
+            "HW_RESERVED_COLUMN",
+            f"{target}: the engine uses the name {', '.join(taken)} itself. Give the column "
+            f"another "
+            f"one, as in `{_quoted(taken[0])} as {taken[0].strip('_') or 'value'}`.",
+        )
+    for column in columns:
+        name = _quoted(column.name)
+        if column.dtype.startswith("char"):
+            raise UserError(
+                "HW_CHAR_COLUMN",
+                f"{target}: {column.name} is a {column.dtype}, and Delta cannot merge into a table "
+                f"that has one. Select cast({name} as string) as {name}.",
+            )
+    lacks_key = not model.keys and model.strategy.may_lack_key
+    for column in columns:
+        if re.search(r"\bcollate\b", column.dtype) and lacks_key:
+            raise UserError(
+                "HW_NOT_COMPARABLE",
+                f"{target}: {column.name} is a {column.dtype}, of which values that differ are "
+                "equal, so it cannot tell rows apart. Name a unique_key.",
+            )
+    for column in columns:
+        if re.search(r"\b(map<|variant\b)", column.dtype):
+            raise UserError(
+                "HW_NOT_COMPARABLE",
+                f"{target}: {column.name} is a {column.dtype}, and Spark cannot say whether two of "
+                f"those "
+                "are the same. Select map_entries(…) or to_json(…) of it.",
+            )
+
+
+def _quoted(name: str) -> str:
+    """Return a name as dbt quotes it, which does not double a backtick."""
+    return f"`{name}`"
+
+
+def _check_feed(model: Model, source: str) -> None:
+    if not has_feed(model.session.connection, source):
+        raise UserError(
+            "HW_NO_CHANGE_FEED",
+            f"{model.target} follows the changes of {source}, which has no change data feed. Set "
+            "tblproperties delta.enableChangeDataFeed: true where it is declared, or run `alter "
+            "table "
+            f"{source} set tblproperties ('delta.enableChangeDataFeed' = 'true')`.",
+        )
+
+
+def has_feed(connection: Connection, source: str) -> bool:
+    """Whether a table has a change data feed."""
+    properties = read_state(connection, source).properties
+    return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
+
+
+def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:
+    """Refuse inputs of signed() and images() that have the column which the macro adds."""
+    for spec in inputs:
+        added, source = _ADDED.get(spec["kind"]), spec["source"]
+        if added is None:
+            continue
+        columns = model.session.connection.columns(f"select * from {source}")
+        if added in {column.name.lower() for column in columns}:
+            raise UserError(
+                "HW_RESERVED_COLUMN",
+                f"{model.target} reads {source} with {spec['kind']}(), which adds the column "
+                f"{added}, "
+                "and it has one of that name. Rename it in a model between the two.",
+            )
+
+
+# --- by rows
+
+
+def refuse_keys_of_lookups(
+    model: Model, inputs: Sequence[Spec], work: Work | None = None
+) -> str | None:
+    """Refuse lookups that decide which rows or keys there are. Return why changes cannot be read.
+
+    Under `on_lookup_change: ignore` rows keep what lookups had when they were written: a row whose
+    lookup row was deleted could not be found when its input row is. Compare the keys of the rows of
+    the input, of all or of those that changed, with the keys that the SQL gives where lookups have
+    no rows.
+    """
+    lookups = [spec for spec in inputs if spec["kind"] == "lookup"]
+    ignores = model.config.get("on_lookup_change") == "ignore"
+    if not lookups or not ignores or model.strategy.many_inputs:
+        return None
+    if any(spec["version"] is None for spec in lookups):
+        return None
+    session, followed = model.session, {}
+    if work is not None:
+        strategy = strategy_for(model)
+        for spec in inputs:
+            if spec["kind"] != "lookup":
+                changes = work.range_of(spec["source"])
+                followed[spec["text"]] = strategy.changed_rows_sql(spec, changes)
+    query = session.macros(
+        "hw_keys_of_lookups_sql",
+        named(model.keys),
+        with_inputs(model.sql, followed),
+        with_inputs(model.sql, followed | without_rows(lookups)),
+    )
+    if work is None:
+        rows = session.connection.fetch(query)
+    else:
+        reading = work.read(query)
+        if reading.gap:
+            return reading.gap
+        rows = reading.rows
+    if rows:
+        values = ", ".join(map(str, rows[0].values()))
+        raise UserError(
+            "HW_KEYS_OF_LOOKUP",
+            f"{model.target} has on_lookup_change: ignore, and a lookup says which rows or keys it "
+            f"has, "
+            f"as for {values}: such a row could not be found when its input row is deleted. Join "
+            f"the "
+            "lookup with left join and take unique_key from the input, or write on_lookup_change: "
+            "rebuild.",
+        )
+    return None
+
+
+def check_by_rows(model: Model, inputs: Sequence[Spec], columns: Sequence[Column]) -> None:
+    """Try the SQL with a thousand rows of an input, when it builds its first table or is new."""
+    session, strategy = model.session, strategy_for(model)
+    tried = strategy.tried_rows(inputs)
+    if not tried:
+        return
+    sample = staging_table(model)
+    question = strategy.differences_sql(model.sql, inputs, tried.spec, columns, sample)
+    rows = session.macros("hw_sample_sql", tried.spec, tried.half)
+    session.connection.execute(session.macros("hw_create_staging_table_sql", sample, rows))
+    row = session.connection.fetch(question)[0].dict()
+    drop_staging_table(session.connection, sample)
+    for name, differs in row.items():
+        if differs:
+            raise UserError("HW_ROWS_DIFFER", strategy.difference_text(tried.spec, name))
+
+
+def may_repeat_keys(model: Model, columns: Sequence[Column]) -> bool:
+    """Whether it is worth asking for keys that come twice, which takes much longer than this.
+
+    Texts are told apart by a hash of 64 bits. Where one of the key columns is an integer, 64 of its
+    values are one group with a bit for each, and a group that counts more rows than bits has a key
+    twice: keys that lie close, as most do, make few groups.
+    """
+    keys = {name.lower() for name in model.keys}
+    own = [column for column in columns if column.name.lower() in keys]
+    integers = [column.name for column in own if column.dtype in _INTEGERS]
+    others = [column for column in own if column.dtype not in _INTEGERS]
+    types = {column.dtype for column in others}
+    is_hashed = "string" in types and types <= _HASHED
+    if not integers and not is_hashed:
+        return True
+    grouped, at_most = [identifier(column.name) for column in others], "1"
+    if is_hashed:
+        grouped = [f"xxhash64({', '.join(grouped)})"]
+    if integers:
+        number = f"cast({identifier(integers[-1])} as bigint)"
+        grouped += [*map(identifier, integers[:-1]), f"shiftright({number}, 6)"]
+        bits = f"bit_or(shiftleft(1L, cast({number} & 63 as int)))"
+        at_most = f"coalesce(bit_count({bits}), 1)"
+    session = model.session
+    query = session.macros("hw_crowded_keys_sql", model.sql, grouped, at_most)
+    return len(session.connection.fetch(query)) > 0

@@ -1,0 +1,95 @@
+"""Explain the next run of a model: its plan in lines, and whether its SQL is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwaters.runs.inputs import Spec
+from headwaters.runs.losing import loss_of
+from headwaters.runs.model import Model
+from headwaters.runs.plan import Plan
+from headwaters.runs.planning import make_plan
+from headwaters.runs.proving import refusal
+from headwaters.runs.session import Relation, Session
+from headwaters.runs.settling import settle
+from headwaters.runs.state import read_state
+
+
+def explain(session: Session, node: Mapping[str, Any], code: str, relation: Relation | None) -> str:
+    """Return what the next run of a model does and why.
+
+    Raises:
+        UserError: a run would raise it.
+    """
+    exists = relation is not None and bool(relation.is_delta)
+    state = read_state(session.connection, relation) if exists else None
+    settled = settle(session, node, code, state.properties if state else {})
+    target: Any = relation or node["relation_name"]
+    model = Model(node, target, relation, settled.code, settled.config, session)
+    plan = make_plan(model, exists, state=state)
+    lines = [_title(model)]
+    lines += [_input_line(spec, plan) for spec in plan.inputs]
+    lines += _hidden_tables(model)
+    lines.append(_proof_line(model))
+    loss = loss_of(model, state)
+    if loss:
+        return "\n".join([*lines, f"  next run: refused, {loss}"])
+    choice = plan.reason if plan.patch else f"{plan.choice}, {plan.reason}"
+    return "\n".join([*lines, f"  next run: {choice}"])
+
+
+def _title(model: Model) -> str:
+    strategy = model.config["incremental_strategy"]
+    auto = "auto: " if model.node["config"].get("incremental_strategy") == "auto" else ""
+    keys = f", unique_key {', '.join(model.keys)}" if model.keys else ""
+    return f"{model.node['schema']}.{model.node['alias']} ({auto}{strategy}{keys})"
+
+
+def _input_line(spec: Spec, plan: Plan) -> str:
+    source = spec["source"]
+    held = (plan.holds or {}).get(source)
+    changes = (plan.lookups if spec["kind"] == "lookup" else plan.ranges).get(source)
+    if changes is not None:
+        waiting = f"{changes.commits} commits, {changes.rows} rows waiting"
+    elif not held:
+        waiting = "not read yet"
+    elif held["version"] == spec["version"]:
+        waiting = "nothing waiting"
+    else:
+        waiting = f"{spec['version'] - held['version']} versions waiting"
+    applied = held["version"] if held else "-"
+    read = f"  {spec['kind']} {source}{_by(spec)}"
+    return f"{read}: applied {applied}, newest {spec['version']}, {waiting}"
+
+
+def _by(spec: Spec) -> str:
+    """Return the columns by which the changes of an input are followed, ` by id`."""
+    pairs = spec["on"] if spec.get("via") else spec.get("key") or {}
+    texts = [own if own == other else f"{own} = {other}" for own, other in pairs.items()]
+    via = f" of {spec['via']}" if spec.get("via") else ""
+    return f" by {', '.join(texts)}{via}" if texts else ""
+
+
+def _hidden_tables(model: Model) -> list[str]:
+    name = f"{model.node['schema']}.{model.node['alias']}__hw_stage_"
+    tables = (model.config.get("stages") or {}).get("tables", [])
+    return [
+        f"  hidden table {name}{number} by {', '.join(table['unique_key'])}, of "
+        f"{', '.join(table['inputs'])}"
+        for number, table in enumerate(tables, 1)
+    ]
+
+
+def _proof_line(model: Model) -> str:
+    config = model.config
+    proven = f"its SQL proves that {config['incremental_strategy']} maintains it"
+    derivation = config.get("derivation")
+    if derivation:
+        why, leads = derivation.get("reason"), derivation.get("leads")
+        derived = f"not everything is followed: {why}" if why else proven
+        by = f", by {', '.join(leads['key'])}" if leads else ""
+        return f"  derived: {derived}{by}"
+    if config.get("incremental_proof") == "sample":
+        return "  proof: none, a sample of rows (incremental_proof: sample)"
+    return f"  proof: {refusal(model.session, model.code, config) or proven}"

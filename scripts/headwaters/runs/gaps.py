@@ -1,0 +1,53 @@
+"""Handle changes that a run cannot read, and rows of another writer."""
+
+from __future__ import annotations
+
+from headwaters.platform.errors import UserError
+from headwaters.runs.model import Model
+
+
+def fail_on_gap(model: Model, gap: str) -> None:
+    """End the run at a gap, unless the model is to be rebuilt.
+
+    Raises:
+        UserError: the model has `on_gap: fail`. The table is unchanged.
+    """
+    if model.on_gap == "fail":
+        raise UserError(
+            "HW_GAP",
+            f"The changes that {model.target} has to follow are not there: {gap}. "
+            f"{left_as_it_is(model)}",
+        )
+
+
+def left_as_it_is(model: Model) -> str:
+    """Return that the table is unchanged, and what to do."""
+    keeps_past = model.strategy.keeps_past
+    unless = " where a history does not say otherwise" if keeps_past else ""
+    end = " from what the feed still has. Take a backup before." if keeps_past else "."
+    return (
+        f"on_gap is fail{unless}, so the table was left as it is; "
+        f"`dbt run --full-refresh --select {model.target.identifier}` rebuilds it{end}"
+    )
+
+
+def rebuilds_on_foreign_write(model: Model, change: str) -> bool:
+    """Whether the run rebuilds a table of which somebody else changed rows; if not, it has warned.
+
+    Raises:
+        UserError: the model has `on_foreign_write: fail`. The table is unchanged.
+    """
+    choice, target = model.on_foreign_write, model.target
+    what = f"{target} was changed by {change}, which is no run of its model"
+    if choice == "fail":
+        raise UserError(
+            "HW_FOREIGN_WRITE",
+            f"{what}. on_foreign_write is fail, so the table was left as it is; `dbt run "
+            f"--full-refresh "
+            f"--select {target.identifier}` replaces it by what its SQL gives.",
+        )
+    if choice == "warn":
+        model.session.warn(
+            f"{what}: its rows may differ from what a full refresh gives (on_foreign_write is warn)"
+        )
+    return choice == "rebuild"

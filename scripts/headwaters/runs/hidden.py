@@ -1,0 +1,81 @@
+"""The hidden tables of a model: `<model>__hw_stage_<n>`, beside its own.
+
+Their rows follow from the model's inputs alone. One that is dropped is built again by the next run
+that needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwaters.analysis.sql_text import with_names
+from headwaters.runs.inputs import Spec, marked
+from headwaters.runs.model import Model
+from headwaters.runs.session import Config, Connection, Relation
+from headwaters.tables.properties import declared_properties
+
+# Properties about the model's own columns and readers.
+_OF_COLUMNS = re.compile(
+    r"(?i)delta\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat"
+    r"|universalFormat)"
+)
+# Settings about the model's own columns and readers.
+_OF_MODEL = (
+    *("leads", "stages", "partition_by", "cluster_by", "prune_by", "on_gap", "on_foreign_write"),
+    *("replace_above", "apply_by", "location_root", "contract", "meta", "property_set"),
+)
+
+
+def hidden_table(target: Relation, number: int) -> Relation:
+    """Return a hidden table of a model's table."""
+    name = f"{target.identifier}__hw_stage_{number}"
+    return target.incorporate(path={"identifier": name}, type="table", is_delta=True)
+
+
+def stage_model(
+    model: Model, number: int, stage: Mapping[str, Any], inputs: Sequence[Spec]
+) -> Model:
+    """Return a hidden table as a model, over the inputs at the versions of its model's run."""
+    target = hidden_table(model.target, number)
+    specs = {spec["source"]: spec for spec in inputs}
+    markers = {}
+    for name, source in model.config["stages"]["names"].items():
+        if source in stage["inputs"]:
+            pinned = {name: specs[source][name] for name in ("source", "version", "at")}
+            markers[name] = marked(stage["inputs"][source] | pinned)
+    existing = model.session.cached(target)
+    config = _config(model, stage)
+    code = with_names(stage["sql"], markers)
+    return Model(model.node, target, existing, code, config, model.session)
+
+
+def _config(model: Model, stage: Mapping[str, Any]) -> Config:
+    """Return the model's settings, as far as they are not about its own columns and readers."""
+    declared = declared_properties(model.config)
+    properties = {name: one for name, one in declared.items() if not _OF_COLUMNS.match(name)}
+    return {
+        **model.config,
+        "incremental_strategy": "affected_keys",
+        "unique_key": stage["unique_key"],
+        "tblproperties": properties,
+        "derivation": {"stage_of": str(model.target)},
+        **dict.fromkeys(_OF_MODEL),
+    }
+
+
+def drop_hidden_tables(connection: Connection, target: Relation, proof: str | None) -> None:
+    """Drop the hidden tables of a table, which its property `headwaters.proof` names."""
+    for number in range(1, _count(proof) + 1):
+        connection.drop(hidden_table(target, number))
+
+
+def _count(proof: str | None) -> int:
+    try:
+        noted = json.loads(proof or "null")
+    except ValueError:
+        return 0
+    stages = noted.get("stages") if isinstance(noted, dict) else None
+    return len(stages["tables"]) if stages else 0

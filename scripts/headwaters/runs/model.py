@@ -1,0 +1,177 @@
+"""A model as a run sees it. Runs read it and never change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis.sql_text import prepared
+from headwaters.analysis.strategies import Strategy, strategy_of
+from headwaters.platform.nodes import as_tuple
+from headwaters.platform.sql import identifier
+from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs.inputs import with_one_version_each
+from headwaters.runs.session import Config, Relation, Session
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, or one of its hidden tables.
+
+    `code` is its compiled SQL with marked inputs, `config` its settings; of a model of plain SQL
+    both are derived. `existing` is the relation that the target replaces, or None.
+    """
+
+    node: Mapping[str, Any]
+    target: Relation
+    existing: Relation | None
+    code: str
+    config: Config
+    session: Session
+
+    @property
+    def unique_id(self) -> str:
+        """Return dbt's name of the model."""
+        return str(self.node["unique_id"])
+
+    @property
+    def exists(self) -> bool:
+        """Whether its table exists."""
+        existing = self.existing
+        return existing is not None and bool(existing.is_delta) and not existing.is_view
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """Return the strategy that maintains it."""
+        strategy = strategy_of(self.config)
+        assert strategy is not None
+        return strategy
+
+    @cached_property
+    def sql(self) -> str:
+        """Return the SQL of its rows."""
+        return followed_sql(self.session, self.code, self.config)
+
+    @cached_property
+    def unfiltered_sql(self) -> str:
+        """Return the SQL of its rows and of those that its expectations drop."""
+        return followed_sql(self.session, self.code, self.config, kept=False)
+
+    @property
+    def keys(self) -> list[str]:
+        """Return its unique_key."""
+        return names_in(self.config, "unique_key")
+
+    @property
+    def row_keys(self) -> list[str]:
+        """Return the columns that tell rows of its table apart."""
+        return [*self.keys, *self.strategy.further_keys]
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is a hidden table. It has no place, comment or partitions of its own."""
+        return "stage_of" in (self.config.get("derivation") or {})
+
+    @cached_property
+    def has_expectations(self) -> bool:
+        """Whether rows are evaluated before they are written."""
+        return bool(expectations_of(self.config))
+
+    @property
+    def on_gap(self) -> str:
+        """Return `rebuild` or `fail`: what a run does about changes that cannot be read."""
+        return str(self.config.get("on_gap") or self.strategy.on_gap)
+
+    @property
+    def on_foreign_write(self) -> str:
+        """Return `rebuild`, `fail` or `warn`: what a run does about rows of another writer."""
+        return str(self.config.get("on_foreign_write") or self.on_gap)
+
+    @cached_property
+    def served(self) -> list[str]:
+        """Return the models of this invocation that read the change set in its staging table.
+
+        The last of them drops it, or the hook at the end of the invocation.
+        """
+        if not self.session.has_hooks:
+            return []
+        return handed_on.served(
+            self.unique_id,
+            self.session.graph,
+            self.session.selected,
+            self.config,
+            self.on_foreign_write,
+        )
+
+    @cached_property
+    def places(self) -> list[str]:
+        """Return the columns that say where a row lies in the table, besides its key.
+
+        None where the old rows are computed and may differ from those of the table; and without a
+        key, where rows are found by all of their columns.
+        """
+        config = self.config
+        may_differ = (
+            config.get("allow_nondeterministic") or config.get("on_lookup_change") == "ignore"
+        )
+        if not self.keys or (self.strategy.computes_old_rows and may_differ):
+            return []
+        known = {name.lower() for name in self.keys}
+        columns: list[str] = []
+        for setting in ("partition_by", "cluster_by", "prune_by"):
+            for column in names_in(config, setting):
+                if column.lower() not in known:
+                    columns.append(column)
+                    known.add(column.lower())
+        return columns
+
+    @property
+    def before_names(self) -> list[str]:
+        """Return the columns of a change set that have the old values of `places`."""
+        return [f"_before_{number}" for number, _ in enumerate(self.places, 1)]
+
+    @property
+    def beside_names(self) -> list[str]:
+        """Return the columns of a change set that are not the table's."""
+        return ["_operation", *self.before_names, *(["_replaced"] if self.served else [])]
+
+    def beside_sql(self, row: str | None = None, whole: str | None = None) -> str:
+        """Return what a change set selects beside the table's columns and `_operation`.
+
+        The places of the row that a change replaces, and the row itself if it is handed on. `row`
+        has its columns, `whole` is all of it. Without a row that is replaced, the new one's places.
+        """
+        alias = f"{row}." if row else ""
+        columns = [
+            f", {alias}{identifier(column)} as {name}"
+            for column, name in zip(self.places, self.before_names, strict=True)
+        ]
+        if self.served:
+            columns.append(f", {whole or row or 'cast(null as boolean)'} as _replaced")
+        return "".join(columns)
+
+
+def followed_sql(session: Session, code: str, config: Config, kept: bool = True) -> str:
+    """Return a compiled model as the engine reads it.
+
+    Comments and semicolons are left out, every input has an alias and one version, partition
+    columns are as they are stored; if `kept`, without the rows that its expectations drop.
+    """
+    sql = str(session.macros("hw_as_stored", prepared(code), config))
+    if kept:
+        sql = str(session.macros("hw_kept_sql", sql, config))
+    return with_one_version_each(sql)
+
+
+def names_in(config: Config, setting: str) -> list[str]:
+    """Return the columns that a setting names."""
+    return list(as_tuple(config.get(setting)))
+
+
+def partitions_among(columns: Sequence[str], config: Config) -> list[str]:
+    """Return those of some columns that the model's table is partitioned by."""
+    partitions = {name.lower() for name in names_in(config, "partition_by")}
+    return [column for column in columns if column.lower() in partitions]

@@ -1,0 +1,202 @@
+"""Plan a run: what it does and why. Nothing is changed.
+
+Facts are gathered here, the cheap ones first; decisions are in headwaters.runs.decisions, and the
+first one counts.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from headwaters.analysis import added_columns, columns_digest
+from headwaters.runs import decisions as deciding
+from headwaters.runs.change_of_sql import change_since
+from headwaters.runs.gaps import fail_on_gap, rebuilds_on_foreign_write
+from headwaters.runs.inputs import inputs_of, is_pinned
+from headwaters.runs.layout import noted_detail
+from headwaters.runs.model import Model, names_in, partitions_among
+from headwaters.runs.plan import Plan
+from headwaters.runs.ranges import read_range
+from headwaters.runs.state import (
+    AppliedVersions,
+    TableState,
+    built_by,
+    read_applied_versions,
+    read_state,
+    table_detail,
+)
+from headwaters.runs.strategies import strategy_for
+from headwaters.runs.strategies.base import Lost
+from headwaters.runs.work import Work
+from headwaters.tables.commits import as_names
+
+
+def make_plan(
+    model: Model, exists: bool, full_refresh: bool = False, state: TableState | None = None
+) -> Plan:
+    """Return the plan of the next run.
+
+    `state`: what the table says of itself, if it was read already.
+
+    Raises:
+        UserError: an input has a gap, or somebody else changed rows, and the model forbids a
+            rebuild.
+    """
+    session, config = model.session, model.config
+    inputs = inputs_of(model.sql)
+    for spec in inputs:
+        if spec["kind"] == "affected" and spec.get("key"):
+            spec["stored"] = partitions_among(list(spec["key"]), config)
+            spec["read"] = deciding.columns_read(spec["source"], inputs)
+    plan = Plan(inputs, proof=state.properties.get("headwaters.proof") if state else None)
+    decision = deciding.of_request(
+        exists=exists,
+        is_empty=session.is_empty,
+        is_sample=not is_pinned(inputs),
+        full_refresh=full_refresh,
+    )
+    if decision:
+        return plan.decided(decision)
+    state = state or read_state(session.connection, model.target)
+    known = read_applied_versions(model, state)
+    detail = noted_detail(state.properties, known.commits) or table_detail(
+        session.connection, model.target
+    )
+    proof = state.properties.get("headwaters.proof")
+    plan = replace(plan, holds=state.inputs, detail=detail, proof=proof)
+    after = built_by(session, model.sql, config)
+    change = change_since(model, state, known)
+    decision = deciding.of_state(
+        inputs=state.inputs,
+        built_by=after if change.is_same or change.patch else change.built_by,
+        would_be_built_by=after,
+        why_not=change.why_not,
+        partitions=as_names(detail["partitionColumns"]),
+        clustering=as_names(detail["clusteringColumns"]),
+        partition_by=names_in(config, "partition_by"),
+    )
+    if decision:
+        return plan.decided(decision)
+    plan = replace(
+        plan, same_sql=not change.patch, patch=change.patch, is_patched=change.is_patched
+    )
+    plan = _plan_of_inputs(model, state, known, plan)
+    if plan.patch and plan.choice != "replace":
+        return replace(plan, reason=f"patch: {plan.patch.text}; then {plan.choice}: {plan.reason}")
+    return replace(plan, patch=None)
+
+
+def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, plan: Plan) -> Plan:
+    """Return the plan of a table that this model built."""
+    applied = known.applied
+    plan = replace(plan, holds=applied.inputs)
+    if applied.inputs is None:
+        return plan.replacing("the table does not say which run wrote it")
+    plan = replace(
+        plan,
+        interrupted=applied.interrupted,
+        foreign=applied.foreign,
+        seen=known.seen,
+        commits=len(known.commits),
+    )
+    if applied.foreign and rebuilds_on_foreign_write(model, applied.foreign):
+        return plan.replacing(
+            f"the table was changed by {applied.foreign}, which is no run of its model"
+        )
+    plan, obstacle = _with_ranges(model, plan)
+    if obstacle:
+        return plan.replacing(obstacle)
+    plan = replace(plan, rows=sum(one.rows for one in plan.ranges.values()))
+    plan, added = _with_columns(model, state, plan)
+    if added and (plan.patch or not _keeps_meaning(model, plan, added)):
+        return replace(plan.replacing(f"an input has a new column, {added[0]}"), same_sql=False)
+    decision = deciding.of_changes(plan.rows)
+    return plan.decided(decision) if decision else _cheaper_way(model, plan)
+
+
+def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
+    """Return the plan with what happened to each input since its applied version.
+
+    And why the changes cannot be applied, or None.
+    """
+    session, config = model.session, model.config
+    follows_lookups = config.get("on_lookup_change", "rebuild") == "rebuild"
+    ranges, lookups = dict(plan.ranges), dict(plan.lookups)
+    plan = replace(plan, ranges=ranges, lookups=lookups)
+    assert plan.holds is not None
+    for spec in plan.inputs:
+        source, is_lookup = spec["source"], spec["kind"] == "lookup"
+        known = lookups if is_lookup else ranges
+        held = plan.holds.get(source)
+        if not held:
+            return plan, f"{source} is a new input"
+        if source in known or (held["version"] == spec["version"] and held["at"] == spec["at"]):
+            continue
+        changes = read_range(session, spec, held)
+        if spec["kind"] not in ("lookup", "images"):
+            change_set = session.handed_on.find(changes, model.unique_id)
+            if change_set:
+                rows = str(session.macros("hw_handed_on_sql", change_set))
+                changes = changes.with_rows_at_hand(rows)
+        known[source] = changes
+        if changes.gap:
+            plan = replace(plan, same_sql=False)
+        if is_lookup and follows_lookups and (changes.rows > 0 or changes.gap):
+            why = (config.get("derivation") or {}).get("reason")
+            unfollowed = f", which is not followed: {why}" if why else ""
+            return plan, f"lookup {source} changed{unfollowed}"
+        if not is_lookup and changes.gap:
+            fail_on_gap(model, changes.gap)
+            return plan, changes.gap
+    return plan, None
+
+
+def _with_columns(model: Model, state: TableState, plan: Plan) -> tuple[Plan, list[str]]:
+    """Return the plan with a digest of each input's columns.
+
+    And the columns that inputs have now and had not at their applied versions, or had in another
+    type. A write may add columns as well, which a commit does not tell.
+    """
+    digests = json.loads(state.properties.get("headwaters.columns") or "{}")
+    added: list[str] = []
+    assert plan.holds is not None
+    for spec in plan.inputs:
+        if not spec.get("columns"):
+            continue
+        digest, source = columns_digest(spec["columns"]), spec["source"]
+        if digests.get(source) != digest:
+            version = plan.holds[source]["version"]
+            before = model.session.macros("hw_columns_at", source, version)
+            added += added_columns(before, spec["columns"])
+            digests[source] = digest
+    return replace(plan, columns=digests), added
+
+
+def _keeps_meaning(model: Model, plan: Plan, added: list[str]) -> bool:
+    """Whether the model gives what it gave, though its inputs have more columns."""
+    from headwaters.analysis import keeps_meaning
+
+    if not keeps_meaning(model.sql, plan.inputs, added):
+        return False
+    given = strategy_for(model).columns_of_full_refresh(model.sql)
+    held = model.session.connection.columns_of(model.target)
+    return [one.name.lower() for one in given] == [one.name.lower() for one in held]
+
+
+def _cheaper_way(model: Model, plan: Plan) -> Plan:
+    """Decide by the share that changed whether to apply the changes or to replace the table."""
+    above = model.config.get("replace_above")
+    if deciding.is_small_change(plan.rows):
+        return plan.decided(deciding.of_share(plan.rows, None, above))
+    work = Work(model, plan, _no_hidden_tables)
+    share = strategy_for(model).share_changed(work)
+    if isinstance(share, Lost):
+        fail_on_gap(model, share.gap)
+        return work.plan.replacing(share.gap)
+    weighed = None if share is None else vars(share)
+    return work.plan.decided(deciding.of_share(plan.rows, weighed, above))
+
+
+def _no_hidden_tables(model: Model) -> int | None:
+    raise AssertionError("a plan runs no hidden table")

@@ -1,0 +1,77 @@
+"""Refuse a model whose SQL does not prove that its strategy maintains it.
+
+See headwaters.analysis and docs/analysis.md. A run asks where the SQL builds its first table, or
+another SQL than before, or reads other columns, and for tables that note no proof by today's rules
+and the keys that the project promises. Under `incremental_proof: sample` a sample of rows takes its
+place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headwaters.analysis.sql_text import prepared
+from headwaters.platform.problems import Problem
+from headwaters.runs.change_of_sql import with_columns
+from headwaters.runs.inputs import inputs_of, is_pinned
+from headwaters.runs.model import Model
+from headwaters.runs.plan import Plan
+from headwaters.runs.session import Config, Session
+from headwaters.runs.settling import unproven
+from headwaters.runs.state import proof_of
+from headwaters.tables.commits import as_mapping
+
+
+def require_proof(model: Model, plan: Plan) -> Model:
+    """Return the model as its table is to note it.
+
+    Raises:
+        Unproven: the SQL does not prove that the strategy maintains it. The table is unchanged.
+    """
+    noted = None
+    if plan.detail:
+        noted = as_mapping(plan.detail["properties"]).get("headwaters.proof")
+    is_noted = plan.same_sql and noted == proof_of(model, plan.inputs)
+    derivation = model.config.get("derivation")
+    if derivation:
+        # what it was derived from may be other columns: the next run derives it again
+        if plan.choice == "replace" and not plan.same_sql and noted == proof_of(model, plan.inputs):
+            config = {**model.config, "derivation": {**derivation, "of": None}}
+            return replace(model, config=config)
+    elif model.config.get("incremental_proof") == "sample":
+        model.session.warn(
+            f"{model.target}: incremental_proof is sample, so nothing proves that an incremental "
+            f"run "
+            "leaves what a full refresh would have left; a thousand rows are tried where its SQL "
+            "is "
+            "new."
+        )
+    elif (plan.patch or plan.choice != "skip") and not is_noted:
+        prove(model)
+    return model
+
+
+def prove(model: Model, where: str | None = None) -> None:
+    """Refuse a model whose SQL proves nothing."""
+    problem = refusal(model.session, model.code, model.config)
+    if problem:
+        node, strategy = model.node, model.config.get("incremental_strategy")
+        place = f"{node['original_file_path']}, incremental_strategy: {strategy}"
+        raise unproven(problem, f"{where or model.target} ({place})")
+
+
+def refusal(session: Session, code: str, config: Config) -> Problem | None:
+    """Return why the SQL proves nothing, or None. Runs a statement for each input, for columns.
+
+    A sample or an empty run has nothing to prove.
+    """
+    sql = prepared(code)
+    inputs = inputs_of(sql)
+    if not is_pinned(inputs):
+        return None
+    # the parser takes an eighth of a second to import, and most runs have nothing to prove
+    from headwaters.analysis import refusal_of
+
+    functions = session.surroundings(sql)["functions"]
+    columns = with_columns(session.connection, inputs)
+    return refusal_of(sql, columns, config, session.graph, functions)

@@ -1,0 +1,217 @@
+"""Which versions of its inputs a model's table has applied, and who else has changed its rows.
+
+A run plans from the table as it is at one commit, `seen`. Before it writes, it notes in the
+property `headwaters.pending` its own name, what it saw, and which versions of the inputs it is
+about to apply. Every commit of rows carries the name of its run. After the write,
+`headwaters.inputs` and `headwaters.run` say what was applied and by whom. So the commits after
+`seen` tell what is true, whatever was interrupted and whoever else wrote. Nothing here runs a
+statement. See docs/flow/incremental.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwaters.tables.commits import Commit, as_mapping
+
+Inputs = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a model: its name, the commit of the table that it planned from, its inputs.
+
+    `built_by` stands for the SQL of which the table is the result once the run has written.
+    """
+
+    id: str
+    seen: Mapping[str, int] | None
+    inputs: Inputs | None
+    built_by: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Run | None:
+        """From a table property; none where it is absent, `null`, or names no run."""
+        noted = json.loads(text) if text else None
+        if not isinstance(noted, dict) or "id" not in noted:
+            return None
+        return cls(str(noted["id"]), noted.get("seen"), noted.get("inputs"), noted.get("built_by"))
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a table has applied.
+
+    `inputs` are the applied versions of its inputs, none where nothing tells them. `foreign` is the
+    newest change of rows that no run of the model made, as words, or none. `interrupted` is the
+    name of a run that noted its inputs and has not finished: it was killed, or is still running.
+    `built_by` stands for the SQL that such a run made the table's, or none.
+    """
+
+    inputs: Inputs | None
+    foreign: str | None
+    interrupted: str | None
+    built_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """What happened to a table since a run planned from it.
+
+    `superseded`: what makes this run's work void, as words, or none: another run of the model that
+    wrote rows, or noted its inputs after this one did; a RESTORE. `others`: runs that noted their
+    inputs before this one did, and may still be running. `foreign`: a change of rows that no run
+    of the model made, as words, or none. `engine`: what this run's own note says of the engine
+    that it runs on.
+    """
+
+    superseded: str | None
+    others: list[str]
+    foreign: str | None
+    engine: str = ""
+
+
+def signature(run: str) -> str:
+    """The text by which a run's commits are known: `userMetadata`, or part of MERGE's condition."""
+    return f"headwaters run {run}"
+
+
+def applied_versions(
+    properties: Mapping[str, str], commits: Sequence[Commit], complete: bool
+) -> Applied | None:
+    """What a table has applied, by its properties and its commits, newest first.
+
+    `complete` says that `commits` are all that the table's log still has. None where they do not
+    reach back to what the last run saw: ask again with more of them.
+    """
+    pending = Run.parse(properties.get("headwaters.pending"))
+    last = Run.parse(properties.get("headwaters.run"))
+    inputs: Inputs | None = json.loads(properties.get("headwaters.inputs") or "null")
+    if inputs is None or last is None:
+        return Applied(None, None, pending.id if pending else None)
+    seen = (pending or last).seen
+    written, foreign, reached = False, None, complete
+    for commit in _standing(commits):
+        if seen is not None and commit.is_same(seen):
+            reached = True
+            break
+        if _restored_version(commit) is not None:
+            continue
+        is_pending = pending is not None and is_of(commit, pending.id)
+        if is_pending or is_of(commit, last.id):
+            written = written or is_pending
+            if _replaces_table(commit):
+                reached = True  # whatever was before is gone
+                break
+        elif commit.operation == "CLONE":
+            reached = True
+            break
+        elif _changes_rows(commit):
+            foreign = foreign or described(commit)
+    if not reached:
+        return None
+    if pending is None or not written:
+        return Applied(inputs, foreign, pending.id if pending else None)
+    return Applied(pending.inputs, foreign, pending.id, pending.built_by)
+
+
+def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanwhile:
+    """What happened to a table after the commit `seen`, by its commits, newest first.
+
+    `run` is the name of the run that asks, which has noted its inputs after `seen`.
+    """
+    noted = False
+    superseded: str | None = None
+    foreign: str | None = None
+    engine = ""
+    others: list[str] = []
+    for commit in commits:
+        if commit.version <= seen["version"]:
+            break
+        note = noted_run(commit)
+        if note is not None:
+            if note == run:
+                noted, engine = True, commit.engine
+            elif not noted:
+                superseded = superseded or "another run of the model"
+            elif note and note not in others:
+                others.append(note)
+        elif commit.operation in ("RESTORE", "CLONE"):
+            superseded = superseded or described(commit)
+        elif _changes_rows(commit) and not is_of(commit, run):
+            if is_of(commit, "") or _replaces_table(commit):
+                superseded = superseded or "another run of the model"
+            else:
+                foreign = foreign or described(commit)
+    return Meanwhile(superseded, others, foreign, engine)
+
+
+def version_of_run(
+    commits: Iterable[Commit], run: str, seen: Mapping[str, int] | None
+) -> int | None:
+    """The version of a table that has the rows of this run, by its commits, newest first.
+
+    A run that wrote none left those of `seen`, the commit that it planned from. None where the
+    commits, which begin after the run, have neither.
+    """
+    written = next((commit.version for commit in commits if is_of(commit, run)), None)
+    return written if written is not None or seen is None else seen["version"]
+
+
+def noted_run(commit: Commit) -> str | None:
+    """The run that noted its inputs in this commit; an empty text where one has finished."""
+    if commit.operation != "SET TBLPROPERTIES":
+        return None
+    text = _properties(commit).get("headwaters.pending")
+    if text is None:
+        return None
+    run = Run.parse(text)
+    return run.id if run else ""
+
+
+def described(commit: Commit) -> str:
+    """A commit in words: `MERGE of version 17 by Trino`."""
+    engine = commit.engine.split("/")[0]
+    by = "" if engine in ("", "Apache-Spark") else f" by {engine}"
+    return f"{commit.operation or 'an unnamed commit'} of version {commit.version}{by}"
+
+
+def _standing(commits: Iterable[Commit]) -> Iterable[Commit]:
+    """The commits that a RESTORE to a version has not taken back, and the RESTORE."""
+    newest: int | None = None
+    for commit in commits:
+        if newest is not None and commit.version > newest:
+            continue
+        yield commit
+        restored = _restored_version(commit)
+        newest = newest if restored is None else restored
+
+
+def _restored_version(commit: Commit) -> int | None:
+    """The version that a RESTORE made the table's; none of one by time, which does not say it."""
+    version = commit.parameters.get("version") if commit.operation == "RESTORE" else None
+    return None if version is None else int(version)
+
+
+def _changes_rows(commit: Commit) -> bool:
+    return commit.effect.rows > 0 and not commit.is_operation
+
+
+def is_of(commit: Commit, run: str) -> bool:
+    """Whether a run made the commit; of any run if `run` is empty."""
+    if _replaces_table(commit):  # its properties have the name
+        replaced_by = Run.parse(_properties(commit).get("headwaters.run"))
+        return replaced_by is not None and (not run or replaced_by.id == run)
+    marks = f"{commit.user_metadata or ''}\n{commit.parameters.get('predicate') or ''}"
+    return signature(run) in marks
+
+
+def _replaces_table(commit: Commit) -> bool:
+    return "TABLE AS SELECT" in commit.operation
+
+
+def _properties(commit: Commit) -> dict[str, Any]:
+    return as_mapping(commit.parameters.get("properties"))

@@ -1,0 +1,156 @@
+"""Replace the whole table, with the applied versions in the same commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.platform.errors import first_line
+from headwaters.runs import checks
+from headwaters.runs.hidden import drop_hidden_tables
+from headwaters.runs.layout import layout_note
+from headwaters.runs.model import Model, names_in
+from headwaters.runs.plan import Plan
+from headwaters.runs.session import Column, Relation
+from headwaters.runs.state import drop_interrupted, state_properties
+from headwaters.runs.strategies import strategy_for
+from headwaters.runs.strategies.base import raise_repeated_keys
+from headwaters.runs.strategies.signed_sum import spelled
+from headwaters.runs.work import drop_staging_table, staging_table
+from headwaters.tables.drift import created_checks
+from headwaters.tables.properties import created_properties
+
+_DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What a replacement has written, by the table's log. `audit`: what expectations found."""
+
+    rows: int
+    bytes: int
+    audit: str = ""
+
+
+def replace_table(model: Model, plan: Plan) -> Replacement:
+    """Replace the table.
+
+    Raises:
+        UserError: the model cannot be maintained, or a key comes twice. The table is unchanged.
+    """
+    session, strategy = model.session, strategy_for(model)
+    connection, sql = session.connection, model.sql
+    strategy.before_replace(plan)
+    existing = model.existing
+    if existing is not None and (existing.is_view or not existing.is_delta):
+        connection.drop(existing)
+    drop_interrupted(model, plan)
+    if not plan.same_sql:
+        drop_hidden_tables(connection, model.target, plan.proof)
+    checks.check_input_columns(model, plan.inputs)
+    columns = connection.columns(sql)
+    checks.check_columns(model, columns, plan.inputs)
+    if model.config.get("incremental_proof") == "sample" and not plan.same_sql:
+        checks.check_by_rows(model, plan.inputs, columns)
+    checks.refuse_keys_of_lookups(model, plan.inputs)
+    properties = properties_of_replacement(model, plan, columns)
+    rows = _rows_of_table(model, columns)
+    stage, audit = None, ""
+    if model.has_expectations:
+        stage = staging_table(model)
+        audit = _stage(model, stage, rows, columns)
+        rows = f"select * except (_operation) from {stage}"
+    check_contract(model, rows)
+    _create(model, rows, properties, columns)
+    if stage:
+        drop_staging_table(connection, stage)
+    return written_by_replacement(model, audit)
+
+
+def check_contract(model: Model, rows: str) -> None:
+    """Compare the rows with the contract of the model, if it is enforced."""
+    if (model.config.get("contract") or {}).get("enforced"):
+        model.session.macros("get_assert_columns_equivalent", rows)
+
+
+def written_by_replacement(model: Model, audit: str = "") -> Replacement:
+    """Return what the replacement that was just made has written."""
+    metrics = model.session.connection.history(model.target, 1)[0].metrics
+    rows, size = metrics.get("numOutputRows", 0), metrics.get("numOutputBytes", 0)
+    return Replacement(int(rows), int(size), audit)
+
+
+def properties_of_replacement(
+    model: Model, plan: Plan, columns: Sequence[Column]
+) -> dict[str, str]:
+    """Return what is declared of the table, and what it says of itself."""
+    properties = dict(created_properties(model.config))
+    if not model.is_hidden:
+        properties |= created_checks(model.node)
+    properties |= state_properties(model, plan.inputs)
+    # what DESCRIBE DETAIL will say
+    described = not model.is_hidden and model.session.macros("hw_comment_of_model")
+    layout = {
+        "partitionColumns": spelled(names_in(model.config, "partition_by"), columns),
+        "clusteringColumns": spelled(names_in(model.config, "cluster_by"), columns),
+        "description": described or None,
+    }
+    return properties | {"headwaters.layout": layout_note(layout)}
+
+
+def create_sql(
+    model: Model, rows: str, properties: dict[str, str], columns: Sequence[Column]
+) -> str:
+    """Return the statement that replaces the table."""
+    clustering = spelled(names_in(model.config, "cluster_by"), columns)
+    arguments = (model.target, rows, properties, clustering, model.is_hidden)
+    return str(model.session.macros("hw_create_or_replace_sql", *arguments))
+
+
+def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequence[Column]) -> None:
+    """Create or replace the table.
+
+    A column that an input has with a DEFAULT keeps it in Spark's SELECT, and Delta refuses such a
+    table without the table feature; the statement is then repeated without defaults, which a model
+    does not need.
+    """
+    session = model.session
+    try:
+        session.connection.execute(create_sql(model, rows, properties, columns))
+    except DbtRuntimeError as error:
+        if _DEFAULTS_REFUSED not in first_line(error):
+            raise
+        rows = str(session.macros("hw_without_defaults_sql", rows, columns))
+        session.connection.execute(create_sql(model, rows, properties, columns))
+
+
+def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:
+    """Return the SQL of the table's rows; keys that come twice are refused, by it or before it."""
+    strategy, keys, session = strategy_for(model), model.keys, model.session
+    rows = strategy.full_refresh_sql(model.sql, columns)
+    if not keys or strategy.repeated_keys == "impossible":
+        return rows
+    if strategy.repeated_keys == "counted":
+        text = session.macros("hw_repeated_keys_text", str(model.target), keys)
+        return str(session.macros("hw_one_row_a_key_sql", keys, rows, f"[HW_REPEATED_KEYS] {text}"))
+    if checks.may_repeat_keys(model, columns):
+        query = session.macros("hw_repeated_keys_sql", keys, f"(\n{model.sql}\n)")
+        raise_repeated_keys(model, query, None)
+    return rows
+
+
+def _stage(model: Model, stage: Relation, rows: str, columns: Sequence[Column]) -> str:
+    """Stage the rows of a table with expectations. Return what the audit step says of them."""
+    session = model.session
+    session.connection.execute(
+        session.macros("hw_create_staging_table_sql", stage, _as_inserts(rows))
+    )
+    all_rows = strategy_for(model).full_refresh_sql(model.unfiltered_sql, columns)
+    arguments = (model.target, stage, _as_inserts(all_rows), model.config)
+    return str(session.macros("hw_audit_staged", *arguments))
+
+
+def _as_inserts(rows: str) -> str:
+    return f"select *, 'insert' as _operation from (\n{rows}\n)"

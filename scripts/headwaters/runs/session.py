@@ -1,0 +1,126 @@
+"""The protocols of the warehouse and of dbt, as a run needs them. Tests pass their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from headwaters.platform.problems import Problem
+from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.view_definitions import OtherSetting, View
+from headwaters.tables.commits import Commit
+
+Config = Mapping[str, Any]
+Row = Any  # by name and by position, as agate's rows
+
+
+class Column(Protocol):
+    """A column as dbt describes it."""
+
+    name: str
+    dtype: str
+
+    @property
+    def quoted(self) -> str:
+        """Return the name for SQL."""
+
+
+class Relation(Protocol):
+    """A table or view as dbt describes it."""
+
+    schema: Any
+    identifier: Any
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is a view."""
+
+    @property
+    def is_delta(self) -> Any:
+        """Whether it is a Delta table."""
+
+    def incorporate(self, **changes: Any) -> Relation:
+        """Return the relation with changes."""
+
+
+class Connection(Protocol):
+    """The warehouse of a run."""
+
+    def execute(self, sql: str) -> None:
+        """Execute a statement."""
+
+    def fetch(self, sql: str) -> Sequence[Row]:
+        """Return the rows of a statement."""
+
+    def columns(self, sql: str) -> Sequence[Column]:
+        """Return the columns of a query."""
+
+    def columns_of(self, table: Relation) -> Sequence[Column]:
+        """Return the columns of a table."""
+
+    def history(self, table: object, limit: int) -> list[Commit]:
+        """Return the newest commits of a table, newest first."""
+
+    def drop(self, relation: Relation) -> None:
+        """Drop a table or view, whatever it is."""
+
+
+class Macros(Protocol):
+    """The macros of `macros/`, as functions from arguments to SQL."""
+
+    def __call__(self, name: str, *arguments: object) -> Any:
+        """Call a macro."""
+
+
+class Session(Protocol):
+    """The invocation of dbt that a run belongs to."""
+
+    connection: Connection
+    macros: Macros
+    run_id: str
+    graph: Mapping[str, Any]
+    selected: Sequence[str]
+    has_hooks: bool
+    is_empty: bool
+    is_sample: bool
+    handed_on: HandedOn
+
+    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+        """Return what a query depends on: settings of the session, functions."""
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+
+    def newest_version(self, kind: str, source: str) -> dict[str, int] | None:
+        """Return version and time of the newest commit of a table; None of a view."""
+
+    def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
+        """Return what the session has otherwise than a view that stores these settings."""
+
+    def other_function(self, view: View) -> str | None:
+        """Return a function that a view calls by its name alone and the session has otherwise."""
+
+    def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
+        """Return the newest commits of a table: `limit`, or those that the invocation knows.
+
+        The known ones serve if they have the version `up_to` and reach back to `back_to`.
+        """
+
+    def run_config(self, node: Mapping[str, Any]) -> Config:
+        """Return a model's config with its settings typed."""
+
+    def problem_of_unread(
+        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
+    ) -> Problem | None:
+        """Return why SQL that the analysis does not understand cannot build a table."""
+
+    def cached(self, relation: Relation) -> Relation | None:
+        """Return a relation as dbt knows it, or None where there is none."""
+
+    def note_unchanged(
+        self, model: str, digest: str, tables: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        """Note that a model whose tables are at these commits has no changes."""
+
+    def seconds(self) -> float:
+        """Return the time of a clock, in seconds."""

@@ -1,0 +1,70 @@
+"""What a model's rows depend on besides its SQL and its inputs: the session, and SQL functions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+
+# Settings of a Spark session that change what the same SQL gives.
+SETTINGS = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.session.timeZone",
+)
+
+_TEXTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_NAME = r"(?:\w+|`(?:[^`]|``)+`)"
+_CALL = re.compile(rf"(?<![\w.`])({_NAME}(?:\s*\.\s*{_NAME}){{0,2}})\s*\(")
+_BUILT_BY = re.compile(r"/\* built by (\[.*\]) \*/\n")
+_UNSTABLE = ("Create Time:", "Owner:", "Comment:")
+
+
+def called(sql: str) -> list[str]:
+    """Names that stand before a bracket, as they are written but in lower case, each once."""
+    found = _CALL.findall(_TEXTS.sub(" ", sql))
+    return sorted({re.sub(r"\s", "", name).lower() for name in found})
+
+
+def definitions(
+    sql: str, known: Iterable[str], describe: Callable[[str], list[str]]
+) -> dict[str, str]:
+    """Every function by SQL or of a person's own that a model calls, with its definition.
+
+    `known` are the names of such functions in the current schema; `describe` gives the lines of
+    `describe function extended` for a name, none where there is no such function. Functions that
+    are called by functions are among them. Spark's own have no definition that could change.
+    """
+    unqualified = {name.split(".")[-1].lower() for name in known}
+    found: dict[str, str] = {}
+    waiting = called(sql)
+    while waiting:
+        name = waiting.pop()
+        if name in found or ("." not in name and name.strip("`") not in unqualified):
+            continue
+        lines = describe(name)
+        if not lines or any(line.startswith("Usage:") for line in lines):
+            continue
+        found[name] = "\n".join(line for line in lines if not line.startswith(_UNSTABLE))
+        waiting += called(found[name].split("Body:")[-1])
+    return dict(sorted(found.items()))
+
+
+def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
+    """What the session says in another way than when a table was built: texts of `built_by`."""
+    before, now = _settings(built_by), _settings(would_be_built_by)
+    return [
+        f"{name} was {before[name]} and is {now[name]}"
+        for name in SETTINGS
+        if name in before and name in now and before[name] != now[name]
+    ]
+
+
+def _settings(built_by: str) -> dict[str, str]:
+    """None of a text of an older release."""
+    head = _BUILT_BY.match(built_by)
+    found: dict[str, str] = json.loads(head[1])[-1]["settings"] if head else {}
+    return found

@@ -1,0 +1,202 @@
+"""Derive what a model of plain SQL leaves out: strategy, roles of inputs, and keys.
+
+A run of `incremental_strategy: auto` is then that of the derived strategy, over the SQL with its
+inputs marked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwaters.analysis import noted_proof
+from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis.sql_text import (
+    parts_of,
+    prepared,
+    relations_in,
+    with_names,
+    with_relations,
+)
+from headwaters.platform.errors import UserError
+from headwaters.platform.problems import Problem
+from headwaters.runs.change_of_sql import with_columns
+from headwaters.runs.checks import (
+    Unproven,
+    declared_tables,
+    has_feed,
+    raise_reads_itself,
+    raise_undeclared,
+)
+from headwaters.runs.inputs import inputs_of, marked, with_inputs
+from headwaters.runs.model import names_in
+from headwaters.runs.session import Config, Session
+from headwaters.runs.state import digest
+from headwaters.runs.views import text_of_view, view_of
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The SQL of a model with its inputs marked, and its settings."""
+
+    code: str
+    config: Config
+
+
+def settle(
+    session: Session, node: Mapping[str, Any], code: str, properties: Mapping[str, str]
+) -> Settled:
+    """Return a model's SQL and settings; of plain SQL both are derived.
+
+    `properties`: those of its table, whose derivation counts if it is of the same SQL.
+
+    Raises:
+        UserError: the model cannot be maintained.
+    """
+    if node["config"].get("incremental_strategy") != "auto":
+        return Settled(code, session.run_config(node))
+    where = f"{node['name']} ({node['original_file_path']}, incremental_strategy: auto)"
+    _check(where, code)
+    config = session.run_config(node)
+    versions: dict[str, dict[str, int]] = {}
+    neutral = _neutral_sql(session, where, node, code, versions)
+    if session.is_empty or session.is_sample:
+        return Settled(neutral, {**config, "incremental_strategy": "replace"})
+    derivation = _derivation(session, where, neutral, config, properties)
+    roles = derivation["inputs"]
+    replacements = {
+        spec["text"]: marked(
+            roles[spec["source"]] | {"source": spec["source"]} | versions[spec["source"]]
+        )
+        for spec in inputs_of(neutral)
+    }
+    settings = {
+        **config,
+        "incremental_strategy": derivation["strategy"],
+        "unique_key": derivation["unique_key"],
+        "derivation": derivation,
+        "leads": derivation["leads"],
+        "stages": derivation["stages"],
+    }
+    return Settled(with_inputs(neutral, replacements), settings)
+
+
+def _check(where: str, code: str) -> None:
+    for spec in inputs_of(code):
+        raise UserError(
+            "HW_OTHER_INPUT_MACRO",
+            f"{where} reads {spec['source']} with {spec['kind']}(). auto derives what its inputs "
+            f"are: "
+            "write ref() and source() alone, or name the strategy.",
+        )
+
+
+def _neutral_sql(
+    session: Session,
+    where: str,
+    node: Mapping[str, Any],
+    code: str,
+    versions: dict[str, dict[str, int]],
+) -> str:
+    """Return the SQL with every table marked as a lookup of no version; views are read through.
+
+    Fill in the newest version of each.
+    """
+    nodes, replacements = declared_tables(session), {}
+
+    def neutral_input(source: str) -> str:
+        newest = versions.get(source) or session.newest_version("auto", source)
+        if newest:
+            versions[source] = newest
+            return marked({"kind": "lookup", "source": source, "version": None, "at": None})
+        view = view_of(session, "auto", source)
+        texts = {name: neutral_input(name) for name in dict.fromkeys(view.relations)}
+        return text_of_view(source, view, texts)
+
+    for source in relations_in(code):
+        if len(parts_of(source)) < 2:
+            continue
+        declared = nodes.get(parts_of(source))
+        if not declared:
+            raise_undeclared(where, source, "source(…) in its place")
+        elif declared["unique_id"] == node["unique_id"]:
+            raise_reads_itself(where)
+        replacements[source] = neutral_input(source)
+    return with_relations(code, replacements)
+
+
+def _derivation(
+    session: Session,
+    where: str,
+    neutral: str,
+    config: Config,
+    properties: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what is derived, with `of`, what it was derived from. A table keeps it.
+
+    To derive it runs two statements for each input, which tell its columns and whether it has a
+    change data feed.
+    """
+    sql = prepared(neutral)
+    inputs, graph = inputs_of(sql), session.graph
+    functions = session.surroundings(sql)["functions"]
+    dropped = [rule for rule in expectations_of(config) if rule.on_failure == "drop"]
+    what = [
+        neutral,
+        names_in(config, "unique_key"),
+        config.get("allow_nondeterministic"),
+        noted_proof({}, inputs, graph),
+        functions,
+        session.macros("hw_expectations_met", dropped),
+    ]
+    of = digest(json.dumps(what))
+    noted = _mapping(properties.get("headwaters.proof"))
+    if noted.get("of") == of:
+        return noted
+    # the parser takes an eighth of a second to import, and most runs have nothing to derive
+    from headwaters.analysis import derivation
+
+    for spec in inputs:
+        spec["has_feed"] = has_feed(session.connection, spec["source"])
+    with_columns(session.connection, inputs)
+    derived = derivation(sql, inputs, config, graph, functions, neutral)
+    if isinstance(derived, dict) and derived["stages"] and not _may_be_kept(session, derived):
+        whole = {**config, "is_whole": True}
+        derived = derivation(sql, inputs, whole, graph, functions, neutral)
+    if not isinstance(derived, dict):
+        raise unproven(derived, where)
+    if derived["unread"]:
+        kept = str(session.macros("hw_kept_sql", neutral, config))
+        problem = session.problem_of_unread(kept, inputs, derived["unread"])
+        if problem:
+            raise unproven(problem, where)
+    return derived | {"of": of}
+
+
+def _mapping(text: str | None) -> dict[str, Any]:
+    try:
+        noted = json.loads(text or "null")
+    except ValueError:
+        return {}
+    return noted if isinstance(noted, dict) else {}
+
+
+def _may_be_kept(session: Session, derivation: Mapping[str, Any]) -> bool:
+    """Whether all columns of the hidden tables keep their values in a table, and compare exactly.
+
+    Runs a statement for each.
+    """
+    from headwaters.analysis import are_exact
+
+    stages = derivation["stages"]
+    return all(
+        are_exact([column.dtype for column in session.connection.columns(text)])
+        for text in (with_names(stage["sql"], stages["names"]) for stage in stages["tables"])
+    )
+
+
+def unproven(problem: Problem, where: str) -> Unproven:
+    """Return the error of a model whose SQL proves nothing."""
+    return Unproven(str(problem.at(where)))

@@ -1,0 +1,131 @@
+"""Stage a change set, and look at it: counts, and where its rows are in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwaters.runs import bounds as bounding
+from headwaters.runs.checks import refuse_keys_of_lookups
+from headwaters.runs.model import Model
+from headwaters.runs.session import Column, Relation
+from headwaters.runs.state import note_run
+from headwaters.runs.strategies import strategy_for
+from headwaters.runs.strategies.base import Look
+from headwaters.runs.work import Work, drop_staging_table, staging_table
+
+
+@dataclass(frozen=True)
+class ChangeSet:
+    """A staged change set; `columns` and `bounds`: what it was made with."""
+
+    stage: Relation
+    look: Look
+    columns: Sequence[Column]
+    bounds: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class NotStaged:
+    """Why the table has to be replaced; `is_gap`: a change feed cannot be read."""
+
+    reason: str
+    is_gap: bool = False
+
+
+def stage_change_set(work: Work) -> ChangeSet | NotStaged:
+    """Note the run in the target and stage what it changes.
+
+    Raises:
+        UserError: the change set may not be written. The table is unchanged.
+    """
+    model, strategy = work.model, strategy_for(work.model)
+    needs_columns = strategy.needs_types or not model.keys
+    columns = work.connection.columns_of(model.target) if needs_columns else []
+    gap = refuse_keys_of_lookups(model, work.plan.inputs, work)
+    facts = None if gap else strategy.facts(work)
+    if gap or facts is None or facts.gap:
+        return NotStaged(gap or (facts.gap if facts else "") or "", is_gap=True)
+    if not facts.same_columns:
+        return NotStaged("the columns changed")
+    work.learn(facts=facts)
+    note_run(model, work.plan, [work.plan.interrupted] if work.plan.interrupted else [])
+    stage, bounds = staging_table(model), facts.bounds
+    gap = work.stage(stage, strategy.change_set_sql(work, model.sql, columns, bounds))
+    if gap:
+        return NotStaged(gap, is_gap=True)
+    if not model.keys:
+        return ChangeSet(stage, look_without_key(model, stage), columns, bounds)
+    keys = model.row_keys
+    is_pruned = strategy.prunes_inserts and strategy.way(work.plan) == "inserts"
+    look = look_at(model, stage, bounds if is_pruned else [])
+    if look.misplaced:
+        # `prune_by` promised that these keys would not lie beyond the bounds
+        bounds = bounds[: len(keys)]
+        drop_staging_table(work.connection, stage)
+        rows = strategy.change_set_sql(work, model.sql, columns, bounds)
+        work.connection.execute(work.macros("hw_create_staging_table_sql", stage, rows))
+        look = look_at(model, stage)
+    strategy.inspect(stage, look)
+    return ChangeSet(stage, look, columns, bounds)
+
+
+# Up to so many keys are listed where Delta looks for their files.
+MOST_LISTED = 1000
+
+
+def look_at(model: Model, stage: Relation, bounds: Sequence[Any] = ()) -> Look:
+    """Return what the rest of the run needs to know of a change set.
+
+    `bounds` are those that the change set was compared within, keys first.
+    """
+    session, keys, before = model.session, model.row_keys, model.before_names
+    misplaced = None
+    if len(bounds) > len(keys):
+        within = bounding.within_bounds(bounds[: len(keys)], "t")
+        beyond = bounding.within_bounds(bounds[len(keys) :], "t")
+        misplaced = session.macros(
+            "hw_misplaced_keys_sql", model.target, stage, keys, within, beyond
+        )
+    sql = session.macros(
+        "hw_inspection_sql", model.target, stage, keys, before, model.beside_names, misplaced
+    )
+    row = session.connection.fetch(sql)[0]
+    found = bounding.bounds_of(row, [*keys, *before])
+    of_keys, of_places = found[: len(keys)], found[len(keys) :]
+    if int(row["staged"]) <= MOST_LISTED:
+        of_keys = [bounding.with_values(of_keys[0], row["some_keys"]), *of_keys[1:]]
+    names = dict(zip(before, model.places, strict=True))
+    return Look(
+        rows=int(row["staged"]),
+        inserted=int(row["inserted"]),
+        updated=int(row["updated"]),
+        deleted=int(row["deleted"]),
+        bytes=int(row["bytes"]),
+        stage_type=row["stage_type"],
+        target_type=row["target_type"],
+        distinct=int(row["distinct_keys"]),
+        misplaced=int(row["misplaced"]),
+        nulls=[bound.nulls for bound in of_keys],
+        within=bounding.within_bounds([*of_keys, *of_places], "_target", names),
+        within_keys=bounding.within_bounds(of_keys, "_target"),
+    )
+
+
+def look_without_key(model: Model, stage: Relation) -> Look:
+    """Return the same of a change set of a table without a unique_key."""
+    session = model.session
+    sql = session.macros("hw_inspection_without_key_sql", model.target, stage)
+    row = session.connection.fetch(sql)[0]
+    inserted, deleted = int(row["inserted"]), int(row["deleted"])
+    return Look(
+        rows=inserted + deleted,
+        inserted=inserted,
+        updated=0,
+        deleted=deleted,
+        bytes=int(row["bytes"]),
+        stage_type=row["stage_type"],
+        target_type=row["target_type"],
+        missing=int(row["missing"]),
+    )

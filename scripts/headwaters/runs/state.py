@@ -1,0 +1,233 @@
+"""Read and write the state of a table: applied versions, the run that wrote it, its SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import md5
+from typing import Any
+
+from headwaters.analysis import noted_proof
+from headwaters.analysis.strategies import strategy_of
+from headwaters.platform.errors import UserError
+from headwaters.runs import recovery
+from headwaters.runs.gaps import rebuilds_on_foreign_write
+from headwaters.runs.inputs import Spec, is_pinned, versions_of, without_versions
+from headwaters.runs.layout import is_redacted, layout_note
+from headwaters.runs.model import Model, names_in
+from headwaters.runs.plan import Plan
+from headwaters.runs.recovery import Applied, Inputs
+from headwaters.runs.session import Config, Connection, Session
+from headwaters.runs.strategies import strategy_for
+from headwaters.runs.work import drop_staging_table, staging_table
+from headwaters.tables.commits import Commit, as_mapping
+
+MOST_TAKEN_OVER = 5
+
+
+@dataclass(frozen=True)
+class TableState:
+    """The properties of a table: `sql`, the text that built it, and the applied versions."""
+
+    properties: Mapping[str, str]
+
+    @property
+    def sql(self) -> str | None:
+        """Return the text that built the table."""
+        return self.properties.get("headwaters.sql")
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """Return the applied versions of its inputs, as the last run wrote them."""
+        inputs: Inputs | None = json.loads(self.properties.get("headwaters.inputs") or "null")
+        return inputs
+
+
+def read_state(connection: Connection, table: object) -> TableState:
+    """Return what a table says of itself, in one statement.
+
+    Spark keeps a value to itself in which it suspects a secret, as in SQL that reads a column
+    `token`; DESCRIBE DETAIL does not.
+    """
+    rows = connection.fetch(f"show tblproperties {table}")
+    properties = {str(row[0]): row[1] for row in rows}
+    if is_redacted(properties):
+        detail = connection.fetch(f"describe detail {table}")[0]
+        properties |= as_mapping(detail["properties"])
+    return TableState(properties)
+
+
+@dataclass(frozen=True)
+class AppliedVersions:
+    """What a table has applied, by its own log; `commits`: those that had to be read."""
+
+    applied: Applied
+    commits: Sequence[Commit]
+
+    @property
+    def seen(self) -> dict[str, int]:
+        """Return the newest commit that was read."""
+        newest = self.commits[0]
+        return {"version": newest.version, "at": newest.at}
+
+
+def read_applied_versions(model: Model, state: TableState) -> AppliedVersions:
+    """Return what the target has applied, whatever was interrupted and whoever else wrote."""
+    for limit in (20, 1000, 1_000_000):
+        commits = model.session.connection.history(model.target, limit)
+        complete = len(commits) < limit
+        applied = recovery.applied_versions(state.properties, commits, complete)
+        if applied:
+            return AppliedVersions(applied, commits)
+    raise AssertionError("a table has more than a million commits")
+
+
+def built_by(session: Session, sql: str, config: Config) -> str:
+    """Return what builds a table: its SQL without versions, and what else decides on its rows.
+
+    Settings of the model and of the session, and SQL functions that it calls.
+    """
+    text = without_versions(sql)
+    strategy = strategy_of(config)
+    assert strategy is not None
+    keys, order = names_in(config, "unique_key"), names_in(config, "latest_by")
+    derived = config.get("derived", {})
+    what = [strategy.configured_as, keys, order, derived, session.surroundings(text)]
+    return f"/* built by {json.dumps(what)} */\n{text}"
+
+
+def proof_of(model: Model, inputs: Sequence[Spec]) -> str:
+    """Return what the table notes of the proof of its SQL."""
+    return noted_proof(model.config, inputs, model.session.graph)
+
+
+def state_properties(model: Model, inputs: Sequence[Spec]) -> dict[str, str]:
+    """Return what a table that is replaced says of itself. A sample has applied no version."""
+    properties = {
+        "headwaters.sql": built_by(model.session, model.sql, model.config),
+        "headwaters.proof": proof_of(model, inputs),
+    }
+    if is_pinned(inputs):
+        properties["headwaters.inputs"] = json.dumps(versions_of(inputs))
+        properties["headwaters.run"] = json.dumps({"id": model.session.run_id})
+        properties |= strategy_for(model).state_properties(inputs)
+    return properties
+
+
+def set_applied_versions(model: Model, plan: Plan, proof: str | None = None) -> None:
+    """Record in the target that this run has applied the plan's inputs at their versions.
+
+    `proof`: what was proven, if something had to be.
+    """
+    properties = {
+        "headwaters.inputs": json.dumps(versions_of(plan.inputs)),
+        "headwaters.run": json.dumps({"id": model.session.run_id, "seen": plan.seen}),
+        "headwaters.columns": json.dumps(plan.columns),
+        "headwaters.pending": "null",
+        "headwaters.layout": layout_note(plan.detail or {}, plan.seen),
+    }
+    if proof:
+        properties["headwaters.proof"] = proof
+    if plan.built_by:
+        properties["headwaters.sql"] = plan.built_by
+    _set(model, properties)
+
+
+def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
+    """Note in the target what this run is about to apply, before it does: see recovery.py.
+
+    `others`: runs that may still write. Their staging tables are dropped, so they cannot. What the
+    table is the result of once this run has written is noted as a digest: a note with a text in
+    which Spark suspects a secret could not be read.
+    """
+    session = model.session
+    for run in others:
+        drop_staging_table(session.connection, staging_table(model, run))
+    note = {"id": session.run_id, "seen": plan.seen, "inputs": versions_of(plan.inputs)}
+    if plan.built_by:
+        note["built_by"] = digest(plan.built_by)
+    properties = {"headwaters.pending": json.dumps(note)}
+    if plan.interrupted:
+        # what that run applied is known by its commit, which its own note, now replaced, named
+        properties["headwaters.inputs"] = json.dumps(plan.holds)
+        own = {"id": session.run_id, "seen": plan.seen}
+        properties["headwaters.run"] = json.dumps(own)
+    _set(model, properties)
+
+
+def drop_interrupted(model: Model, plan: Plan) -> None:
+    """Drop the staging table of the run that did not finish, if there was one."""
+    if plan.interrupted:
+        drop_staging_table(model.session.connection, staging_table(model, plan.interrupted))
+
+
+def _set(model: Model, properties: Mapping[str, str]) -> None:
+    session = model.session
+    session.connection.execute(session.macros("hw_set_properties_sql", model.target, properties))
+
+
+def digest(text: str) -> str:
+    """Return a digest of a text, as dbt's `local_md5`."""
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Since:
+    """What happened to the target since the plan: `engine`, which this run runs on.
+
+    `refused`: why only a replacement would be right.
+    """
+
+    engine: str = ""
+    refused: str | None = None
+
+
+def commits_since_plan(model: Model, plan: Plan) -> Since:
+    """Return, before the rows are written, what happened to the target since this run's plan.
+
+    Raises:
+        UserError: another run of the model came in between. This run has written nothing.
+    """
+    session = model.session
+    assert plan.seen is not None
+    taken_over: list[str] = []
+    engine = ""
+    for _ in range(MOST_TAKEN_OVER):
+        commits = session.connection.history(model.target, 20)
+        meanwhile = recovery.since(commits, plan.seen, session.run_id)
+        engine = meanwhile.engine
+        if meanwhile.superseded:
+            drop_staging_table(session.connection, staging_table(model))
+            raise UserError(
+                "HW_CONCURRENT_RUN",
+                f"{model.target}: {meanwhile.superseded} came in between, so this run wrote "
+                f"nothing. "
+                "Run one dbt at a time for a model, and run this one again.",
+            )
+        if meanwhile.foreign and rebuilds_on_foreign_write(model, meanwhile.foreign):
+            return Since(refused=f"{meanwhile.foreign} changed the table while this run read it")
+        others = [run for run in meanwhile.others if run not in taken_over]
+        if not others:
+            break
+        note_run(model, plan, others)
+        taken_over += others
+    return Since(engine)
+
+
+def with_held_versions(plan: Plan, text: str) -> Plan:
+    """Return the plan over the inputs at their applied versions.
+
+    `text`: what it makes the table of.
+    """
+    holds = plan.holds or {}
+    held = [
+        spec | {"version": holds[spec["source"]]["version"], "at": holds[spec["source"]]["at"]}
+        for spec in plan.inputs
+    ]
+    return replace(plan, inputs=held, built_by=text)
+
+
+def table_detail(connection: Connection, table: object) -> Any:
+    """Return the row of DESCRIBE DETAIL of a table."""
+    return connection.fetch(f"describe detail {table}")[0]

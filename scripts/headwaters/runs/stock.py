@@ -1,0 +1,424 @@
+"""Decisions of dbt's own incremental strategies: how a batch is written to its table.
+
+Pure: macros/incremental/stock_strategies.sql asks before it writes anything, and has the SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from headwaters.analysis.sql_text import tokens
+from headwaters.platform.names import or_nearest
+from headwaters.platform.nodes import Config, Node, as_tuple, setting
+from headwaters.platform.problems import Problem
+from headwaters.platform.sql import ended
+from headwaters.tables.commits import as_mapping, as_names
+from headwaters.tables.stock_settings import StockSettings, is_empty, stock_settings
+
+# Features of a Delta table under which Delta fills columns that a statement leaves out.
+_FILLING = {"identityColumns", "generatedColumns", "allowColumnDefaults"}
+_FILLED_BY = ("delta.identity.start", "delta.generationExpression", "CURRENT_DEFAULT")
+# Types that Delta widens in place: https://docs.delta.io/latest/delta-type-widening.html
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint", "double"),
+    "smallint": ("int", "bigint", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+    "date": ("timestamp_ntz",),
+}
+_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+# A bound of a batch for each type that an event time may have. dbt's bounds are in UTC.
+_BOUNDS = {
+    "timestamp": "timestamp'%Y-%m-%d %H:%M:%S.%f+00:00'",
+    "timestamp_ntz": "timestamp_ntz'%Y-%m-%d %H:%M:%S.%f'",
+    "date": "date'%Y-%m-%d'",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table or of a query, and its type."""
+
+    name: str
+    type: str
+
+    @property
+    def key(self) -> str:
+        """The name as Spark compares it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table that a batch is written to.
+
+    `filled`: the columns that Delta computes if a statement leaves them out; None if unknown.
+    """
+
+    columns: Sequence[Column]
+    partitioned_by: Sequence[str] = ()
+    clustered_by: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    filled: frozenset[str] | None = frozenset()
+
+
+@dataclass(frozen=True)
+class Period:
+    """The period of a microbatch: `start <= column < end`.
+
+    `outside`: the problem of a row that is none of it; the value of its column completes the text.
+    """
+
+    column: str
+    start: str
+    end: str
+    outside: Problem
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The parts of a MERGE. A condition that is None is true."""
+
+    target: str
+    source: str
+    keys: Sequence[str]
+    predicates: Sequence[str]
+    deletes: str | None
+    updates: Sequence[str]
+    update_condition: str | None
+    inserts: Sequence[str]
+    insert_conditions: Sequence[str]
+    by_source_action: str | None
+    by_source_condition: str | None
+
+
+@dataclass(frozen=True)
+class Write:
+    """A decision how to write a batch, or the `problem` that forbids it.
+
+    `columns`: those that the statement names; it adds those that the table lacks if it `evolves`.
+    `casts`: types of columns that it casts, since Delta does not both cast and add columns.
+    `dropped` and `widened` are changes of the table's columns that come before it.
+    `overwrites`: the mode of an overwrite.
+    """
+
+    problem: Problem | None = None
+    columns: Sequence[str] = ()
+    evolves: bool = False
+    casts: Mapping[str, str] = field(default_factory=dict)
+    dropped: Sequence[str] = ()
+    widened: Sequence[Column] = ()
+    period: Period | None = None
+    overwrites: str | None = None
+    merge: Merge | None = None
+
+
+class _Refused(Exception):
+    """A write that is refused: a code and a text."""
+
+
+def columns_of(rows: Iterable[Sequence[Any]]) -> list[Column]:
+    """Return the columns of a query from the rows of DESCRIBE QUERY."""
+    return [Column(str(row[0]), str(row[1])) for row in rows]
+
+
+def table_of(
+    columns: Iterable[Any], detail: Mapping[str, Any], fields: Iterable[Mapping[str, Any]] | None
+) -> Table:
+    """Return a table from dbt's columns, its row of DESCRIBE DETAIL and its log's schema."""
+    filled = None if fields is None else frozenset(_filled(fields))
+    return Table(
+        columns=[Column(column.name, column.dtype) for column in columns],
+        partitioned_by=as_names(detail["partitionColumns"]),
+        clustered_by=as_names(detail["clusteringColumns"]),
+        properties={name: str(value) for name, value in as_mapping(detail["properties"]).items()},
+        filled=filled,
+    )
+
+
+def may_fill(detail: Mapping[str, Any]) -> bool:
+    """Return whether Delta may fill columns of a table, by its row of DESCRIBE DETAIL."""
+    return not _FILLING.isdisjoint(as_names(detail["tableFeatures"]))
+
+
+def _filled(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for one in fields:
+        if not set(_FILLED_BY).isdisjoint(one.get("metadata") or {}):
+            yield str(one["name"]).lower()
+
+
+def write_of(node: Node, batch: Sequence[Column], table: Table | None) -> Write:
+    """Return how a batch of these columns is written; `table` is None if the run creates it."""
+    config = node["config"]
+    strategy = config.get("incremental_strategy") or "append"
+    try:
+        settings = stock_settings(config)
+        period = _period(node, batch) if strategy == "microbatch" else None
+        if table is None:
+            if strategy == "merge":
+                _check_names(settings, [column.key for column in batch])
+            return Write(period=period)
+        changes = _columns(settings, strategy, batch, table)
+        merge = _merge(settings, changes, batch) if strategy == "merge" else None
+        overwrites = _overwrite(config, table) if strategy == "insert_overwrite" else None
+    except _Refused as refused:
+        code, text = refused.args
+        return Write(problem=Problem(code, f"{_place(node, strategy)} {text}"))
+    return replace(changes, period=period, overwrites=overwrites, merge=merge)
+
+
+def without_end(sql: str) -> str:
+    """Return a query without semicolons and comments at its end, as a subquery needs it."""
+    kept = list(tokens(sql))
+    while kept and (kept[-1].kind in ("blank", "comment") or kept[-1].word == ";"):
+        kept.pop()
+    return "".join(token.text for token in kept)
+
+
+def _columns(
+    settings: StockSettings, strategy: str, batch: Sequence[Column], table: Table
+) -> Write:
+    """Return the columns that the statement names, and what has to be changed before it."""
+    mode = settings.on_schema_change
+    there = {column.key: column for column in table.columns}
+    given = {column.key for column in batch}
+    new = [column for column in batch if column.key not in there]
+    # Delta fills a column that the statement leaves out
+    missing = [
+        column
+        for column in table.columns
+        if column.key not in given and (table.filled is not None and column.key not in table.filled)
+    ]
+    retyped = [
+        column
+        for column in batch
+        if column.key in there and not _same_type(column.type, there[column.key].type)
+    ]
+    if mode == "fail" and (new or missing or retyped):
+        raise _Refused("HW_COLUMNS_DIFFER", _difference(new, missing, retyped, there))
+    evolves = strategy == "merge" and settings.merge_with_schema_evolution
+    if mode == "ignore" and missing and not evolves:
+        raise _Refused(
+            "HW_COLUMNS_DIFFER",
+            f"does not select {_listed(missing)}, which its table has, and on_schema_change is "
+            "ignore. Select it, set on_schema_change: append_new_columns, which keeps the column "
+            "and leaves it NULL in new rows, or run it with --full-refresh.",
+        )
+    adds = evolves or mode in ("append_new_columns", "sync_all_columns")
+    names = [there[column.key].name for column in batch if column.key in there]
+    write = Write(
+        columns=[*names, *(column.name for column in new if adds)], evolves=bool(adds and new)
+    )
+    if mode != "sync_all_columns":
+        return replace(write, casts=_casts(retyped, there)) if write.evolves else write
+    _check_drops(missing, table)
+    _check_retyped(retyped, there, table)
+    return replace(
+        write,
+        dropped=[column.name for column in missing],
+        widened=[Column(there[column.key].name, column.type) for column in retyped],
+    )
+
+
+def _casts(retyped: Sequence[Column], there: Mapping[str, Column]) -> dict[str, str]:
+    """Return the casts to types of the table, which must lose nothing."""
+    casts = {}
+    for column in retyped:
+        held = there[column.key]
+        if not _is_wider(column.type, held.type):
+            raise _Refused(
+                "HW_COLUMNS_DIFFER",
+                f"gives {column.name} as {column.type}, and its table has {held.type}: Delta adds "
+                f"no columns in a statement that casts others. Cast the column to {held.type}, or "
+                "run it with --full-refresh.",
+            )
+        casts[held.name] = held.type
+    return casts
+
+
+def _check_drops(missing: Sequence[Column], table: Table) -> None:
+    fixed = {name.lower() for name in (*table.partitioned_by, *table.clustered_by)}
+    for column in missing:
+        if column.key in fixed:
+            raise _Refused(
+                "HW_COLUMNS_DIFFER",
+                f"does not select {column.name}, by which its table is laid out, so "
+                "on_schema_change: sync_all_columns cannot drop it. Run it with --full-refresh.",
+            )
+    if missing and table.properties.get("delta.columnMapping.mode", "none") == "none":
+        raise _Refused(
+            "HW_COLUMNS_DIFFER",
+            f"does not select {_listed(missing)}, and Delta drops columns only from a table with "
+            "column mapping, which this one does not have. Run it with --full-refresh, keep the "
+            "column with on_schema_change: append_new_columns, or declare "
+            "delta.columnMapping.mode: name in tblproperties.",
+        )
+
+
+def _check_retyped(retyped: Sequence[Column], there: Mapping[str, Column], table: Table) -> None:
+    widens = str(table.properties.get("delta.enableTypeWidening", "")).lower() == "true"
+    for column in retyped:
+        before = there[column.key].type
+        change = f"gives {column.name} as {column.type}, and its table has {before}"
+        if not _is_wider(before, column.type):
+            raise _Refused(
+                "HW_COLUMNS_DIFFER",
+                f"{change}: Delta does not change this type in place. Cast the column to {before}, "
+                "or run it with --full-refresh.",
+            )
+        if not widens:
+            raise _Refused(
+                "HW_COLUMNS_DIFFER",
+                f"{change}: Delta widens a type only in a table with the property "
+                "delta.enableTypeWidening. Declare it in tblproperties, cast the column to "
+                f"{before}, or run it with --full-refresh.",
+            )
+
+
+def _difference(
+    new: Sequence[Column],
+    missing: Sequence[Column],
+    retyped: Sequence[Column],
+    there: Mapping[str, Column],
+) -> str:
+    types = [f"{one.name} is {one.type} and was {there[one.key].type}" for one in retyped]
+    parts = [
+        f"new are {_listed(new)}" if new else "",
+        f"missing are {_listed(missing)}" if missing else "",
+        *types,
+    ]
+    return (
+        f"gives other columns than its table has, and on_schema_change is fail: "
+        f"{'; '.join(filter(None, parts))}. Correct its SQL, set on_schema_change: "
+        "append_new_columns or sync_all_columns, or run it with --full-refresh."
+    )
+
+
+def _merge(settings: StockSettings, write: Write, batch: Sequence[Column]) -> Merge:
+    names = {name.lower(): name for name in write.columns}
+    _check_names(settings, list(names))
+    updates = list(write.columns)
+    if settings.merge_update_columns:
+        updates = [names[name.lower()] for name in settings.merge_update_columns]
+    excluded = {name.lower() for name in settings.merge_exclude_columns}
+    inserted = [settings.not_matched_condition] if settings.not_matched_condition else []
+    deleted = settings.delete_condition
+    if deleted and not re.search(rf"(?i)\b{settings.target_alias}\b", deleted):
+        inserted.append(f"not coalesce({ended(deleted)}, false)")
+    return Merge(
+        target=settings.target_alias,
+        source=settings.source_alias,
+        keys=[names[name.lower()] for name in settings.unique_key],
+        predicates=settings.incremental_predicates,
+        deletes=deleted,
+        updates=[]
+        if settings.skip_matched_step
+        else [n for n in updates if n.lower() not in excluded],
+        update_condition=settings.matched_condition,
+        inserts=[] if settings.skip_not_matched_step else write.columns,
+        insert_conditions=inserted,
+        by_source_action=settings.not_matched_by_source_action,
+        by_source_condition=settings.not_matched_by_source_condition,
+    )
+
+
+def _check_names(settings: StockSettings, columns: Sequence[str]) -> None:
+    for setting_name in ("unique_key", "merge_update_columns", "merge_exclude_columns"):
+        for name in getattr(settings, setting_name):
+            if name.lower() not in columns:
+                raise _Refused(
+                    "HW_NO_SUCH_COLUMN",
+                    f"has {setting_name}: {name}, and no such column{or_nearest(name, columns)}.",
+                )
+
+
+def _overwrite(config: Config, table: Table) -> str:
+    """Return `dynamic`, which replaces the partitions of the batch, or `static`, the table."""
+    declared = setting(config, "partition_by")
+    names = () if is_empty(declared) else as_tuple(declared)
+    declared_names = [name.strip("`") for name in names]
+    if [n.lower() for n in declared_names] != [n.lower() for n in table.partitioned_by]:
+        raise _Refused(
+            "HW_PARTITIONS_DIFFER",
+            f"has partition_by: {', '.join(declared_names) or 'nothing'}, and its table is "
+            f"partitioned by {', '.join(table.partitioned_by) or 'nothing'}: the batch would "
+            "replace other rows than the declared partitions. Run it with --full-refresh.",
+        )
+    return "dynamic" if names else "static"
+
+
+def _period(node: Node, batch: Sequence[Column]) -> Period:
+    name = _unquoted(str(node["config"].get("event_time") or ""))
+    column = next((column for column in batch if column.key == name.lower()), None)
+    if column is None:
+        near = or_nearest(name, [column.name for column in batch])
+        raise _Refused(
+            "HW_NO_EVENT_TIME",
+            f"has event_time: {name}, and no such column{near}. A batch replaces the rows of its "
+            "period by this column: select it, or name the column that the model selects.",
+        )
+    if column.type not in _BOUNDS:
+        raise _Refused(
+            "HW_NO_EVENT_TIME",
+            f"has event_time: {name}, which is of type {column.type}. It must be a timestamp, a "
+            "timestamp_ntz or a date: cast it.",
+        )
+    written = _BOUNDS[column.type]
+    bounds = node["batch"]
+    start = _moment(bounds["event_time_start"]).strftime(written)
+    end = _moment(bounds["event_time_end"]).strftime(written)
+    text = (
+        f"{_place(node, 'microbatch')} gives a row outside of its batch, {start} <= {column.name} "
+        f"< {end}. Declare event_time of each input that has events, or filter by {column.name} in "
+        f"the SQL. The row's {column.name}: "
+    )
+    return Period(column.name, start, end, Problem("HW_OUTSIDE_BATCH", text))
+
+
+def _place(node: Node, strategy: str) -> str:
+    return f"{node['name']} ({node['original_file_path']}, incremental_strategy: {strategy})"
+
+
+def _moment(value: datetime | str) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _unquoted(name: str) -> str:
+    return name.strip().strip("`")
+
+
+def _listed(columns: Sequence[Column]) -> str:
+    return ", ".join(column.name for column in columns)
+
+
+def _same_type(one: str, other: str) -> bool:
+    """Return whether two types are one; a query gives a `varchar(n)` as a string."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"^(?:var)?char\(\d+\)$", "string", name.replace(" ", "").lower())
+
+
+def _is_wider(before: str, after: str) -> bool:
+    """Return whether Delta widens the one type to the other."""
+    if after in _WIDER.get(before, ()):
+        return True
+    to = _DECIMAL.fullmatch(after)
+    if to is None:
+        return False
+    precision, scale = int(to[1]), int(to[2])
+    if before in _DIGITS:
+        return precision - scale >= _DIGITS[before]
+    found = _DECIMAL.fullmatch(before)
+    return (
+        found is not None
+        and scale >= int(found[2])
+        and precision - scale >= int(found[1]) - int(found[2])
+    )

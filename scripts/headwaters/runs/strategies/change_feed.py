@@ -1,0 +1,84 @@
+"""`change_feed`: each row of the followed input makes its own rows of the model.
+
+The SQL over the rows that were inserted and over those that were deleted is what the table gains
+and loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headwaters.runs.decisions import is_worth_storing, most_of_rows, way_of_ranges
+from headwaters.runs.inputs import Spec, followed, with_inputs
+from headwaters.runs.plan import Facts
+from headwaters.runs.session import Column
+from headwaters.runs.strategies.base import Share, Strategy, Tried
+from headwaters.runs.work import Work
+
+
+class ChangeFeed(Strategy):
+    """Apply the SQL to net inserted and net deleted rows."""
+
+    repeated_keys = "queried"
+    prunes_inserts = True
+
+    def change_set_sql(
+        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+    ) -> str:
+        """Return what the table gains and loses."""
+        spec = followed(work.plan.inputs)
+        changes, model = work.range_of(spec["source"]), self.model
+        inserted = with_inputs(sql, {spec["text"]: self._net_rows(work, spec, 1)})
+        if changes.inserts_only:
+            return str(self.sql("hw_inserted_rows_sql", inserted, model.beside_sql()))
+        deleted = with_inputs(sql, {spec["text"]: self._net_rows(work, spec, -1)})
+        if not model.keys:
+            return str(
+                self.sql("hw_difference_without_key_sql", model.target, inserted, deleted, columns)
+            )
+        beside = model.beside_sql("_old._row")
+        return str(self.sql("hw_difference_sql", inserted, deleted, model.keys, beside))
+
+    def _net_rows(self, work: Work, spec: Spec, sign: int) -> str:
+        return str(self.sql("hw_net_rows", work.range_of(spec["source"]), spec["source"], sign))
+
+    def share_changed(self, work: Work) -> Share:
+        """Return the changed rows among those of the table. Runs a statement."""
+        return self.rows_changed(work, most_of_rows(way_of_ranges(work.plan.ranges.values())))
+
+    def facts(self, work: Work) -> Facts:
+        """Store the changed rows if they are many."""
+        return Facts(gap=store_feed(work))
+
+    def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:
+        """Return rows of the followed input."""
+        spec = followed(inputs)
+        if self.config.get("allow_nondeterministic") or spec["version"] is None:
+            return None
+        return Tried(spec, "monotonically_increasing_id()")
+
+    def difference_text(self, spec: Spec, name: str) -> str:
+        """Return that a row depends on more than one row of the input."""
+        return (
+            f"{self.model.target} gives other rows for {spec['source']} as a whole than for one "
+            f"half "
+            "of its rows and the other: a row of its result depends on more than one row "
+            "of the input, or on none, as in an outer join that keeps all rows of a lookup. Use "
+            "affected_keys, which recomputes whole keys."
+        )
+
+
+def store_feed(work: Work) -> str | None:
+    """Store more than a few changed rows, in the form of the change feed. Return a gap, if any.
+
+    They are read for the rows that are new and for those that are old.
+    """
+    source = followed(work.plan.inputs)["source"]
+    changes = work.range_of(source)
+    if changes.inserts_only or changes.at_hand or not is_worth_storing(changes.rows):
+        return None
+    stored = work.store("feed", f"select * from {work.feed(source)}")
+    if not stored.gap:
+        work.with_range(source, work.range_of(source).with_rows_at_hand(str(stored.relation)))
+    return stored.gap

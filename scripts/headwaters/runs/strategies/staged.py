@@ -1,0 +1,64 @@
+"""Tables that are replaced, and models of which hidden tables keep a part.
+
+A query is cut (analysis.stages): what is local to a key is kept in hidden tables, which are
+maintained as tables of affected_keys are. The rest is computed from them in full, and what differs
+from the table is written. The model's own state is that of any other: its whole SQL, and the
+applied versions of its inputs. So a hidden table may be older or newer than the model's, as after a
+run that was killed: a run first brings each to the versions of the inputs that it has pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headwaters.analysis.sql_text import with_names
+from headwaters.runs.hidden import stage_model
+from headwaters.runs.inputs import input_sql
+from headwaters.runs.model import followed_sql
+from headwaters.runs.plan import Facts
+from headwaters.runs.session import Column
+from headwaters.runs.strategies.base import Strategy
+from headwaters.runs.work import Work
+
+
+class Replaced(Strategy):
+    """Replace the table when an input changed."""
+
+    repeated_keys = "counted"
+
+
+class Staged(Strategy):
+    """Compute the rest of the query from hidden tables, and write what differs."""
+
+    repeated_keys = "counted"
+
+    def change_set_sql(
+        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+    ) -> str:
+        """Return what differs from the table."""
+        model, rest = self.model, work.plan.facts.rest
+        if not model.keys:
+            present = f"select * from {model.target}"
+            return str(self.sql("hw_counted_change_set_sql", rest, present, columns))
+        beside = model.beside_sql("_old._row")
+        return str(self.sql("hw_compared_sql", model.target, rest, model.keys, beside))
+
+    def share_changed(self, work: Work) -> None:
+        """Return nothing: the table is compared with the rest, however much changed."""
+
+    def facts(self, work: Work) -> Facts:
+        """Bring the hidden tables to the plan's versions. Runs the statements of a run for each."""
+        model, stages, plan = self.model, self.config["stages"], work.plan
+        texts = {}
+        for number, stage in enumerate(stages["tables"], 1):
+            part = stage_model(model, number, stage, plan.inputs)
+            texts[f"hw_stage_{number}"] = f"{part.target} version as of {work.bring(part)}"
+        by_source = {spec["source"]: spec for spec in plan.inputs}
+        for name, source in stages["names"].items():
+            texts[name] = input_sql(by_source[source])
+        rest = followed_sql(model.session, with_names(stages["rest"], texts), self.config)
+        held = self.sql("hw_type_of", f"select * from {model.target}")
+        given = self.sql("hw_type_of", rest)
+        types = self.connection.fetch(f"select {held} as held, {given} as given")[0]
+        return Facts(same_columns=types["held"] == types["given"], rest=rest)

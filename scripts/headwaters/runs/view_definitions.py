@@ -1,0 +1,199 @@
+"""Views under inputs: their queries, and whether these mean in a run what Spark makes of the views.
+
+Spark evaluates a view under settings of the session that created it, which it stores with the view,
+casts its columns to the types that they had, and finds functions in its schema. The query alone, in
+the run's session, may give other rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headwaters.analysis.sql_text import prepared, relations, source_of
+from headwaters.runs.session_fingerprint import called
+
+ANSI = "spark.sql.ansi.enabled"
+_BINARY = "UTF8_BINARY"
+
+# What Spark 4.2 takes from the session that reads a view, whatever the view says: settings that no
+# view stores (CapturesConfig), and `spark.sql.catalog`.
+_OF_THE_READER = (
+    "spark.sql.adaptive.",
+    "spark.sql.catalog.",
+    "spark.sql.codegen.",
+    "spark.sql.execution.",
+    "spark.sql.hive.convert",
+    "spark.sql.maven.additionalRemoteRepositories",
+    "spark.sql.optimizer.",
+    "spark.sql.shuffle.",
+    "spark.sql.view.maxNestedViewDepth",
+)
+# What decides how a query is planned, run, listed and shown: that is read when the view is a part
+# of the whole query already, and of the session. Static settings are those of all sessions.
+_OF_EXECUTION = (
+    "spark.databricks.",
+    "spark.sql.artifact.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.broadcast",
+    "spark.sql.cache.",
+    "spark.sql.catalogImplementation",
+    "spark.sql.cbo.",
+    "spark.sql.connect.",
+    "spark.sql.debug",
+    "spark.sql.event.",
+    "spark.sql.extensions",
+    "spark.sql.files.",
+    "spark.sql.filesourceTableRelationCacheSize",
+    "spark.sql.globalTempDatabase",
+    "spark.sql.hive.metastore.",
+    "spark.sql.hive.thriftServer.",
+    "spark.sql.inMemoryColumnarStorage.",
+    "spark.sql.join.",
+    "spark.sql.legacy.sessionInitWithConfigDefaults",
+    "spark.sql.maxPlanStringLength",
+    "spark.sql.metadataCacheTTLSeconds",
+    "spark.sql.parquet.",
+    "spark.sql.queryExecutionListeners",
+    "spark.sql.redaction.",
+    "spark.sql.repl.",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.sources.partitionOverwriteMode",
+    "spark.sql.sources.schemaStringLengthThreshold",
+    "spark.sql.statistics.",
+    "spark.sql.storeAssignmentPolicy",
+    "spark.sql.streaming.",
+    "spark.sql.thriftServer.",
+    "spark.sql.thriftserver.",
+    "spark.sql.ui.",
+    "spark.sql.warehouse.dir",
+)
+# What matters to casts, functions and operators alone.
+_OF_EXPRESSIONS = {
+    ANSI,
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.session.timeZone",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """A view as its query over `relations`, in the order of the text; `obstacle` says why not.
+
+    `settings`: those of the session that created it, as far as Spark stored them. `schema`: where
+    Spark looks for functions that it calls by their names alone.
+    """
+
+    text: str
+    relations: list[str]
+    obstacle: str | None
+    settings: Mapping[str, str]
+    schema: str
+
+
+def view(described: str) -> View:
+    """A view from what `describe extended … as json` says."""
+    known = json.loads(described)
+    query = prepared(known.get("view_text") or "")
+    read = relations(query)
+    unknown = [name.parts[0] for name in read if len(name.parts) == 1]
+    columns = [str(column["name"]) for column in known["columns"]]
+    obstacle = None
+    if not read or unknown:
+        obstacle = f"reads {unknown[0]}, which has no schema" if unknown else "reads no table"
+    elif known.get("view_query_output_columns") != columns:
+        obstacle = "renames the columns of its query"
+    elif (collation := known.get("collation", _BINARY)) != _BINARY:
+        # that of its literals and casts, which its query does not say
+        obstacle = f"has the default collation {collation}"
+    # one of schema evolution has all columns of its query, whatever is stored
+    evolves = known.get("view_schema_mode") == "EVOLUTION"
+    names = "*" if evolves else ", ".join(f"`{name.replace('`', '``')}`" for name in columns)
+    settings = known.get("view_creation_spark_configuration") or {}
+    return View(
+        f"(select {names} from (\n{query}\n))",
+        [source_of(name) for name in read],
+        obstacle,
+        {ANSI: "false", **settings},  # as of a view that is older than the setting
+        str(known.get("view_catalog_and_namespace", "")),
+    )
+
+
+def other_function(view: View, known: Iterable[str]) -> str | None:
+    """Of functions of the session, by `show user functions`, one that is not the view's own."""
+    calls = called(view.text)
+    for name in known:
+        schema, _, function = name.replace("`", "").rpartition(".")
+        if function.lower() in calls and schema != view.schema.replace("`", ""):
+            return name
+    return None
+
+
+@dataclass(frozen=True)
+class OtherSetting:
+    """What a view and the run's session have otherwise; None where the view stores nothing."""
+
+    name: str
+    of_view: str | None
+    of_run: str
+
+    def __str__(self) -> str:
+        """`spark.sql.session.timeZone = Asia/Tokyo (UTC in the run)`."""
+        of_view = "not set" if self.of_view is None else f"= {self.of_view}"
+        return f"{self.name} {of_view} ({self.of_run} in the run)"
+
+
+def other_settings(
+    stored: Mapping[str, str], given: Mapping[str, str], ask: Callable[[str], str]
+) -> list[OtherSetting]:
+    """What a view may be evaluated by otherwise than its query in the session of the run.
+
+    `given`: what the session sets; `ask` gives a setting that it need not set.
+    """
+    found = []
+    for name in sorted({*stored, *(name for name in given if name.startswith("spark.sql."))}):
+        if name.startswith((*_OF_THE_READER, *_OF_EXECUTION)):
+            continue
+        value = given[name] if name in given else ask(name)
+        if name not in stored or _plain(stored[name]) != _plain(value):
+            found.append(OtherSetting(name, stored.get(name), value))
+    return found
+
+
+def _plain(value: str) -> str:
+    return value.lower() if value.lower() in ("true", "false") else value
+
+
+def are_of_expressions(others: Iterable[OtherSetting]) -> bool:
+    """Whether the settings mean nothing to a query that has columns alone."""
+    return all(one.name in _OF_EXPRESSIONS for one in others)
+
+
+def has_casts(explained: str) -> bool:
+    """Whether Spark casts anything in a query, from what `explain extended` says of it."""
+    analyzed = explained.partition("== Analyzed Logical Plan ==")[2]
+    analyzed, found, _ = analyzed.partition("== Optimized Logical Plan ==")
+    return not found or re.search(r"cast\(", analyzed, re.IGNORECASE) is not None
+
+
+class _Column(Protocol):
+    name: str
+    dtype: str
+
+
+def other_columns(columns: Sequence[_Column]) -> str | None:
+    """How the columns of a view differ from those of its query, which come after them."""
+    half = len(columns) // 2
+    pairs = [
+        (f"{one.name} {one.dtype}", f"{two.name} {two.dtype}")
+        for one, two in zip(columns[:half], columns[half:], strict=False)
+    ]
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    if len(columns) % 2:
+        return "more or fewer columns than its query gives today"
+    return f"{differing[0][0]}, which its query gives as {differing[0][1]}" if differing else None

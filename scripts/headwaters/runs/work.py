@@ -1,0 +1,151 @@
+"""An incremental run at work: the plan as far as it is known, change feeds, and staging tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.runs.failures import NOT_UTF8, lost_feed
+from headwaters.runs.model import Model
+from headwaters.runs.plan import Plan
+from headwaters.runs.session import Connection, Relation
+from headwaters.tables.commits import Range
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rows of a statement over change feeds, or `gap`, why a feed has lost them.
+
+    `garbled`: the input whose feed has U+FFFD, which may be what the input has.
+    """
+
+    rows: Sequence[Any] = ()
+    gap: str | None = None
+    garbled: str | None = None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A part that was stored, or why the change feeds of its rows cannot be read."""
+
+    relation: Relation
+    gap: str | None
+
+
+def read_feeds(connection: Connection, sql: str, feeds: Mapping[str, str]) -> Reading:
+    """Run a statement over change feeds, the SQL of each by its input.
+
+    If it fails, read each feed by itself. Raise every error that is not of a lost feed.
+    """
+    try:
+        return Reading(connection.fetch(sql))
+    except DbtRuntimeError as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        for source, feed in feeds.items():
+            cause = lost(connection, feed)
+            if cause is not None:
+                gap = f"the change feed of {source} cannot be read, {cause}"
+                return Reading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
+        raise
+
+
+def lost(connection: Connection, feed: str) -> str | None:
+    """Return why a change feed cannot be read; None if it can, or for an error of another kind."""
+    try:
+        connection.fetch(f"select count(*) from {feed}")
+    except DbtRuntimeError as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return lost_feed(error)
+    return None
+
+
+def staging_table(model: Model, run: str | None = None, part: str | None = None) -> Relation:
+    """Return the staging table of a model in this run or in another one; `part`: of a part."""
+    suffix = f"_{part}" if part else ""
+    name = f"{model.target.identifier}__stage_{run or model.session.run_id}{suffix}"
+    return model.target.incorporate(path={"identifier": name})
+
+
+def drop_staging_table(connection: Connection, table: object) -> None:
+    """Drop a staging table."""
+    connection.execute(f"drop table if exists {table}")
+
+
+class Work:
+    """An incremental run of a model. `plan` is replaced when the run learns more."""
+
+    def __init__(self, model: Model, plan: Plan, bring: Callable[[Model], int | None]) -> None:
+        """Begin with a plan; `bring` runs a hidden table and returns its version."""
+        self.model = model
+        self.plan = plan
+        self.bring = bring
+        self.connection = model.session.connection
+        self.macros = model.session.macros
+
+    def learn(self, **facts: Any) -> None:
+        """Replace fields of the plan."""
+        self.plan = replace(self.plan, **facts)
+
+    def range_of(self, source: str) -> Range:
+        """Return what happened to an input."""
+        return self.plan.ranges[source]
+
+    def with_range(self, source: str, changes: Range) -> None:
+        """Replace what is known of an input."""
+        self.learn(ranges={**self.plan.ranges, source: changes})
+
+    def feed(self, source: str) -> str:
+        """Return the change feed of an input as a relation."""
+        return str(self.macros("hw_feed_of_range", source, self.range_of(source)))
+
+    def read(self, sql: str) -> Reading:
+        """Run a statement over the change feeds of the plan."""
+        changed = [source for source, one in self.plan.ranges.items() if one.rows > 0]
+        feeds = {source: self.feed(source) for source in changed}
+        reading = read_feeds(self.connection, sql, feeds)
+        if reading.garbled is None or self._has_other_bytes(reading.garbled):
+            return reading
+        # the input has U+FFFD itself, and no other bytes
+        self.with_range(reading.garbled, self.range_of(reading.garbled).with_texts([]))
+        return self.read(sql.replace(feeds[reading.garbled], self.feed(reading.garbled)))
+
+    def _has_other_bytes(self, source: str) -> bool:
+        sql = self.macros("hw_other_bytes_sql", source, self.range_of(source))
+        return len(self.connection.fetch(sql)) > 0
+
+    def stage(self, table: Relation, sql: str) -> str | None:
+        """Create a staging table.
+
+        Return why the change feeds cannot be read; then there is none.
+        """
+        reading = self.read(self.macros("hw_create_staging_table_sql", table, sql))
+        if reading.gap:
+            drop_staging_table(self.connection, table)
+        return reading.gap
+
+    def store(self, part: str, sql: str) -> Stored:
+        """Store what a change set reads more than once.
+
+        Spark would compute a common table expression again in each place that names it, and does
+        not know how few its rows are.
+        """
+        relation = staging_table(self.model, part=part)
+        gap = self.stage(relation, sql)
+        if not gap:
+            self.learn(stored=(*self.plan.stored, relation))
+        return Stored(relation, gap)
+
+    def drop_stored(self) -> None:
+        """Drop the parts that were stored."""
+        for relation in self.plan.stored:
+            drop_staging_table(self.connection, relation)
+
+
+def quoted_names(columns: Iterable[Any]) -> str:
+    """Return the names of columns for a select list."""
+    return ", ".join(column.quoted for column in columns)

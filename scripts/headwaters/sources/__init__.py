@@ -1,1 +1,0 @@
-"""Where records come from: one module for each kind of source."""

@@ -1,0 +1,1 @@
+"""Contracts, sources, formats, ingestion, replay and reconciliation of streams."""

@@ -1,0 +1,144 @@
+"""Records of typed columns: rows of Delta tables, of Parquet and of Avro files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headwaters.streams.contract import Contract
+from headwaters.streams.formats import values
+from headwaters.streams.formats.base import KEPT, Format, as_kept
+from headwaters.streams.formats.json import Json
+from headwaters.streams.formats.problems import (
+    NOT_UTF8,
+    Problem,
+    no_problem,
+    null,
+    problem_of,
+    uncast,
+    undeclared,
+)
+from headwaters.streams.formats.values import by_name, fitted
+
+# by default, Spark writes only milliseconds
+_WHOLE = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+class Typed(Format):
+    """The common parts of formats whose records have typed columns."""
+
+    def problems(self) -> list[Problem]:
+        """Return the problems: values that do not fit, and undeclared columns."""
+        problems: list[Problem] = [(F.col("_uncast").isNotNull(), F.col("_uncast"))]
+        if self.contract.stream.schema_policy == "fail":
+            there = F.col("_unknown") != "{}"
+            problems.append(undeclared(there, "json_object_keys(_unknown)"))
+        return problems
+
+    def rescued(self) -> Column:
+        """Return the undeclared columns as JSON."""
+        return F.when(F.col("_unknown") != "{}", F.col("_unknown"))
+
+
+class Columns(Typed):
+    """Rows of a table."""
+
+    def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+        """Return the columns by their names, ignoring case."""
+        contract = self.contract
+        declared_as = {column.name.lower(): column.name for column in contract.read_columns}
+        found = {declared_as.get(name.lower(), name): name for name in raw.columns}
+        names = [column.name for column in contract.read_columns if column.name in found]
+        names += sorted(name for name in found if name not in (*names, *origin))
+        given = {name: F.col(f"`{found[name]}`") for name in names}
+        types = {name: raw.schema[found[name]].dataType for name in names}
+        columns = F.struct(*[_as_text(contract, n, given[n], types[n]) for n in names])
+        return typed_columns(contract, raw, origin, given, F.to_json(columns, _WHOLE))
+
+    def parse_again(self, rows: DataFrame) -> DataFrame:
+        """Parse rows of quarantine from their JSON, because a table's row has no original text."""
+        contract = self.contract
+        kept = as_kept(contract, rows, F.col("record").cast("string"))
+        return Json(contract).parse(kept.withColumn("value", _as_declared(contract)), KEPT)
+
+
+def _as_declared(contract: Contract) -> Column:
+    """Return a row stored as JSON, with its fields named as the contract now spells them.
+
+    Column names ignore case, and JSON fields do not.
+    """
+    names = {column.name.lower(): column.name for column in contract.read_columns}
+    declared_as = F.create_map(*[F.lit(text) for pair in names.items() for text in pair])
+    keys = F.json_object_keys("value")
+    other = F.exists(keys, lambda key: F.element_at(declared_as, F.lower(key)) != key)
+    renamed = F.transform_keys(
+        F.from_json("value", "map<string,variant>"),
+        lambda key, _: F.coalesce(F.element_at(declared_as, F.lower(key)), key),
+    )
+    return F.when(other, F.to_json(renamed)).otherwise(F.col("value"))
+
+
+def typed_columns(
+    contract: Contract,
+    raw: DataFrame,
+    origin: Sequence[str],
+    given: Mapping[str, Column],
+    text: Column,
+    *more: Column,
+) -> DataFrame:
+    """Return typed columns, by name, converted to the types that the contract declares."""
+    declared_names = {column.name for column in contract.read_columns}
+    unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
+    types = [field.dataType for field in raw.select(*given.values()).schema]
+    type_of = dict(zip(given, types, strict=True))
+    typed = {
+        c.name: fitted(c, by_name(c, given[c.name], type_of[c.name]), type_of[c.name])
+        for c in contract.read_columns
+        if c.name in given
+    }
+    declared_as = {column.name: values.type_of(column) for column in contract.read_columns}
+    not_text = [
+        F.when(text.isNotNull(), _not_text(name, text))
+        for name, value in given.items()
+        for text in values.not_utf8(type_of[name], value, declared_as.get(name, type_of[name]))
+    ]
+    return raw.select(
+        *origin,
+        *[
+            typed.get(c.name, F.lit(None).cast(c.data_type)).alias(c.name)
+            for c in contract.read_columns
+        ],
+        text.alias("_raw"),
+        (F.to_json(F.struct(*unknown), _WHOLE) if unknown else null()).alias("_unknown"),
+        F.coalesce(*not_text, *uncast(contract, given, typed), no_problem()).alias("_uncast"),
+        *more,
+    )
+
+
+def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:
+    """Return a column for quarantine: complete, with the declared spelling of its names."""
+    column = next((column for column in contract.read_columns if column.name == name), None)
+    return (value if column is None else by_name(column, value, given, whole=False)).alias(name)
+
+
+def _not_text(name: str, text: Column) -> Column:
+    """Return a problem that includes a text's bytes, because the record's JSON cannot."""
+    said = F.concat(F.lit(f"{NOT_UTF8}: "), F.hex(text.cast("binary")))
+    return problem_of("type", F.lit(name), said)
+
+
+def by_schema(
+    spark: SparkSession, format_: str, options: Mapping[str, str], paths: Sequence[str]
+) -> list[DataFrame]:
+    """Read files with equal schemas together: Spark would give all files the first one's schema."""
+    reader = spark.read.format(format_).options(**options)
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(reader.load(path).schema.json(), []).append(path)
+    return [reader.load(same) for same in found.values()]

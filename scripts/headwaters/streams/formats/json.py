@@ -1,0 +1,417 @@
+"""Lines of JSON: one object a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, reduce
+from pathlib import Path
+from typing import cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import headwaters.streams.contract as declared
+from headwaters.platform.sql import literal
+from headwaters.streams.contract import Contract
+from headwaters.streams.formats import look, texts
+from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept
+from headwaters.streams.formats.problems import (
+    NOT_UTF8,
+    Problem,
+    malformed,
+    misfit,
+    no_problem,
+    null,
+    problem_of,
+    type_problem,
+    uncast,
+    undeclared,
+)
+from headwaters.streams.formats.unavailable import NAME, is_unavailable, without_placeholders
+from headwaters.streams.formats.values import (
+    floats_within,
+    has_floats,
+    is_infinite,
+    type_of,
+)
+
+IS_ARRAY = "is a JSON array, and not one object: send one object a record"
+IS_FRAMED = (
+    "begins with a zero byte, as what is sent with a schema registry does: five "
+    "bytes before the record. Send it without them, or declare format: raw and read substring(…, 6)"
+)
+
+
+class Json(FileFormat):
+    """Records of JSON, from lines of files or from messages."""
+
+    def files(
+        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+    ) -> list[DataFrame]:
+        """Return the lines that are not empty."""
+        reader = spark.read.option("recursiveFileLookup", "true").options(**options)
+        return [reader.text(list(paths)).where(F.trim("value") != "")]
+
+    def other_form(self, file: Path) -> str | None:
+        """Return the form of a file without lines of objects, such as an array, or None."""
+        return look.other_form(file, look.json_lines)
+
+    def of_message(self, value: Column) -> Column:
+        """Return its text."""
+        return value.cast("string")
+
+    def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
+        """Parse records. A change's missing values are null, and a column names them."""
+        if self.contract.placeholder is None:
+            return super().parse(raw, kept)
+        row = F.from_json("value", "map<string,string>")
+        event = raw.withColumn("_received", F.col("value"))
+        event = without_placeholders(self.contract, event, row)
+        return as_received(self.contract, super().parse(event, [*kept, "_received", NAME]), kept)
+
+    def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+        """Return the fields of each object, and the set of those present."""
+        row, columns = _json_columns(self.contract, tuple(origin))
+        return raw.select("*", row).select(*columns)
+
+    def problems(self) -> list[Problem]:
+        """Return the problems: bytes, texts and numbers that Spark misreads or cannot read."""
+        contract, raw = self.contract, F.col("_raw")
+        suspected = F.col("_unread") & _suspicious(contract, raw)
+        misread = suspected & _misread(contract, raw).isNotNull()
+        wild = suspected & _wild(contract, raw)
+        half = _half_a_surrogate(raw)
+        problems = [
+            malformed(raw.startswith("\0"), IS_FRAMED),
+            malformed(~F.is_valid_utf8(raw), NOT_UTF8),
+            malformed(half, "has half of a surrogate pair, which is no character"),
+            malformed(F.col("_keys").isNull() & F.ltrim(raw).startswith("["), IS_ARRAY),
+            malformed(wild, "has a number with an exponent of five digits"),
+            (misread, _misread(contract, raw)),
+            (F.col(CORRUPT).isNotNull(), _misfit(contract)),
+            malformed(F.col("_keys").isNull(), "is empty"),
+            malformed(_goes_on_after_the_record(), "more than one JSON object in a record"),
+            (_repeats_a_key(contract), _repeated_key()),
+            (F.col("_uncast").isNotNull(), F.col("_uncast")),
+            *_changed_numbers(contract),
+        ]
+        if contract.stream.schema_policy == "fail":
+            problems.append(undeclared(has_unknown(contract), unknown_keys(contract)))
+        return problems
+
+    def lacks(self, name: str) -> Column | None:
+        """Return whether its change event has a placeholder."""
+        return is_unavailable(name) if name in self.contract.maybe_unavailable() else None
+
+    def rescued(self) -> Column:
+        """Return undeclared fields from a second parse, which few records need."""
+        return F.when(has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
+
+    def parse_again(self, rows: DataFrame) -> DataFrame:
+        """Parse rows of quarantine from their texts."""
+        text = F.col("record").cast("string")
+        return self.parse(as_kept(self.contract, rows, text), KEPT)
+
+
+def as_received(contract: Contract, parsed: DataFrame, kept: Sequence[str]) -> DataFrame:
+    """Return changes with the original `_raw`, and without values computed from missing ones."""
+    maybe = contract.maybe_unavailable()
+    columns = []
+    for column in contract.columns:
+        value = F.col(f"`{column.name}`")
+        if column.expression is not None and column.name in maybe:
+            value = F.when(~is_unavailable(column.name), value).alias(column.name)
+        columns.append(value)
+    return parsed.select(
+        *columns,
+        *map(F.col, [*contract.origin, *kept]),
+        F.col("_received").cast("binary").alias("_raw"),
+        *("_rescued", "_good", "_bad", NAME),
+    )
+
+
+def _read_schema(contract: Contract) -> str:
+    columns = [f"`{c.name}` {_read_type(c)}" for c in contract.read_columns]
+    return ", ".join([*columns, f"`{CORRUPT}` string"])
+
+
+def _read_type(column: declared.Column) -> str:
+    """Return the type to read: smallint for a tinyint, because Spark reads 200 as -56."""
+    return re.sub(r"(?i)\b(?:tinyint|byte)\b(?!\s*:)", "smallint", column.data_type)
+
+
+@cache
+def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, list[Column]]:
+    text = F.col("value")
+    row = F.from_json(
+        F.when(_readable(contract, text), text), _read_schema(contract), _json(contract)
+    )
+    read = {c.name: F.col(f"_row.`{c.name}`") for c in contract.read_columns}
+    fitted = {
+        c.name: read[c.name].try_cast(c.data_type)
+        for c in contract.read_columns
+        if _read_type(c) != c.data_type
+    }
+    return row.alias("_row"), [
+        *map(F.col, origin),
+        text.alias("_raw"),
+        F.col("_row").isNull().alias("_unread"),
+        *[(read | fitted)[c.name].alias(c.name) for c in contract.read_columns],
+        F.coalesce(*uncast(contract, read, fitted), no_problem()).alias("_uncast"),
+        F.col(f"_row.{CORRUPT}").alias(CORRUPT),
+        F.json_object_keys("value").alias("_keys"),
+    ]
+
+
+def _json(contract: Contract) -> dict[str, str]:
+    options = contract.stream.options if contract.form == "json" else {}
+    return options | {"columnNameOfCorruptRecord": CORRUPT}
+
+
+def _strict_kinds(contract: Contract) -> list[str]:
+    """Return the kinds of JSON values that Spark reads from too many texts.
+
+    If a format is declared, Spark itself is strict.
+    """
+    formats = {"date": "dateFormat", "timestamp": "timestampFormat"}
+    kinds = ("decimal", "date", "timestamp", "timestamp_ntz")
+    return [kind for kind in kinds if formats.get(kind) not in _json(contract)]
+
+
+def _suspicious(contract: Contract, text: Column) -> Column:
+    """Return whether a record may contain a text that is not of its type; runs on every record."""
+    columns = [(column.name, column.data_type) for column in contract.read_columns]
+    patterns = texts.in_json(columns, _strict_kinds(contract))
+    return F.lit(True) if patterns is None else _any_of(text, patterns)
+
+
+def _readable(contract: Contract, text: Column) -> Column:
+    """Return whether Spark can parse a JSON record, and reads its actual values."""
+    close = ~_wild(contract, text) & _misread(contract, text).isNull()
+    return ~_suspicious(contract, text) | close
+
+
+def _misread(contract: Contract, text: Column) -> Column:
+    """Return the problem of the first declared field whose text is not of its type, or null.
+
+    This parses a record of JSON a second time, with its doubtful values unconverted.
+    """
+    columns = cast(T.StructType, T.StructType.fromDDL(_read_schema(contract)))
+    kinds = _strict_kinds(contract)
+    as_it_is = T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in columns])
+    row = F.from_json(text, as_it_is, _json(contract))
+    problems = []
+    for column in contract.read_columns:
+        value, kind = row.getField(column.name), columns[column.name].dataType
+        wrong = _is_misread(kind, value, kinds)
+        if wrong is not None:
+            said = F.coalesce(value.try_cast("string"), F.to_json(F.struct(value.alias("value"))))
+            problems.append(F.when(wrong, type_problem(column, said)))
+    broken = problem_of("malformed", null(), F.lit("is not a JSON object"))
+    unreadable = F.when(row.getField(CORRUPT).isNotNull(), broken)
+    return F.coalesce(*problems, unreadable, no_problem())
+
+
+def _variants(kind: T.DataType, kinds: Sequence[str]) -> T.DataType:
+    """Return a type with variants for values of these kinds."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_variants(kind.elementType, kinds))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _variants(kind.valueType, kinds))
+    return T.VariantType() if texts.kind(kind.simpleString()) in kinds else kind
+
+
+def _is_misread(kind: T.DataType, value: Column, kinds: Sequence[str]) -> Column | None:
+    """Return whether a value, or one inside it, is a variant that is not of its kind."""
+    if isinstance(kind, T.StructType):
+        fields = (_is_misread(f.dataType, value.getField(f.name), kinds) for f in kind)
+        found = [field for field in fields if field is not None]
+        return reduce(Column.__or__, found) if found else None
+    if isinstance(kind, T.ArrayType | T.MapType):
+        inner = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+        elements = value if isinstance(kind, T.ArrayType) else F.map_values(value)
+        if _is_misread(inner, F.lit(None), kinds) is None:
+            return None
+        return F.exists(elements, lambda one: _known(_is_misread(inner, one, kinds)))
+    name = texts.kind(kind.simpleString())
+    if name not in kinds:
+        return None
+    is_a, text = F.schema_of_variant(value), value.try_cast("string")
+    wrong = (is_a == "STRING") & ~text.rlike(f"^(?:{texts.PATTERNS[name]})$")
+    if name == "timestamp":
+        wrong |= (is_a == "BIGINT") & (F.abs(value.try_cast("bigint")) > texts.NEWEST_SECOND)
+    return F.coalesce(wrong, F.lit(False))
+
+
+def _known(column: Column | None) -> Column:
+    assert column is not None
+    return column
+
+
+def _wild(contract: Contract, text: Column) -> Column:
+    return _any_of(text, texts.wild_numbers((c.name, c.data_type) for c in contract.read_columns))
+
+
+def _any_of(text: Column, patterns: Sequence[str]) -> Column:
+    found = [text.rlike(pattern) for pattern in patterns]
+    return F.coalesce(reduce(Column.__or__, found), F.lit(False)) if found else F.lit(False)
+
+
+# The fields of a JSON record as strings: a second parse, which few records need
+_FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
+
+
+def unknown_keys(contract: Contract) -> str:
+    """Return an expression for the names of the undeclared fields."""
+    names = ", ".join(literal(column.name) for column in contract.read_columns)
+    return f"array_except(_keys, array({names}))"
+
+
+def _unknown_fields(contract: Contract) -> str:
+    """Return an expression for the undeclared fields, as JSON."""
+    unknown = unknown_keys(contract)
+    return f"to_json(map_filter({_FIELDS}, (k, v) -> array_contains({unknown}, k)))"
+
+
+def has_unknown(contract: Contract) -> Column:
+    """Return whether a JSON record has undeclared fields."""
+    return _has_more_keys(contract) & (F.size(F.expr(unknown_keys(contract))) > 0)
+
+
+def _has_more_keys(contract: Contract) -> Column:
+    """Return whether a record has more keys than values; this count clears most records."""
+    known = [F.col(f"`{c.name}`").isNotNull().cast("int") for c in contract.read_columns]
+    return F.size("_keys") > reduce(Column.__add__, known)
+
+
+def _repeats_a_key(contract: Contract) -> Column:
+    """Return whether a record repeats a field name; Spark would take the last value."""
+    return _has_more_keys(contract) & (F.size(F.array_distinct("_keys")) < F.size("_keys"))
+
+
+def _repeated_key() -> Column:
+    first = "get(filter(_keys, (k, i) -> array_position(_keys, k) <= i), 0)"
+    return problem_of("malformed", F.expr(first), F.lit("is there more than once"))
+
+
+def _half_a_surrogate(text: Column) -> Column:
+    r"""Return whether JSON has a `\ud800` alone, which Spark turns into a question mark."""
+    escaped = F.contains(text, F.lit(r"\ud")) | F.contains(text, F.lit(r"\uD"))
+    return escaped & text.rlike(texts.HALF_A_SURROGATE)
+
+
+def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
+    """Return numbers of JSON that Spark changed: to infinity, or to another text.
+
+    If text is declared, it reads 1.10 as `1.1` and 12345678.5 as `1.23456785E7`.
+    """
+    problems, raw = [], F.col("_raw")
+    fields = F.from_json("_raw", "map<string,string>")
+    for column in contract.read_columns:
+        value, kind = F.col(f"`{column.name}`"), texts.kind(column.data_type)
+        said = F.element_at(fields, F.lit(column.name))
+        if has_floats(type_of(column)):
+            problems.append((_overflows(contract, column), type_problem(column, said)))
+        if kind == "string":
+            number = r'^(?:-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity")$'
+            name = rf"[\"']{re.escape(column.name)}[\"']\s*:\s*"
+            there = F.concat(F.lit(rf"{name}(?:[\"']|\Q"), value, F.lit(r"\E\s*[,}/])"))
+            # a cheap test: strings of digits sort before strings of letters
+            when = (value < ":") & value.rlike(number) & ~F.regexp_like(raw, there)
+            changed = F.concat(F.lit("is a number whose text would change to "), value)
+            problems.append((when, problem_of("type", F.lit(column.name), changed)))
+        if kind == "string" or re.search(r"(?i)\bstring\b", column.data_type):
+            text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
+            # `{` sorts after letters, and `[` before lower-case ones
+            nested = text.startswith("{") | text.startswith("[")
+            problems.append(number_within(nested, text, F.lit(column.name)))
+    text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
+    named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
+    return [*problems, number_within(there, text, named)]
+
+
+def _overflows(contract: Contract, column: declared.Column) -> Column:
+    """Return whether a number, in a value or inside it, became infinity.
+
+    A text may contain `Infinity`. The few records with one are parsed a second time with all values
+    as texts, because a decimal could take hours. In texts, Spark puts an overflowed number into
+    quotes.
+    """
+    kind = type_of(column)
+    infinite = floats_within(kind, F.col(f"`{column.name}`"), is_infinite)
+    written = T.StructType([T.StructField(column.name, _texts(kind))])
+    value = F.from_json("_raw", written, _json(contract)).getField(column.name)
+    said = floats_within(kind, value, lambda text: text.rlike("^[-+]?[iI]"))
+    return F.when(infinite > 0, infinite != said).otherwise(False)
+
+
+def _texts(kind: T.DataType) -> T.DataType:
+    """Return a type with texts for all values."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, _texts(f.dataType)) for f in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_texts(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(kind.keyType, _texts(kind.valueType))
+    return T.StringType()
+
+
+def number_within(when: Column, text: Column, field: Column) -> Problem:
+    """Return the problem of a number in an object or array that Spark changed on its way to text.
+
+    The number goes through a double: 1.10 becomes 1.1, which is equal, and 20 digits become 17.
+    """
+    given = F.regexp_extract_all(
+        F.regexp_replace("_raw", texts.TEXT, '""'), F.lit(texts.NUMBER), F.lit(0)
+    )
+    written = F.regexp_extract_all(text, F.lit(texts.NUMBER), F.lit(0))
+
+    def as_written(number: Column) -> Column:
+        return number.try_cast("double").cast("string")
+
+    def digits(number: Column) -> Column:
+        """Return the digits without sign, point, exponent, and zeros at both ends."""
+        plain = F.regexp_replace(F.regexp_replace(number, "[eE].*|[-.]", ""), "^0+|0+$", "")
+        return F.when(number.endswith("Infinity"), number).otherwise(plain)
+
+    lost = F.filter(
+        given,
+        lambda number: (
+            (digits(as_written(number)) != digits(number))
+            & (
+                F.array_contains(written, as_written(number))
+                | (as_written(number).endswith("Infinity") & F.contains(text, F.lit("Infinity")))
+            )
+        ),
+    )
+    first = F.substring(F.get(lost, F.lit(0)), 1, 100)
+    said = F.concat(F.lit("has the number "), first, F.lit(", which would change"))
+    has_numbers = text.rlike(rf"{texts.NUMBER}|Infinity")
+    return when & has_numbers & (F.size(lost) > 0), problem_of("type", field, said)
+
+
+def _goes_on_after_the_record() -> Column:
+    """Return whether text follows the JSON object: Spark's parser stops at its end.
+
+    A record with a single `}`, as its last byte, needs no second parse. (`instr`, which counts
+    characters, takes six times as long as `contains`.)
+    """
+    text = F.col("_raw")
+    before = F.substring(text.cast("binary"), F.lit(1), F.octet_length(text) - 1)
+    alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
+    cleared = text.endswith("}") & ~F.contains(before.cast("string"), F.lit("}"))
+    return ~cleared & ~alone
+
+
+def _misfit(contract: Contract) -> Column:
+    """Return why a record does not fit: its first declared field with a text but no value."""
+    fields = F.from_json("_raw", "map<string,string>")
+    texts = [F.element_at(fields, F.lit(column.name)) for column in contract.read_columns]
+    unfit = misfit(contract, fields.isNotNull(), texts, "is not a JSON object")
+    within = problem_of("type", null(), F.lit("a value in an object or array has another type"))
+    is_object = fields.isNotNull() & (unfit.getField("reason") == "malformed")
+    return F.when(is_object, within).otherwise(unfit)

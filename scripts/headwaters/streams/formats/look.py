@@ -1,0 +1,122 @@
+"""A check of files' first bytes, which finds files of another form than declared.
+
+Without it, each line of an indented array would be a record. Most would be malformed, and some,
+such as a lone object, would become rows of bronze. It runs before a batch is read, without Spark.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections.abc import Callable
+from io import BufferedIOBase
+from pathlib import Path
+from typing import cast
+
+FIRST, MOST = 4096, 64 * 1024  # bytes: enough for most files, and the limit for any file
+_RAW = "or declare format: raw, which reads a file as one record"
+_LINES = "and a record of format: json is a line"
+_OTHER = {
+    b"PAR1": "is Parquet: declare format: parquet",
+    b"Obj\x01": "is Avro: declare format: avro",
+    b"ORC": "is ORC: land it as Parquet, or as text",
+    b"PK\x03\x04": "is a zip archive: land what is in it",
+    b"\x1f\x8b": "is compressed by gzip: give it a name that ends with .gz",
+    b"BZh": "is compressed by bzip2: give it a name that ends with .bz2",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd: give it a name that ends with .zst",
+}
+_ARRAY = f"looks like one JSON array, {_LINES}: land one object a line (jq -c '.[]'), {_RAW}"
+_INDENTED = f"looks like indented JSON, {_LINES}: land one object a line (jq -c .), {_RAW}"
+_XML = f"looks like XML or HTML: land JSON, one object a line, {_RAW}"
+_OPEN: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open}
+_UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # the name hides the contents
+
+
+def other_form(file: Path, of_text: Callable[[bytes, bool], str | None]) -> str | None:
+    """Return the actual form of a file that is not text, and the remedy; None if it is text.
+
+    `of_text` gets the first bytes of text, and whether these are all of it. For an unreadable file,
+    Spark reports the error.
+    """
+    if file.suffix.lower() in _UNKNOWN:
+        return None
+    try:
+        with cast(BufferedIOBase, _OPEN.get(file.suffix.lower(), _plain)(file)) as opened:
+            data = opened.read(FIRST)
+            if found := _other_format(data):
+                return found
+            if data.partition(b"\n")[0].rstrip().endswith(b"}") and data[:1] == b"{":
+                return None  # a line of JSON, like most files
+            data += opened.read(MOST - len(data)) if len(data) == FIRST else b""
+            return of_text(data, len(data) < MOST)
+    except (OSError, EOFError, ValueError):
+        return None
+
+
+def _plain(file: Path) -> object:
+    return file.open("rb")
+
+
+def _other_format(data: bytes) -> str | None:
+    return next((what for magic, what in _OTHER.items() if data.startswith(magic)), None)
+
+
+def utf_16(data: bytes) -> str | None:
+    """Return another encoding that the first bytes indicate, or None."""
+    if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    pairs = data[: len(data) // 2 * 2]
+    begins = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    half = len(pairs) // 2
+    nulls = half and (pairs[::2].count(0) == half) != (pairs[1::2].count(0) == half)
+    return "UTF-16" if begins or nulls else None
+
+
+def json_lines(data: bytes, is_all: bool) -> str | None:
+    """Return the actual form of a text that is not lines of JSON, or None."""
+    if encoding := utf_16(data):
+        return f"is {encoding}, and JSON is read as UTF-8: land it as UTF-8"
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").lstrip()
+    line, broken, after = text.partition("\n")
+    if text.startswith("{"):
+        return _INDENTED if _is_indented(text, line.strip(), bool(broken)) else None
+    if text.startswith("["):
+        return _ARRAY if _is_array(text, line, after, is_all) else None
+    if text.startswith("<"):
+        objects = (other.startswith("{") for other in map(str.lstrip, after.split("\n")))
+        return None if any(objects) else _XML
+    return None
+
+
+def _is_indented(text: str, line: str, broken: bool) -> bool:
+    """Return whether the first object of a text ends after the first line."""
+    if not broken or line.endswith("}"):
+        return False
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except json.JSONDecodeError as error:
+        # parsing got past the second line; in lines of JSON, it cannot get past the first
+        second = text.find("\n", text.find("\n") + 1)
+        return line == "{" or 0 < second < error.pos
+    except RecursionError:
+        return False
+    return isinstance(value, dict) and "\n" in text[:end]
+
+
+def _is_array(text: str, line: str, after: str, is_all: bool) -> bool:
+    """Return whether a text is one array, and not lines that start with an array."""
+    if line.strip() == "[":
+        return True
+    try:
+        whole = isinstance(json.loads(line), list)
+    except (json.JSONDecodeError, RecursionError):
+        whole = False
+    if whole:
+        return not after.strip()
+    rest = text[1:].lstrip()
+    try:
+        _, end = json.JSONDecoder().raw_decode(rest)
+    except (json.JSONDecodeError, RecursionError):
+        return not is_all and rest[:1] in ("{", "[", '"')
+    return rest[end:].lstrip()[:1] in (",", "]")

@@ -1,0 +1,43 @@
+"""Unparsed records in one column: whole files, or messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headwaters.streams.formats import texts
+from headwaters.streams.formats.base import KEPT, FileFormat, as_kept
+from headwaters.streams.formats.problems import NOT_UTF8, Problem, malformed
+
+
+class Raw(FileFormat):
+    """A record is a file or a message, as bytes, or as text if the column is a string."""
+
+    by_name = True
+
+    def files(
+        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+    ) -> list[DataFrame]:
+        """Return each file as one record."""
+        found = spark.read.format("binaryFile").options(**options).load(list(paths))
+        return [found.select(F.col("content").alias("value"))]
+
+    def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
+        """Return the single column."""
+        (column,) = self.contract.read_columns
+        value = F.col("value")
+        named = value.cast(column.data_type).alias(column.name)
+        return raw.select(*origin, value.alias("_raw"), named)
+
+    def problems(self) -> list[Problem]:
+        """Return the problem of bytes that are not text if text is declared."""
+        (column,) = self.contract.read_columns
+        if texts.kind(column.data_type) != "string":
+            return []
+        return [malformed(~F.is_valid_utf8(F.col(f"`{column.name}`")), NOT_UTF8)]
+
+    def parse_again(self, rows: DataFrame) -> DataFrame:
+        """Parse rows of quarantine from their bytes."""
+        return self.parse(as_kept(self.contract, rows, F.col("record")), KEPT)

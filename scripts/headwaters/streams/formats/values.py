@@ -1,0 +1,253 @@
+"""Values of one type converted to the declared type, or null if the value would change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import cast
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import headwaters.streams.contract as declared
+from headwaters.streams.formats import texts
+
+
+def fitted(column: declared.Column, value: Column, given: T.DataType) -> Column:
+    """Return a value in the declared type, or null if it, or one inside it, does not fit.
+
+    A value with structs has the fields that `by_name` gives it.
+    """
+    wanted = type_of(column)
+    if not _has_parts(wanted):
+        return _fitted(column.data_type, value, given.simpleString())
+    found = value.try_cast(column.data_type)
+    return F.when(~_loses(value, given, wanted), found) if _differ(given, wanted) else found
+
+
+def _loses(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
+    """Return whether a value, or one inside it, does not fit the wanted type."""
+    if not _differ(given, wanted):
+        return F.lit(False)
+    if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
+        there = {field.name.lower(): field.dataType for field in given}
+        both = [field for field in wanted if field.name.lower() in there]
+        lost = [_loses(value.getField(f.name), there[f.name.lower()], f.dataType) for f in both]
+        return reduce(Column.__or__, lost, F.lit(False))
+    if isinstance(given, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return _one_loses(value, given.elementType, wanted.elementType)
+    if isinstance(given, T.MapType) and isinstance(wanted, T.MapType):
+        keys = _one_loses(F.map_keys(value), given.keyType, wanted.keyType)
+        return keys | _one_loses(F.map_values(value), given.valueType, wanted.valueType)
+    if _has_parts(wanted):
+        return F.lit(False)  # Spark has no cast and raises an error
+    found = _fitted(wanted.simpleString(), value, given.simpleString())
+    return value.isNotNull() & found.isNull()
+
+
+def _one_loses(values: Column, given: T.DataType, wanted: T.DataType) -> Column:
+    if not _differ(given, wanted):
+        return F.lit(False)
+    return F.coalesce(F.exists(values, lambda one: _loses(one, given, wanted)), F.lit(False))
+
+
+def _differ(given: T.DataType, wanted: T.DataType) -> bool:
+    return given.simpleString() != wanted.simpleString()
+
+
+def _has_parts(kind: T.DataType) -> bool:
+    return isinstance(kind, T.StructType | T.ArrayType | T.MapType)
+
+
+def _fitted(data_type: str, value: Column, kind: str) -> Column:
+    found, wanted = value.try_cast(data_type), texts.kind(data_type)
+    if kind == "string":
+        return _fitted_text(data_type, value)
+    given = texts.kind(kind)
+    if wanted == given and wanted != "float":
+        return found
+    same = None
+    if wanted == "float":
+        same = ~is_infinite(found) | is_infinite(value.try_cast("double"))
+    elif wanted in ("tinyint", "smallint", "int", "bigint", "boolean") or wanted == "date":
+        same = found.try_cast(kind) == value
+    elif wanted == "timestamp" and given != "date":
+        same = F.abs(F.unix_seconds(found)) <= texts.NEWEST_SECOND
+    return found if same is None else F.when(same, found)
+
+
+def fitted_text(column: declared.Column, text: Column) -> Column:
+    """Return the value of a text, by the patterns of `texts`; arrays, maps and structs are JSON."""
+    if not _has_parts(type_of(column)):
+        return _fitted_text(column.data_type, text)
+    schema = f"`value` {column.data_type}, `_corrupt` string"
+    record = F.concat(F.lit('{"value":'), text, F.lit("}"))
+    row = F.from_json(record, schema, {"columnNameOfCorruptRecord": "_corrupt"})
+    is_one = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
+    return F.when(is_one & row.getField("_corrupt").isNull(), row.getField("value"))
+
+
+def _fitted_text(data_type: str, text: Column) -> Column:
+    kind = texts.kind(data_type)
+    fitted, pattern = text.try_cast(data_type), texts.pattern(data_type)
+    if pattern is None:
+        return fitted
+    fits = text.rlike(f"^(?:{pattern})$")
+    if kind == "float":
+        fits &= ~is_infinite(fitted) | text.rlike("(?i)inf")
+    return F.when(fits, fitted)
+
+
+def is_infinite(value: Column) -> Column:
+    """Return whether a number is infinite, of either sign."""
+    return F.abs(value) == F.lit(float("inf"))
+
+
+def type_of(column: declared.Column) -> T.DataType:
+    """Return the declared type."""
+    return cast(T.StructType, T.StructType.fromDDL(f"declared {column.data_type}"))[0].dataType
+
+
+def has_floats(kind: T.DataType) -> bool:
+    """Return true if a value of the type is a `float` or `double`, or may contain one."""
+    if isinstance(kind, T.StructType):
+        return any(has_floats(field.dataType) for field in kind)
+    if isinstance(kind, T.ArrayType):
+        return has_floats(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return has_floats(kind.valueType)
+    return isinstance(kind, T.FloatType | T.DoubleType)
+
+
+def floats_within(kind: T.DataType, value: Column, is_one: Callable[[Column], Column]) -> Column:
+    """Count the `float` and `double` values, in a value or inside it, that meet a condition."""
+    if not has_floats(kind):
+        return F.lit(0)
+    if isinstance(kind, T.StructType):
+        fields = (floats_within(f.dataType, value.getField(f.name), is_one) for f in kind)
+        return reduce(Column.__add__, fields)
+    if isinstance(kind, T.ArrayType | T.MapType):
+        inner = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+        elements = value if isinstance(kind, T.ArrayType) else F.map_values(value)
+        each = F.transform(elements, lambda one: floats_within(inner, one, is_one))
+        return F.coalesce(F.aggregate(each, F.lit(0), Column.__add__), F.lit(0))
+    return F.coalesce(is_one(value).cast("int"), F.lit(0))
+
+
+def not_utf8(kind: T.DataType, value: Column, wanted: T.DataType) -> list[Column]:
+    """Return the texts of a value, itself or inside it, that are not UTF-8.
+
+    Each column is one such text or null. Keys of maps count as texts, and so do bytes if the
+    declared type `wanted` makes them text.
+    """
+    if isinstance(kind, T.StructType):
+        asked = {f.name.lower(): f.dataType for f in _fields(wanted)}
+        return [
+            text
+            for field in kind
+            for text in not_utf8(
+                field.dataType,
+                value.getField(field.name),
+                asked.get(field.name.lower(), field.dataType),
+            )
+        ]
+    if isinstance(kind, T.ArrayType):
+        element = wanted.elementType if isinstance(wanted, T.ArrayType) else kind.elementType
+        return _one_not_utf8(kind.elementType, value, element)
+    if isinstance(kind, T.MapType):
+        of = wanted if isinstance(wanted, T.MapType) else kind
+        return [
+            *_one_not_utf8(kind.keyType, F.map_keys(value), of.keyType),
+            *_one_not_utf8(kind.valueType, F.map_values(value), of.valueType),
+        ]
+    if isinstance(kind, T.StringType) or (kind, wanted) == (T.BinaryType(), T.StringType()):
+        return [F.when(~F.is_valid_utf8(value.cast("string")), value.cast("string"))]
+    return []
+
+
+def _fields(kind: T.DataType) -> list[T.StructField]:
+    return kind.fields if isinstance(kind, T.StructType) else []
+
+
+def _one_not_utf8(kind: T.DataType, values: Column, wanted: T.DataType) -> list[Column]:
+    if not not_utf8(kind, F.lit(None), wanted):
+        return []
+    each = F.transform(values, lambda one: F.coalesce(*not_utf8(kind, one, wanted)))
+    return [F.get(F.filter(each, Column.isNotNull), F.lit(0))]
+
+
+_YEARS = {
+    "date": ("date'0001-01-01'", "date'9999-12-31'"),
+    "timestamp": ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'"),
+    "timestamp_ntz": (
+        "timestamp_ntz'0001-01-01 00:00:00'",
+        "timestamp_ntz'9999-12-31 23:59:59.999999'",
+    ),
+}
+
+
+def outside_years(kind: T.DataType, value: Column) -> Column | None:
+    """Return the condition that a value has a date or time outside of the years 1 to 9999.
+
+    Most programs support these years alone. None for a type without dates and times.
+    """
+    if isinstance(kind, T.StructType):
+        fields = (outside_years(field.dataType, value.getField(field.name)) for field in kind)
+        return _any(fields)
+    if isinstance(kind, T.ArrayType):
+        return _one_outside_years(kind.elementType, value)
+    if isinstance(kind, T.MapType):
+        keys = _one_outside_years(kind.keyType, F.map_keys(value))
+        return _any((keys, _one_outside_years(kind.valueType, F.map_values(value))))
+    if (years := _YEARS.get(kind.simpleString())) is None:
+        return None
+    first, last = map(F.expr, years)
+    return F.coalesce((value < first) | (value > last), F.lit(False))
+
+
+def _one_outside_years(kind: T.DataType, values: Column) -> Column | None:
+    if outside_years(kind, F.lit(None)) is None:
+        return None
+    found = F.exists(values, lambda one: cast(Column, outside_years(kind, one)))
+    return F.coalesce(found, F.lit(False))
+
+
+def _any(conditions: Iterable[Column | None]) -> Column | None:
+    found = [condition for condition in conditions if condition is not None]
+    return reduce(Column.__or__, found) if found else None
+
+
+def by_name(
+    column: declared.Column, value: Column, given: T.DataType, whole: bool = True
+) -> Column:
+    """Return a value whose structs have the declared fields, because a cast goes by position."""
+    if texts.kind(column.data_type) not in ("struct", "array", "map"):
+        return value
+    return _fields_by_name(value, given, type_of(column), whole)
+
+
+def _fields_by_name(value: Column, given: T.DataType, wanted: T.DataType, whole: bool) -> Column:
+    """Return the declared fields, or only the present ones under declared names unless `whole`."""
+    if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
+        there = {field.name.lower(): field for field in given}
+        asked = {field.name.lower(): field for field in wanted}
+        fields = []
+        for name in asked if whole else there:
+            found, field = there.get(name), asked.get(name)
+            if found and field:
+                inner = value.getField(found.name)
+                one = _fields_by_name(inner, found.dataType, field.dataType, whole)
+            elif found:
+                one = value.getField(found.name)
+            else:
+                one = F.lit(None).cast(asked[name].dataType)
+            fields.append(one.alias((field or there[name]).name))
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(given, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        a, b = given.elementType, wanted.elementType
+        return F.transform(value, lambda element: _fields_by_name(element, a, b, whole))
+    if isinstance(given, T.MapType) and isinstance(wanted, T.MapType):
+        a, b = given.valueType, wanted.valueType
+        return F.transform_values(value, lambda _, each: _fields_by_name(each, a, b, whole))
+    return value

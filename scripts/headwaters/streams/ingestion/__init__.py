@@ -1,0 +1,1 @@
+"""The ingestion of streams into bronze and quarantine, exactly once."""

@@ -1,0 +1,163 @@
+"""`headwaters replay`: records that a corrected contract accepts move from quarantine to bronze.
+
+Each moves once, in two commits, to bronze and then to quarantine. A note in the checkpoint around
+them names the contract and the replayed version of quarantine. An interrupted replay repeats from
+that note. Bronze recognizes the version by `txnAppId` and `txnVersion`, and accepts it once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from headwaters.platform import atomic_write
+from headwaters.platform.errors import WorkError
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract
+from headwaters.streams.formats.problems import problem_of, with_problem
+from headwaters.streams.formats.registry import format_of
+from headwaters.streams.ingestion.duplicates import mark_repeated
+from headwaters.streams.ingestion.spark import start_spark
+from headwaters.streams.ingestion.widening import widened
+from headwaters.streams.sources.unreadable import FIELD, IS_FILE
+from headwaters.streams.stream import Stream
+from headwaters.tables.delta_log import exists
+from headwaters.tables.delta_tables import Table
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The records that a replay moved, and those that stay in quarantine."""
+
+    accepted: int
+    refused: Counter[str]
+
+
+def replay(
+    project: Project,
+    contracts: Sequence[Contract],
+    dry_run: bool = True,
+    spark: SparkSession | None = None,
+) -> dict[str, Replayed | WorkError]:
+    """Replay the quarantine of each stream, by name, or return its error; `dry_run` only counts.
+
+    A stream cannot be replayed during ingestion, nor after an interrupted batch.
+    """
+    given = spark
+    spark = given or start_spark(project)
+    try:
+        streams = [Stream.of(project, contract) for contract in contracts]
+        return {stream.contract.name: _try_replay(spark, stream, dry_run) for stream in streams}
+    finally:
+        if given is None:
+            spark.stop()
+
+
+def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed | WorkError:
+    try:
+        with stream.checkpoint.held():
+            return _replay(spark, stream, dry_run)
+    except WorkError as error:
+        return error
+
+
+def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
+    if stream.checkpoint.unfinished:
+        raise WorkError(
+            "HW_INTERRUPTED_STREAM", "a batch was interrupted: run headwaters ingest first"
+        )
+    if not exists(stream.quarantine):
+        return Replayed(0, Counter())
+    note = stream.checkpoint.path / "replay.json"
+    quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
+    version = quarantine.history(1).collect()[0]["version"]
+    table = Table(spark, stream.bronze)
+    before = table.version
+    contract = stream.contract
+    if note.exists():
+        begun = json.loads(note.read_text())
+        version, before = begun["version"], begun["bronze"]
+        contract = Contract.model_validate(begun["contract"])
+    contract = widened(table, contract)
+    bronze = table.at(before)
+    rows = Table(spark, stream.quarantine).at(version)
+    files = rows.where(IS_FILE).count()  # without a record to parse
+    parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
+    accepted, refused = _counted(parsed)
+    refused = Counter({f"malformed {FIELD}": files}) + refused
+    if dry_run or not accepted:
+        return Replayed(accepted, refused)
+    declared = contract.model_dump(mode="json", by_alias=True)
+    noted = {"version": version, "bronze": before, "contract": declared}
+    atomic_write.write(note, json.dumps(noted))
+    table.make(contract.bronze_columns(), contract.bronze_properties())
+    good = parsed.where("_bad is null")
+    moved = good.withColumn("_ingested_at", F.lit(datetime.now(UTC))).select(
+        *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
+    )
+    table.append(moved, f"{stream.checkpoint.app_id}:replay", version)
+    _leave(quarantine, contract, parsed)
+    note.unlink()
+    return Replayed(accepted, refused)
+
+
+def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:
+    """Return the number of accepted records, and of refused ones by reason."""
+    accepted, refused = 0, Counter[str]()
+    for row in parsed.groupBy("_bad.reason", "_bad.field").count().collect():
+        if row["reason"] is None:
+            accepted = row["count"]
+        else:
+            refused[" ".join(filter(None, (row["reason"], row["field"])))] = row["count"]
+    return accepted, refused
+
+
+def _leave(quarantine: DeltaTable, contract: Contract, parsed: DataFrame) -> None:
+    """Delete records from quarantine that bronze now has."""
+    good = parsed.where("_bad is null")
+    keys = ["_raw", *contract.origin, "_batch_id"]
+    columns = {"_raw": "record"}
+    same = " and ".join(f"q.`{columns.get(key, key)}` <=> s.`{key}`" for key in keys)
+    moves = good.select(*keys, F.lit(False).alias("_stays")).distinct()
+    if contract.stream.deduplicate:
+        moves = moves.unionByName(_stay(contract, parsed, keys), allowMissingColumns=True)
+    names = [name for name, _ in contract.quarantine_columns()]
+    merge = quarantine.alias("q").merge(moves.alias("s"), f"{same} and not s._stays")
+    merge = merge.whenMatchedDelete()
+    if contract.stream.deduplicate:
+        back: dict[str, Any] = {f"`{name}`": f"s.`{name}`" for name in names} | {
+            "`record`": "s.`_raw`"
+        }
+        merge = merge.whenNotMatchedInsert("s._stays", back)
+    merge.execute()
+
+
+def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the records that must stay in quarantine because their key occurs twice.
+
+    Two equal lines of a file are indistinguishable, so both are deleted, and one is put back.
+    """
+    moves = F.max(F.col("_bad").isNull()).over(Window.partitionBy(*keys))
+    left = parsed.withColumn("_moves", moves).where("_moves and _bad is not null")
+    version = F.lit(contract.version).alias("contract")
+    return left.select(*keys, "_bad.*", version, "_ingested_at", F.lit(True).alias("_stays"))
+
+
+def _parsed(contract: Contract, rows: DataFrame, bronze: DataFrame) -> DataFrame:
+    """Parse quarantined records by a contract as if they had just arrived.
+
+    If keys must not repeat, a record whose key is now in bronze stays, regardless of its reason.
+    """
+    parsed = format_of(contract).parse_again(rows)
+    if not contract.stream.deduplicate:
+        return parsed
+    late = F.when(F.col("_reason") == "late", problem_of("late"))
+    return mark_repeated(contract, with_problem(parsed, late), bronze, None)

@@ -1,0 +1,49 @@
+"""Spark inside this process, for ingestion."""
+
+from __future__ import annotations
+
+import contextlib
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headwaters.platform import lake as lakes
+from headwaters.platform.errors import WorkError, quiet
+from headwaters.platform.project import Project
+from headwaters.platform.spark_driver import driver_settings
+
+
+def start_spark(project: Project) -> SparkSession:
+    """Start Spark inside this process, with the project's settings and no metastore.
+
+    Ingestion opens tables by path, so that dbt can hold the metastore at the same time.
+    """
+    lakes.enter(project.lake)
+    builder = SparkSession.builder
+    settings = driver_settings(project.lake / "logs", project.spark_settings()) | {
+        "spark.app.name": "headwaters ingest",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.scheduler.mode": "FAIR",
+        # like dbt: a failing computed column is null for that record, and the batch continues
+        "spark.sql.ansi.enabled": "false",
+        # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would
+        # do so for each record, although only the few suspicious ones need it.
+        "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    quiet()
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        reason = str(error).splitlines()[0]
+        log = project.lake / "logs" / "spark.log"
+        raise WorkError(
+            "HW_SPARK_START", f"Spark does not start: {reason} (more in {log})"
+        ) from None
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop Spark, if it still runs."""
+    with contextlib.suppress(ConnectionError):  # Java has ended; another place reports it
+        spark.stop()

@@ -1,0 +1,109 @@
+"""`headwaters streams`: every stream's state, from disk and its source, without a running query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+from headwaters.platform.checkpoint import Pending
+from headwaters.platform.errors import CodedError
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract
+from headwaters.streams.ingestion.inputs import refresh_backlog, source_of
+from headwaters.streams.stream import Stream
+from headwaters.tables.delta_log import snapshot
+
+
+@dataclass(frozen=True)
+class Status:
+    """One stream: its source, its written rows, its backlog, and its last error.
+
+    `pending` is None if unknown. `interrupted` is true if a batch was planned and not completed.
+    """
+
+    name: str
+    source: str
+    batches: int
+    position: str
+    last: datetime | None
+    rows: int | None
+    quarantined: int | None
+    bytes: int
+    pending: Pending | None
+    interrupted: bool
+    error: str | None
+
+    @property
+    def behind(self) -> str:
+        """Return the backlog as text."""
+        known = "unknown" if self.pending is None else str(self.pending)
+        return f"{known}{', an interrupted batch' * self.interrupted}"
+
+
+def status(project: Project, contract: Contract) -> Status:
+    """Return the state of one stream. If its source does not answer, that is its error."""
+    stream = Stream.of(project, contract)
+    position = ""
+    try:
+        refresh_backlog(stream)
+        position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
+        error = stream.checkpoint.error
+    except CodedError as problem:
+        stream.pending, error = None, str(problem)
+    bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
+    return Status(
+        name=contract.name,
+        source=source_of(stream).describe(),
+        batches=stream.checkpoint.committed + 1,
+        position=position,
+        last=stream.checkpoint.committed_at,
+        rows=bronze.rows if bronze else 0,
+        quarantined=quarantine.rows if quarantine else 0,
+        bytes=sum(table.bytes for table in (bronze, quarantine) if table),
+        pending=stream.pending,
+        interrupted=stream.checkpoint.unfinished,
+        error=error,
+    )
+
+
+def show(states: Sequence[Status], console: Console | None = None) -> None:
+    """Print the streams as a table, and their errors below it."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("stream", "source"):
+        table.add_column(title)
+    for title in ("batches", "rows", "quarantined", "MB"):
+        table.add_column(title, justify="right")
+    for title in ("read up to", "behind", "last batch"):
+        table.add_column(title)
+    for state in states:
+        table.add_row(
+            state.name,
+            state.source,
+            f"{state.batches:,}",
+            "?" if state.rows is None else f"{state.rows:,}",
+            "?" if state.quarantined is None else f"{state.quarantined:,}",
+            f"{state.bytes / 1e6:,.1f}",
+            state.position,
+            state.behind,
+            ago(state.last, datetime.now(UTC)),
+        )
+    console = console or Console()
+    console.print(table)
+    for state in states:
+        if state.error:
+            console.print(f"{state.name}: {state.error}", markup=False, soft_wrap=True)
+
+
+def ago(then: datetime | None, now: datetime) -> str:
+    """Return the time since a moment, in the largest unit that fits."""
+    if then is None:
+        return "never"
+    seconds = max(0, int((now - then).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

@@ -1,0 +1,1 @@
+"""The sources of records: one module for each kind."""

@@ -1,0 +1,102 @@
+"""One stream of a run: its contract, its folders and tables, and its progress."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwaters.platform.checkpoint import Checkpoint, Pending
+from headwaters.platform.project import Project
+from headwaters.streams.contract import Contract
+from headwaters.streams.sources.declared import StartAt
+from headwaters.tables.delta_log import exists
+
+From = Literal["earliest", "table", "latest", "recreated"]
+
+
+@dataclass
+class Stream:
+    """One stream of this run: its contract, its folders and tables, and its progress."""
+
+    contract: Contract
+    checkpoint: Checkpoint
+    bronze: Path
+    quarantine: Path
+    lake: Path
+    batches: int = 0
+    rows: int = 0
+    bytes: int = 0  # written to bronze
+    bad: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    pending: Pending | None = None
+    error: str | None = None
+    cause: Exception | None = None
+    query: StreamingQuery | None = None
+    trigger: str | float = "available_now"
+    begin: From | None = None
+    well: bool = False  # since the start of its query
+    failures: int = 0
+    retry_at: float = 0.0
+
+    @classmethod
+    def of(cls, project: Project, contract: Contract) -> Stream:
+        """Return the stream of a contract in this project's lake."""
+        schema = project.warehouse / f"{contract.schema_name.lower()}.db"
+        return cls(
+            contract=contract,
+            checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name),
+            bronze=schema / contract.table,
+            quarantine=schema / f"{contract.table}_quarantine",
+            lake=project.lake,
+        )
+
+    @property
+    def endless(self) -> bool:
+        """Return true if the stream continues when nothing is left to read."""
+        return self.trigger != "available_now"
+
+    @property
+    def path(self) -> Path:
+        """Return the folder of a files stream, or the table of a Delta stream."""
+        return self.lake / str(self.contract.stream.path)
+
+    @property
+    def start(self) -> str | StartAt:
+        """Return the start of the first batch: from `--from`, or else the declared one."""
+        begun = self.checkpoint.begun().get("from", "table")
+        named = begun in ("earliest", "latest")
+        return begun if named else self.contract.stream.start
+
+    @property
+    def idle(self) -> bool:
+        """Return true if a run would have no work; needs no Spark."""
+        tables = all(map(exists, (self.bronze, self.quarantine)))
+        same = self.checkpoint.contract(Contract) == self.contract
+        return tables and same and self.pending is not None and self.pending.nothing
+
+    def recovered(self) -> None:
+        """Clear the reason of a failure once the stream runs again, even without new records."""
+        self.failures, self.error = 0, None
+        self.keep_error()
+
+    def keep_error(self) -> None:
+        """Store the reason of the stream's failure, or its success."""
+        with contextlib.suppress(OSError):  # a full disk must not stop the other streams
+            self.checkpoint.keep_error(self.error)
+
+    def log(self, **facts: Any) -> None:
+        """Write a line of JSON for a batch or a failure to `<lake>/logs/ingest.jsonl`."""
+        line = {"at": datetime.now(UTC).isoformat(), "stream": self.contract.name, **facts}
+        file = self.lake / "logs" / "ingest.jsonl"
+        # the batch is written, even if the disk is full now
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a") as journal:
+                journal.write(json.dumps(line) + "\n")

@@ -1,0 +1,98 @@
+"""Incremental models that would append their whole query at every run.
+
+dbt-spark appends the rows of a model without an `incremental_strategy`. Without a condition on
+`is_incremental()`, each run appends all rows of the query again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from jinja2 import TemplateError, nodes
+
+from headwaters.platform.nodes import Node
+from headwaters.platform.problems import Problem
+from headwaters.tables.settings import is_empty
+
+# Names in queries that depend on the run: dbt's function, and the model's own table.
+_MARKS = frozenset({"is_incremental", "this"})
+# Macros of dbt and of this adapter, whose text reveals nothing about a model.
+_BUILT_IN = ("macro.dbt.", "macro.dbt_spark.", "macro.dbt_headwaters.")
+
+# Returns the text of a macro and the ids of those that it calls; None if the text is unknown.
+MacroOf = Callable[[str], "tuple[str, list[str]] | None"]
+
+
+def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
+    """Yield the problem of a model that appends its whole query without a declared strategy.
+
+    `project` is the root project: models of a package cannot be edited, but configured in its
+    `dbt_project.yml`.
+    """
+    config = node["config"]
+    if (
+        node["resource_type"] != "model"
+        or config.get("materialized") != "incremental"
+        or not is_empty(config.get("incremental_strategy"))
+        or config.get("full_refresh") is True
+        or _tells_runs_apart(node, macro_of)
+    ):
+        return
+    where = "Write incremental_strategy: auto, "
+    if (package := node.get("package_name")) not in (None, project):
+        where = f"Write models: {{{package}: {{+incremental_strategy: auto}}}} in dbt_project.yml, "
+    merges = "" if is_empty(config.get("unique_key")) else "incremental_strategy: merge, or "
+    yield Problem(
+        "HW_WHOLE_APPEND",
+        "every run would append all rows of its query once more: it is incremental, has no "
+        f"incremental_strategy, and no condition on is_incremental(). {where}"
+        f"which keeps the table equal to the query, or {merges}incremental_strategy: append",
+    )
+
+
+def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
+    """Return whether a model, or a macro that it calls, depends on its table or on the run."""
+    if node.get("language") == "python":
+        return re.search(r"\bdbt\.(is_incremental|this)\b", node.get("raw_code") or "") is not None
+    if _names(node.get("raw_code") or "") & _MARKS:
+        return True
+    called, seen = list((node.get("depends_on") or {}).get("macros") or ()), set()
+    while called:
+        name = called.pop()
+        if name.rpartition(".")[2] in _MARKS:
+            return True
+        if name in seen or name.startswith(_BUILT_IN):
+            continue
+        seen.add(name)
+        macro = macro_of(name)
+        if macro is None:
+            return True
+        text, further = macro
+        if _names(text) & _MARKS:
+            return True
+        called += further
+    return False
+
+
+def _names(text: str) -> set[str]:
+    """Return the names and the attributes in a template, without its comments."""
+    from dbt_common.clients.jinja import get_environment
+
+    try:
+        tree = get_environment().parse(text)
+    except TemplateError:  # dbt reports it
+        return set(_MARKS)
+    names = {name.name for name in tree.find_all(nodes.Name)}
+    return names | {attribute.attr for attribute in tree.find_all(nodes.Getattr)}
+
+
+def macros_of(macros: Mapping[str, Any]) -> MacroOf:
+    """Return a lookup in the macros of a manifest."""
+
+    def macro_of(name: str) -> tuple[str, list[str]] | None:
+        macro = macros.get(name)
+        return None if macro is None else (macro.macro_sql, list(macro.depends_on.macros))
+
+    return macro_of

@@ -1,0 +1,154 @@
+"""Play random histories: `python -m incremental.fuzz --seed 1 --histories 1000`.
+
+Every history is its seed and its number: `--seed 1 --only 17` plays one of them again. Results are
+kept in `<lake>/fuzz.jsonl`; a history that is there is not played again, so that a call that was
+stopped goes on. A history that fails is shrunk, and printed as a script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from processes import INTERPRETED, QUICK_JAVA
+
+from headwaters.devkit import engine as engines
+from headwaters.platform.project import Project
+from incremental.fuzz.draw import drawn
+from incremental.fuzz.lot import HOW, Lot
+from incremental.fuzz.shrink import shrunk
+from incremental.world import ROOT
+
+SIZE = 40  # histories of one dbt project
+
+
+def main() -> int:
+    """Play the histories that are not yet in the record; exit code 1 if one failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1, help="the first number")
+    parser.add_argument("--histories", type=int, default=1000, help="how many numbers")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--only", type=int, action="append", help="these numbers, recorded or not")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no lot after")
+    parser.add_argument("--how", choices=HOW, default=HOW[0], help="what happens before each run")
+    parser.add_argument("--no-shrinking", action="store_true")
+    parser.add_argument("--keep-engine", action="store_true", help="let it run for the next call")
+    options = parser.parse_args()
+
+    record = Project(ROOT).lake / "fuzz.jsonl"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    numbers = options.only or [
+        number
+        for number in range(options.first, options.first + options.histories)
+        if (options.seed, number, options.steps) not in _played(record)
+    ]
+    os.environ["HEADWATERS_LAKE"] = str(record.parent / "fuzz")
+    os.environ["HEADWATERS_JAVA_OPTIONS"] = QUICK_JAVA
+    project = Project(ROOT)
+    # a zone in which an hour comes twice, as some moments do
+    zone = {"spark.sql.session.timeZone": "America/New_York"}
+    running = engines.start(project, port=0, settings=INTERPRETED | zone)
+    os.environ["HEADWATERS_ENGINE"] = running.remote
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(running.remote).getOrCreate()
+    until = time.monotonic() + options.minutes * 60
+    failed = 0
+    try:
+        for lot in _lots(numbers):
+            if time.monotonic() > until:
+                break
+            began, cpu = time.monotonic(), _cpu(running.pid)
+            histories = {f"h{n}": drawn(options.seed, n, options.steps) for n in lot}
+            played = Lot(
+                spark,
+                project.lake / "project",
+                histories,
+                _is_stored(lot[0]),
+                options.how,
+                lambda text: print(f"  {text}", flush=True),
+            )
+            courses = played.play()
+            for prefix, course in courses.items():
+                result = {
+                    "seed": options.seed,
+                    "history": int(prefix[1:]),
+                    "steps": options.steps,
+                    "outcome": course.failure.kind if course.failure else "equal",
+                    "failure": vars(course.failure) if course.failure else None,
+                    "actions": course.answers,
+                    "refused": course.refused,
+                }
+                if options.only:
+                    print(json.dumps(result, indent=1), flush=True)
+                else:
+                    with record.open("a") as file:
+                        file.write(json.dumps(result) + "\n")
+            actions = Counter(
+                answer.split(" ", 2)[2] for c in courses.values() for answer in c.answers
+            )
+            used = _cpu(running.pid) - cpu
+            print(
+                f"{lot[0]}-{lot[-1]}: {played.runs} runs of models, {used:.0f} CPU s,"
+                f" {time.monotonic() - began:.0f} s, {used / max(played.runs, 1):.2f} CPU s a run;"
+                f" {dict(played.seconds)} ms; {dict(actions.most_common())}",
+                flush=True,
+            )
+            for prefix, course in courses.items():
+                if course.failure is None:
+                    continue
+                failed += 1
+                failure = course.failure
+                print(
+                    f"FAILED {options.seed}:{prefix[1:]} round {failure.round} {failure.model}"
+                    f" {failure.kind}: {failure.text}",
+                    flush=True,
+                )
+                if not options.no_shrinking:
+                    print(
+                        shrunk(spark, project.lake / "shrinking", course, played.stored), flush=True
+                    )
+    finally:
+        spark.stop()
+        if not options.keep_engine:
+            engines.stop(project)
+    return int(failed > 0)
+
+
+def _is_stored(number: int) -> bool:
+    """Whether the lot of this number stores what may be stored, however few rows there are."""
+    return number // SIZE % 2 == 1
+
+
+def _lots(numbers: Sequence[int]) -> Iterator[list[int]]:
+    lots: dict[int, list[int]] = {}
+    for number in numbers:
+        lots.setdefault(number // SIZE, []).append(number)
+    yield from lots.values()
+
+
+def _played(record: Path) -> set[tuple[int, int, int]]:
+    if not record.exists():
+        return set()
+    found = [json.loads(line) for line in record.read_text().splitlines()]
+    return {(result["seed"], result["history"], result["steps"]) for result in found}
+
+
+def _cpu(pid: int) -> float:
+    """Return the CPU seconds of the engine and of this process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (int(fields[11]) + int(fields[12])) / ticks + own.ru_utime + own.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main())

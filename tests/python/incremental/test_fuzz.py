@@ -1,0 +1,90 @@
+"""Random histories: every run leaves the table that a full refresh would have left.
+
+`make soak-incremental` plays 1,000 of them, `python -m incremental.fuzz --only 7` one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from incremental.fuzz.draw import drawn
+from incremental.fuzz.history import Change, History, Model, Step
+from incremental.fuzz.lot import Course, Lot
+from incremental.fuzz.shrink import smaller
+
+SEED = 1
+
+
+def test_a_seed_and_a_number_draw_the_same_history_again() -> None:
+    histories = [drawn(SEED, number, 4) for number in range(50)]
+    assert histories == [drawn(SEED, number, 4) for number in range(50)]
+    assert len({history.script() for history in histories}) == 50
+
+
+def test_a_smaller_history_is_smaller_and_reads_no_table_that_it_lacks() -> None:
+    for number in range(50):
+        history = drawn(SEED, number, 4)
+        for less in smaller(history):
+            assert len(less.script()) < len(history.script())
+            names = {model.name for model in less.models}
+            names |= {change.text.split("[")[1][0] for change in less.tables}
+            assert {read for model in less.models for read in model.reads.values()} <= names
+
+
+ROWS = History(
+    tables=(
+        Change(
+            "create table [t] using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+            " as select * from values {rows} as s (id, val)",
+            ("(1, 1.5D)", "(2, -0.0D)", "(3, double('NaN'))"),
+        ),
+    ),
+    models=(
+        Model("m1", {"incremental_strategy": "auto"}, "select id, val from [t] as t", {"t": "t"}),
+    ),
+    steps=(Step((Change("insert into [t] values {rows}", ("(4, null)", "(5, 0.0D)")),)),),
+)
+
+
+def test_histories(spark: Any, tmp_path: Path) -> None:
+    """Play twenty short histories, and find three whose plain SQL differs."""
+    histories = {f"h{number}": drawn(SEED, number, 1, most_models=1) for number in range(1, 21)}
+    differing = {
+        "value": "select id, if(id = 5, 1.0D, val) as val from [t] as t",
+        "copies": "select id, val from [t] as t union all select id, val from [t] as t",
+        "type": "select id, cast(val as float) as val from [t] as t",
+    }
+    for name, reference in differing.items():
+        histories[name] = replace(
+            ROWS, models=tuple(replace(model, reference=reference) for model in ROWS.models)
+        )
+    courses = Lot(spark, tmp_path / "project", histories).play()
+    found = {name: courses.pop(name).failure for name in differing}
+    assert {name: failure.kind for name, failure in found.items() if failure} == {
+        "value": "wrong",
+        "copies": "wrong",
+        "type": "columns",
+    }
+    assert not failures(courses.values())
+
+
+def failures(courses: Iterable[Course]) -> str:
+    """Return the scripts of the histories that failed."""
+    return "\n\n".join(
+        f"{course.history.script()}\n-- {course.failure}" for course in courses if course.failure
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["alone", "killed", "paired"])
+def test_more_histories(spark: Any, tmp_path: Path, how: str) -> None:
+    """Play forty that store their keys and feeds, and ten with kills or with two runs at once."""
+    numbers = range(40, 80) if how == "alone" else range(80, 90)
+    histories = {f"h{number}": drawn(SEED, number, 4) for number in numbers}
+    lot = Lot(spark, tmp_path / "project", histories, stored=how == "alone", how=how)
+    assert not failures(lot.play().values())

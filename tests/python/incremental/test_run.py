@@ -1,0 +1,437 @@
+"""A run that fails, dies or meets another run at any of its statements does no harm.
+
+The warehouse is a fake that models the log of one table: its properties, its commits, and the
+version of the input that its rows stand for. Spark's answers are in test_stopped.py and
+test_two_runs.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+
+from headwaters.platform.errors import UserError
+from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.inputs import marked
+from headwaters.runs.model import Model
+from headwaters.runs.run import Outcome, run
+from headwaters.tables.commits import Commit
+
+TARGET, SOURCE = "gold.kept", "bronze.items"
+ENGINE = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
+
+
+class Sql(str):
+    """A statement that knows the macro that it is from, and its arguments."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return self
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    dtype: str
+
+    @property
+    def quoted(self) -> str:
+        return f"`{self.name}`"
+
+
+@dataclass(frozen=True)
+class Relation:
+    identifier: str
+    schema: str = "gold"
+    is_view: bool = False
+    is_delta: bool = True
+
+    def incorporate(self, **changes: Any) -> Relation:
+        return replace(self, identifier=changes["path"]["identifier"])
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.identifier}"
+
+
+class Row(dict[str, Any]):
+    """A row by names and by places."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return list(super().values())[key] if isinstance(key, int) else super().__getitem__(key)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table: those that some SQL gives over a version of the input."""
+
+    sql: str
+    version: int
+
+
+@dataclass
+class Table:
+    """A table with what its log tells, and its rows, None where they are wrong."""
+
+    rows: Rows | None
+    properties: dict[str, str]
+    log: list[Commit] = field(default_factory=list)
+
+    def commit(self, operation: str, parameters: Mapping[str, str], run: str | None = None) -> None:
+        metrics = {"numOutputRows": "2", "numDeletedRows": "2", "numTargetRowsUpdated": "1"}
+        version = len(self.log)
+        at = 1_000_000 + version * 1_000
+        parts = (version, at, operation, parameters, metrics, ENGINE, run)
+        self.log.insert(0, Commit(*parts))
+
+
+@dataclass
+class Lake:
+    """Tables, and the staged change sets: each with the rows before and after it."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    staged: dict[str, tuple[Rows, Rows] | None] = field(default_factory=dict)
+    newest: int = 1
+    inserts_only: bool = False
+
+
+class FakeSession:
+    """An invocation over the lake: `before` is called with the number of each statement."""
+
+    has_hooks = is_empty = is_sample = False
+    selected: Sequence[str] = ()
+
+    def __init__(self, lake: Lake, run_id: str, before: Callable[[int, str], None]) -> None:
+        self.lake, self.run_id, self.before = lake, run_id, before
+        self.connection, self.macros = self, self._macro
+        self.graph: dict[str, Any] = {"nodes": {}, "sources": {}}
+        self.handed_on = HandedOn()
+        self.count = 0
+        self.model_sql = ""
+        self.range: tuple[Rows, Rows] | None = None
+        self.looks: Mapping[str, int] = {}
+
+    # --- macros
+
+    def _macro(self, name: str, *arguments: Any) -> Any:
+        if name in ("hw_as_stored", "hw_kept_sql"):
+            return arguments[0]
+        if name in ("hw_columns_at", "hw_comment_of_model", "hw_reconcile_table"):
+            return COLUMNS if name == "hw_columns_at" else None
+        if name == "hw_drop_other_checks":
+            return None
+        sql = Sql(f"{name}({', '.join(map(str, arguments))})")
+        sql.name, sql.arguments = name, arguments
+        return sql
+
+    def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
+        self.range = Rows(self.model_sql, back_to), Rows(self.model_sql, up_to)
+        log = Table(None, {})
+        for version in range(self.lake.newest + 1):
+            if self.lake.inserts_only or version < 2:
+                log.commit("WRITE", {"mode": "Append"})
+            else:
+                log.commit("MERGE", {})
+        return [replace(commit, at=commit.version) for commit in log.log]
+
+    # --- statements
+
+    def execute(self, sql: str) -> None:
+        self.fetch(sql)
+
+    def fetch(self, sql: str) -> Sequence[Any]:
+        self.count += 1
+        self.before(self.count, sql)
+        found = re.match(r"show tblproperties (\S+)", sql)
+        if found:
+            return self._properties(found[1])
+        if sql.startswith("describe detail"):
+            return [Row(partitionColumns=[], clusteringColumns=[], description=None, properties={})]
+        found = re.match(r"drop table if exists (\S+)", sql)
+        if found:
+            self.lake.staged.pop(found[1], None)
+            return []
+        if isinstance(sql, Sql):
+            return self._statement(sql)
+        return [Row(count=100)]
+
+    def _properties(self, table: str) -> Sequence[Any]:
+        if table == SOURCE:
+            return [("delta.enableChangeDataFeed", "true")]
+        return list(self.lake.tables[table].properties.items())
+
+    def _statement(self, sql: Sql) -> Sequence[Any]:
+        name, arguments = sql.name, sql.arguments
+        table = self.lake.tables.get(TARGET)
+        if name == "hw_create_staging_table_sql":
+            self.lake.staged[str(arguments[0])] = self.range
+        elif name == "hw_create_or_replace_sql":
+            self._replace(dict(arguments[2]))
+        elif table is None:
+            return []
+        elif name == "hw_set_properties_sql":
+            table.properties |= arguments[1]
+            table.commit("SET TBLPROPERTIES", {"properties": json.dumps(arguments[1])})
+        elif name in ("hw_insert_sql", "hw_insert_without_key_sql"):
+            self._apply(table, str(arguments[1]))
+            table.commit("WRITE", {"mode": "Append"}, arguments[-1])
+        elif name == "hw_replace_keys_sql":
+            self._apply(table, str(arguments[1]))
+            parameters = {"mode": "Overwrite", "replaceOnCond": "…"}
+            table.commit("WRITE", parameters, arguments[-1])
+        elif name in ("hw_merge_sql", "hw_merge_without_key_sql"):
+            self._apply(table, str(arguments[1]))
+            table.commit("MERGE", {"predicate": arguments[-1]})
+            changed = sum(self.looks.values())
+            return [Row(num_affected_rows=changed, num_deleted_rows=self.looks["deleted"])]
+        elif name == "hw_delete_unkept_sql":
+            table.rows = table.rows and Rows(self.model_sql, table.rows.version)
+            table.commit("DELETE", {"predicate": arguments[-1]})
+            return [Row(num_affected_rows=1)]
+        else:
+            return self._answer(name)
+        return []
+
+    def _replace(self, properties: dict[str, str]) -> None:
+        lake = self.lake
+        inputs = json.loads(properties["headwaters.inputs"])
+        rows = Rows(self.model_sql, inputs[SOURCE]["version"])
+        table = lake.tables.setdefault(TARGET, Table(None, {}))
+        table.rows, table.properties = rows, properties
+        created = {"properties": json.dumps(properties)}
+        table.commit("CREATE OR REPLACE TABLE AS SELECT", created)
+
+    def _apply(self, table: Table, stage: str) -> None:
+        """Apply a change set: right only over the rows that it was made from."""
+        if stage not in self.lake.staged:
+            raise DbtRuntimeError(f"[TABLE_OR_VIEW_NOT_FOUND] {stage}")
+        change = self.lake.staged[stage]
+        table.rows = change[1] if change and change[0] == table.rows else None
+
+    def _answer(self, name: str) -> Sequence[Any]:
+        if name in ("hw_crowded_keys_sql", "hw_examples_of_keys_sql"):
+            return []
+        looks = self.looks
+        changed = looks["updated"] + looks["deleted"]
+        bounds = {"least_1": "1", "greatest_1": "9", "whole_1": True, "nulls_1": 0}
+        bounds |= {"type_1": "int", "listed": '[["1"], ["9"]]', "types": 1}
+        same = {"held": "t", "given": "t", "stage_type": "t", "target_type": "t"}
+        counts = {**looks, "staged": changed + looks["inserted"], "misplaced": 0, "missing": 0}
+        counts |= {"distinct_keys": counts["staged"], "bytes": 10}
+        row = Row(bounds | same | counts | {"some_keys": '["1", "9"]', "present": changed})
+        return [Row({**row, "inserted": 0}) if name == "hw_keys_present_sql" else row]
+
+    def history(self, table: object, limit: int) -> list[Commit]:
+        self.count += 1
+        self.before(self.count, f"describe history {table} limit {limit}")
+        return self.lake.tables[str(table)].log[:limit]
+
+    # --- what costs no statement here
+
+    def columns(self, sql: str) -> Sequence[Any]:
+        is_input = sql.startswith("select * from (select *, 1 as _weight")
+        return [*COLUMNS, Column("_weight", "int")] if is_input else COLUMNS
+
+    def columns_of(self, table: object) -> Sequence[Any]:
+        return COLUMNS
+
+    def drop(self, relation: object) -> None:
+        raise AssertionError(f"nothing drops {relation}")
+
+    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+        return {"settings": {}, "functions": {}}
+
+    def warn(self, text: str) -> None:
+        raise AssertionError(text)
+
+    def seconds(self) -> float:
+        return 0.0
+
+
+COLUMNS = [Column("id", "int"), Column("n", "bigint")]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and what the run under test does: the choice, by a change set of such counts."""
+
+    name: str
+    choice: str
+    kind: str
+    config: dict[str, Any]
+    select: str = "select id, n from {input}"
+    look: tuple[int, int, int] = (1, 1, 0)  # inserted, updated, deleted
+    other_sql: str | None = None  # that of the run under test, where it is another one
+
+
+KEY = {"unique_key": "id"}
+FEED = {"incremental_strategy": "change_feed", **KEY}
+CASES = [
+    Case("insert", "append", "changes", FEED, look=(2, 0, 0)),
+    Case("replace keys", "merge", "changes", FEED),
+    Case("replace keys of no new rows", "merge", "changes", FEED, look=(0, 2, 0)),
+    Case("merge deletes", "merge", "changes", FEED, look=(0, 0, 2)),
+    Case("merge", "merge", "changes", {**FEED, "apply_by": "merge"}),
+    Case(
+        "without key", "merge", "changes", {"incremental_strategy": "change_feed"}, look=(1, 0, 1)
+    ),
+    Case("latest", "merge", "changes", {**FEED, "latest_by": "n"}),
+    Case("keys", "merge", "affected", {"incremental_strategy": "affected_keys", **KEY}),
+    Case(
+        "sums",
+        "merge",
+        "signed",
+        {"incremental_strategy": "signed_sum", **KEY},
+        "select id, sum(_weight) as n from {input} group by id",
+    ),
+    Case(
+        "patch",
+        "patch",
+        "changes",
+        FEED,
+        other_sql="select id, n from {input} where id > 5",
+    ),
+    Case(
+        "patch columns",
+        "patch",
+        "changes",
+        FEED,
+        other_sql="select id, n + 1 as n from {input}",
+    ),
+    Case(
+        "other SQL",
+        "replace",
+        "changes",
+        {**FEED, "latest_by": "n"},
+        other_sql="select id, n + 1 as n from {input}",
+    ),
+]
+
+
+class Runs:
+    """Invocations of one case over a lake."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.lake, self.invocation = case, Lake(), 0
+        self.is_changed = False
+
+    def model(self, session: FakeSession) -> Model:
+        case, lake = self.case, self.lake
+        key = {"key": {"id": "id"}} if case.kind == "affected" else {}
+        pinned = {"kind": case.kind, "source": SOURCE, "version": lake.newest, "at": lake.newest}
+        code = case.other_sql if self.is_changed and case.other_sql else case.select
+        session.model_sql = code
+        session.looks = dict(zip(("inserted", "updated", "deleted"), case.look, strict=True))
+        target: Any = Relation("kept")
+        node: dict[str, Any] = {
+            "unique_id": "model.kept",
+            "name": "kept",
+            "original_file_path": "kept.sql",
+        }
+        node |= {"config": case.config, "columns": {}, "constraints": []}
+        existing = target if TARGET in lake.tables else None
+        text = code.replace("{input}", marked({**pinned, **key}))
+        typed: Any = session
+        return Model(node, target, existing, text, case.config, typed)
+
+    def run(self, before: Callable[[int, str], None] = lambda number, sql: None) -> Outcome:
+        """Run the model in an invocation of its own."""
+        self.invocation += 1
+        session = FakeSession(self.lake, f"run{self.invocation}", before)
+        return run(self.model(session), False, None, None)
+
+    def built(self) -> Runs:
+        """Build the table, and let the input change."""
+        self.run()
+        self.is_changed = True
+        self.lake.newest = 4
+        self.lake.inserts_only = self.case.look[1:] == (0, 0)
+        return self
+
+    @property
+    def want(self) -> Rows:
+        sql = self.case.other_sql or self.case.select
+        return Rows(sql, 4)
+
+    def check(self, story: str) -> None:
+        """The table has the rows of the model over the newest version, and says so."""
+        table = self.lake.tables[TARGET]
+        assert table.rows == self.want, story
+        assert json.loads(table.properties["headwaters.inputs"])[SOURCE]["version"] == 4, story
+        assert table.properties.get("headwaters.pending", "null") == "null", story
+
+
+def statements_of(case: Case) -> list[str]:
+    sent: list[str] = []
+    runs = Runs(case).built()
+    outcome = runs.run(lambda number, sql: sent.append(sql))
+    assert outcome.choice == case.choice
+    runs.check("undisturbed")
+    assert not runs.lake.staged
+    assert runs.run().choice == "skip"
+    return sent
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_run_that_fails_or_dies_anywhere_is_completed_by_the_next(case: Case) -> None:
+    statements = statements_of(case)
+    for at, sql in enumerate(statements, 1):
+        for error in (DbtRuntimeError("out of memory"), Killed()):
+
+            def stop(number: int, sql: str, at: int = at, error: BaseException = error) -> None:
+                # what is sent after a death is not run; after a failure the clean-up is
+                if number == at or (number > at and isinstance(error, Killed)):
+                    raise error
+
+            runs = Runs(case).built()
+            with pytest.raises(type(error)):
+                runs.run(stop)
+            assert runs.lake.tables[TARGET].rows is not None, (sql, error)
+            runs.run()
+            runs.check(f"{type(error).__name__} at statement {at} of {len(statements)}: {sql}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_of_two_runs_at_once_one_applies_the_changes(case: Case) -> None:
+    for at, sql in enumerate(statements_of(case), 1):
+        runs = Runs(case).built()
+
+        def other(number: int, sql: str, at: int = at, runs: Runs = runs) -> None:
+            if number == at:
+                runs.run()
+
+        try:
+            runs.run(other)
+        except UserError as error:
+            assert error.code == "HW_CONCURRENT_RUN", sql
+        except DbtRuntimeError as error:
+            # its staging table is dropped by the other run, which noted its inputs later
+            assert "TABLE_OR_VIEW_NOT_FOUND" in str(error), sql
+        runs.run()
+        runs.check(f"another run at statement {at}: {sql}")
+
+
+def test_rows_of_another_writer_are_replaced() -> None:
+    for at in range(1, len(statements_of(CASES[1])) + 1):
+        runs = Runs(CASES[1]).built()
+
+        def write(number: int, sql: str, at: int = at, runs: Runs = runs) -> None:
+            if number == at:
+                table = runs.lake.tables[TARGET]
+                table.rows = None
+                table.commit("UPDATE", {})
+
+        runs.run(write)
+        runs.run()
+        assert runs.lake.tables[TARGET].rows == runs.want, at
