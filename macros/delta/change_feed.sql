@@ -6,8 +6,8 @@
 
 
 {#- Returns the change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which Delta's feed has instead of bytes
-    that are not UTF-8: see scripts/headwaters/runs/work.py. If a run of this invocation has handed on the rows, or this run has stored them, reads them
-    from there. -#}
+    that are not UTF-8: see scripts/headwaters/runs/work.py. If a run of this invocation has handed on the rows,
+    or this run has stored them, reads them from there. -#}
 {% macro hw_feed_of_range(source, range) %}
     {%- if range.at_hand -%}{{ return(range.at_hand) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}

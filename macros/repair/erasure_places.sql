@@ -105,8 +105,8 @@
 
 
 {#- Returns name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (searched by
-    decoding; see Form in scripts/headwaters/tables/erasure.py), follows (true if a run propagates the deletion). `names`: all columns of the kind,
-    for copies without declarations. -#}
+    decoding; see Form in scripts/headwaters/tables/erasure.py), follows (true if a run propagates the deletion).
+    `names`: all columns of the kind, for copies without declarations. -#}
 {% macro hw_place(name, relation, held, its, wanted, names) %}
     {%- set columns = [] -%}
     {%- set structs = [] -%}
