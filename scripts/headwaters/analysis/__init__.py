@@ -45,7 +45,7 @@ __all__ = [
 _MODULES = {
     "are_exact": "exact",
     "columns_alone": "plain_columns",
-    **dict.fromkeys(("added_columns", "columns_digest", "noted_proof"), "noted"),
+    **dict.fromkeys(("added_columns", "columns_digest", "noted_proof"), "proof_note"),
 }
 
 

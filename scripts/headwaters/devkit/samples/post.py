@@ -35,7 +35,7 @@ class Client:
     """A client of an HTTP endpoint; its key, if it needs one, is in an environment variable."""
 
     def __init__(self, url: str, key_from: str) -> None:
-        """Connect to a front door. Raises UserError for an invalid URL."""
+        """Connect to an HTTP endpoint. Raises UserError for an invalid URL."""
         parts = urlsplit(url)
         kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
         try:
