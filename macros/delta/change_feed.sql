@@ -1,13 +1,13 @@
-{#- The change data feed of a table after version `after` up to version `to`: its rows with _change_type, _commit_version and
+{#- Selects the change data feed of a table after version `after` up to version `to`: its rows with _change_type, _commit_version and
     _commit_timestamp. -#}
 {% macro hw_feed_sql(source, after, to) %}
     {{- return('table_changes(' ~ hw_literal(source) ~ ', ' ~ (after + 1) ~ ', ' ~ to ~ ')') -}}
 {% endmacro %}
 
 
-{#- The change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which is what Delta's feed has
-    in place of bytes that are not UTF-8: see scripts/headwaters/runs/work.py. What a run of this invocation has handed on, or this one
-    has stored, is read from there. -#}
+{#- Returns the change data feed of a range, as a relation. Reading it fails at U+FFFD in a text, which Delta's feed has instead of bytes
+    that are not UTF-8: see scripts/headwaters/runs/work.py. If a run of this invocation has handed on the rows,
+    or this run has stored them, reads them from there. -#}
 {% macro hw_feed_of_range(source, range) %}
     {%- if range.at_hand -%}{{ return(range.at_hand) }}{%- endif -%}
     {%- set guard = hw_text_guard(range.texts) -%}
@@ -16,7 +16,7 @@
 {% endmacro %}
 
 
-{#- A staging table whose rows have been written, in the form of the change data feed. -#}
+{#- Returns a staging table whose rows have been written, in the form of the change data feed. -#}
 {% macro hw_handed_on_sql(change_set) -%}
 (select * except ({{ change_set.beside | join(', ') }}), if(_operation = 'update', 'update_postimage', _operation) as _change_type,
 0L as _commit_version, cast(null as timestamp) as _commit_timestamp from {{ change_set.stage }}

@@ -1,6 +1,6 @@
-{#- Hidden tables have what a model of the strategy `staged` keeps of the queries below its cuts: `<model>__hw_stage_<n>`, beside its own.
-    Their rows follow from the model's inputs alone: one that is dropped is built again by the next run that needs it. -#}
-{#- Those of a schema: schema, identifier, relation, and the identifier of the model's table that each is of. -#}
+{#- Hidden tables store the queries below the cuts of a model with the strategy `staged`, as `<model>__hw_stage_<n>` in the schema of the
+    model's table. Their rows depend only on the model's inputs: the next run that needs a dropped one builds it again. -#}
+{#- Returns the hidden tables of a schema: schema, identifier, relation, and the identifier of the model's table. -#}
 {% macro hw_hidden_tables_in(schema) %}
     {%- set found = [] -%}
     {%- for row in run_query('show tables in ' ~ hw_quote(schema) ~ " like '*__hw_stage_*'").rows -%}
@@ -14,7 +14,7 @@
 {% endmacro %}
 
 
-{#- How many hidden tables a table has, by its property `headwaters.proof`. -#}
+{#- Returns the number of hidden tables of a table, by its property `headwaters.proof`. -#}
 {% macro hw_count_of_hidden_tables(proof) %}
     {%- set noted = fromjson(proof or 'null', none) -%}
     {{ return(noted.stages.tables | length if noted is mapping and noted.stages else 0) }}

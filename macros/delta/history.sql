@@ -1,18 +1,18 @@
-{#- The last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/tables/commits.py, where the
-    rules about them are. -#}
+{#- Returns the last `limit` commits of a table, newest first: `Commit`s of scripts/headwaters/tables/commits.py, which has their
+    rules. -#}
 {% macro hw_describe_history(relation, limit) %}
     {{ return(adapter.commits_now(relation | string, limit)) }}
 {% endmacro %}
 
 
-{#- The newest commit of a Delta table: `version`, and `at`, its time in milliseconds since 1970. The two together name a state of
-    one table: a table that was dropped and created again at the same version has another time. -#}
+{#- Returns the newest commit of a Delta table: `version`, and `at`, its time in milliseconds since 1970. The two together identify a state
+    of one table: a table that was dropped and created again at the same version has another time. -#}
 {% macro hw_newest_commit(relation) %}
     {{ return(hw_describe_history(relation, 1)[0]) }}
 {% endmacro %}
 
 
-{#- When a version was committed; none where the history does not say it any more. -#}
+{#- Returns the time of a version's commit; none if the history no longer has it. -#}
 {% macro hw_time_of_version(relation, version) %}
     {%- for commit in hw_describe_history(relation, 100000) if commit.version == version -%}
         {{ return(commit.at) }}
@@ -21,7 +21,8 @@
 {% endmacro %}
 
 
-{#- The columns of a table before and after each of some commits, and at further versions: a mapping of versions to types of structs. -#}
+{#- Returns the columns of a table before and after each of some commits, and at further versions: a mapping of versions to types of
+    structs. -#}
 {% macro hw_columns_around(source, commits, further=[]) %}
     {%- set versions = further | list -%}
     {%- for version in commits -%}{%- do versions.extend([version - 1, version]) -%}{%- endfor -%}
@@ -33,7 +34,7 @@
 {% endmacro %}
 
 
-{#- The columns of a table at a version, as dbt's. -#}
+{#- Returns the columns of a table at a version, as dbt's. -#}
 {% macro hw_columns_at(source, version) %}
     {{ return(adapter.get_column_schema_from_query('select * from ' ~ source ~ ' version as of ' ~ version)) }}
 {% endmacro %}

@@ -1,20 +1,20 @@
-{#- A staging table has what a run is about to write, beside the target: computed once, inspected, applied in one
-    commit, dropped. What a killed run leaves is dropped by drop_orphaned_staging_tables. -#}
+{#- A staging table stores the rows that a run is about to write: the run computes them once, inspects them, applies them in one commit, and
+    drops the table. drop_orphaned_staging_tables drops those of killed runs. -#}
 
-{#- The name of this run of dbt, `<minute>_<invocation>`, by which its staging tables, its notes and its commits are known. -#}
+{#- Returns the name of this run of dbt, `<minute>_<invocation>`; its staging tables, notes and commits have it. -#}
 {% macro hw_run_id() %}
     {{ return(run_started_at.strftime('%Y%m%d%H%M') ~ '_' ~ invocation_id.replace('-', '')[:8]) }}
 {% endmacro %}
 
 
-{#- `identifier__stage_<minute>_<run>`: a name that no other model or run has. -#}
+{#- Returns `identifier__stage_<minute>_<run>`, which no other model or run uses. -#}
 {% macro hw_staging_name(identifier, run=none) %}
     {{ return(identifier ~ '__stage_' ~ (run or hw_run_id())) }}
 {% endmacro %}
 
 
-{#- The staging table of the model that runs, or of one batch of it (microbatch); or that of another run. `part`: of what its rows
-    are computed from. -#}
+{#- Returns the staging table of the current model, or of one batch of it (microbatch); or that of another run. `part`: the part of the
+    change set that it stores. -#}
 {% macro hw_staging_relation(target, run=none, part=none) %}
     {%- set batch = '_' ~ model.batch.id | replace('-', '') if model.batch else '' -%}
     {%- set name = hw_staging_name(target.identifier, run) ~ batch ~ ('_' ~ part if part else '') -%}

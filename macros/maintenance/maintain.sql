@@ -153,8 +153,7 @@
     {%- set target = policy.target_bytes -%}
     {#- a commit for every so many bytes: a writer conflicts only with the current part -#}
     {%- set settings = {'minFileSize': policy.small_bytes, 'maxFileSize': target, 'batchSize': 16 * target} -%}
-    {#- even few rows that are only marked as deleted make a read a third to a half more
-        expensive; rewriting one file is cheap -#}
+    {#- rows that are only marked as deleted make a read a third to a half slower; rewriting one file is cheap -#}
     {%- if state.bytes <= target -%}{%- do settings.update({'maxDeletedRowsRatio': 0.0}) -%}{%- endif -%}
     {{ return(settings) }}
 {% endmacro %}

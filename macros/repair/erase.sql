@@ -1,8 +1,8 @@
-{#- Removes a person's rows from every table that may have them, in three steps, each of which starts where the one before ended:
-    1. delete them where records come in (sources, their quarantine, seeds), in SCD type 2 models and in backups;
-    2. `dbt run` propagates that to the models that follow;
-    3. rewrite and vacuum the files that still hold them, and search all that is left: the proof.
-    The value itself is in no statement and no record: see scripts/headwaters/tables/erasure_run.py. -#}
+{#- Removes a person's rows from every table that may have them, in three steps; each resumes after the one before:
+    1. delete them from the tables that receive records (sources, their quarantine, seeds), from SCD type 2 models and from backups;
+    2. `dbt run` propagates the deletion to the models that follow;
+    3. rewrite and vacuum the files that still hold them, and search everything that is left: the proof.
+    No statement and no record has the value: see scripts/headwaters/tables/erasure_run.py. -#}
 {% macro erase(subject, reason=none, dry_run=true, keep=[]) %}
     {%- if not dry_run -%}{%- do hw_require_reason('erase', reason) -%}{%- endif -%}
     {%- set wanted = hw_subject_of_erasure(subject) -%}
@@ -37,8 +37,8 @@
 {% endmacro %}
 
 
-{#- What each place has: sets detail, rows (that hold the person), hashes (of those that only decoding told) and undecided
-    (texts that nobody can parse). -#}
+{#- Searches each place: sets detail, rows (that have the person), hashes (of rows with the person in encoded text) and undecided
+    (texts that cannot be parsed). -#}
 {% macro hw_count_rows_of_subject(places, wanted, keep) %}
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
@@ -75,7 +75,7 @@
 {% endmacro %}
 
 
-{#- Whether an erasure of this value was begun before: then it is no surprise that no row has it. -#}
+{#- Returns whether an erasure of this value has begun: then a search without matches is expected. -#}
 {% macro hw_was_erased(wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
     {%- if not digest or adapter.get_relation(none, hw_ops_schema(), 'operations') is none -%}{{ return(false) }}{%- endif -%}
@@ -106,7 +106,7 @@
 
 {% macro hw_erase_rows(places, wanted, reason) %}
     {%- set undo = [] -%}
-    {#- a row that is only marked as deleted leaves its value in the statistics of a new commit -#}
+    {#- if a row is only marked as deleted, the statistics of a new commit have its value -#}
     {%- do run_query('set `spark.databricks.delta.merge.deletionVectors.persistent` = false') -%}
     {#- a merge that repartitions rows does not find a partition column with a dot in its name -#}
     {%- do run_query('set `spark.databricks.delta.merge.repartitionBeforeWrite.enabled` = false') -%}
@@ -137,7 +137,7 @@
 {% endmacro %}
 
 
-{#- Deletes by a join, since a DELETE writes its condition, with the value in it, into the commit, and knows no subqueries. -#}
+{#- Deletes by a join: a DELETE writes its condition, with the value, into the commit, and supports no subqueries. -#}
 {% macro hw_delete_joined_sql(relation, source, condition) -%}
     merge into {{ relation }} as t using {{ source }} as s
     on {{ condition }}

@@ -1,7 +1,7 @@
-{#- Where a person may be: tables with columns of the kind, and every place where a table keeps text. -#}
+{#- Lists the places that may have a person: tables with columns of the kind, and every place with text in a table. -#}
 
-{#- Of `{account_id: {env: SUBJECT}}`: the kind of personal data that columns declare (`meta.pii`), the columns that do,
-    and the erasure, which has the value. -#}
+{#- Reads `{account_id: {env: SUBJECT}}`: the kind of personal data that columns declare (`meta.pii`), the columns of this kind, and the
+    erasure, which has the value. -#}
 {% macro hw_subject_of_erasure(subject) %}
     {%- set kinds = {} -%}
     {%- for node in hw_nodes_of_tables() -%}
@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- Not those of the adapter's package, the schema `ops`: `hw_mentions_in_ops` searches it. -#}
+{#- Omits the schema `ops` of the adapter's package: `hw_mentions_in_ops` searches it. -#}
 {% macro hw_nodes_of_tables() %}
     {{ return(graph.nodes.values() | list + graph.sources.values() | rejectattr('package_name', 'equalto', 'dbt_headwaters') | list) }}
 {% endmacro %}
@@ -38,7 +38,7 @@
 {% endmacro %}
 
 
-{#- Every table that may hold the person: see _place. Columns are those that tables have, and YAML says what is in them. -#}
+{#- Lists every table that may have the person: see _place. The columns come from the tables, and their contents from YAML. -#}
 {% macro hw_places_of(wanted) %}
     {%- set nodes = {} -%}
     {%- set names = wanted.columns | map('lower') | list -%}
@@ -76,7 +76,7 @@
 {% endmacro %}
 
 
-{#- Copies, and tables that were set aside, whose original may be gone from the project. -#}
+{#- Lists copies, and tables that `drop` renamed, whose original may be gone from the project. -#}
 {% macro hw_places_of_copies(nodes, wanted, names) %}
     {%- set places = [] -%}
     {%- for backup in hw_backups() -%}
@@ -89,8 +89,8 @@
 {% endmacro %}
 
 
-{#- A Delta table's name for a statement; of a stream that dbt has not registered yet, its path; none where there is none.
-    `schemas`: all that there are. -#}
+{#- Returns a Delta table's name for a statement: its path, if dbt has not registered a stream's table yet; none if there is no table.
+    `schemas`: all existing schemas. -#}
 {% macro hw_delta_table(schema, identifier, node, schemas) %}
     {%- set table = adapter.get_relation(none, schema, identifier) if schema in schemas else none -%}
     {%- if table is not none -%}
@@ -104,9 +104,9 @@
 {% endmacro %}
 
 
-{#- name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (all that
-    only decoding tells; see Form in scripts/headwaters/tables/erasure.py), follows (whether a run propagates the deletion).
-    `names`: of all columns of the kind, for copies that declare nothing. -#}
+{#- Returns name, relation, node; columns (of the kind, compared as a whole), structs (of the kind, with fields), texts (searched by
+    decoding; see Form in scripts/headwaters/tables/erasure.py), follows (true if a run propagates the deletion).
+    `names`: all columns of the kind, for copies without declarations. -#}
 {% macro hw_place(name, relation, held, its, wanted, names) %}
     {%- set columns = [] -%}
     {%- set structs = [] -%}
@@ -125,9 +125,8 @@
 {% endmacro %}
 
 
-{#- The texts of a table: what came in as it was (record), fields that no column has (_rescued), Kafka's keys and headers,
-    names of files. Each with column, sql (as binary), form, others (fields that are declared to hold something else),
-    columns and options (of CSV). -#}
+{#- Lists the texts of a table: the original record (record), undeclared fields (_rescued), Kafka's keys and headers, names of files. Each
+    has column, sql (as binary), form, others (fields that are declared to hold something else), columns and options (of CSV). -#}
 {% macro hw_texts(held, structs, its, wanted) %}
     {%- set stream = (adapter.setting(its.node.config, 'stream') or {}) if its.node else {} -%}
     {%- set others = [] -%}
@@ -157,7 +156,7 @@
 {% endmacro %}
 
 
-{#- Whether a row has the value in one of its columns; `value` is SQL. -#}
+{#- Returns a condition that is true if a row has the value in one of its columns; `value` is SQL. -#}
 {% macro hw_has_value(columns, value) %}
     {%- set conditions = [] -%}
     {%- for column in columns -%}{%- do conditions.append('cast(' ~ hw_quote(column) ~ ' as string) = ' ~ value) -%}{%- endfor -%}
@@ -165,7 +164,7 @@
 {% endmacro %}
 
 
-{#- A batch or a replay that was interrupted would write its records after they were erased. -#}
+{#- An interrupted batch or replay would write its records after they were erased. -#}
 {% macro hw_refuse_interrupted_streams(places, wanted) %}
     {%- set streams = [] -%}
     {%- for place in places if place.node and place.node.resource_type == 'source' and adapter.setting(place.node.config, 'stream') -%}
@@ -176,8 +175,8 @@
 {% endmacro %}
 
 
-{#- What is no table of the project, or not of Delta, and may hold the person; for each plan and proof. Returns found
-    (lines: what somebody has to clean) and lines (what was searched, and what was not). -#}
+{#- Searches places outside of the project's Delta tables that may have the person, for each plan and proof. Returns found (lines: places to
+    clean) and lines (the places that were searched or left out). -#}
 {% macro hw_files_beside_tables(places, wanted, names) %}
     {%- set landings = {} -%}
     {%- set unread = [] -%}
@@ -209,7 +208,7 @@
 {% endmacro %}
 
 
-{#- Rows of the ledger of operations that name the person: a predicate of delete_where, for example. -#}
+{#- Finds rows of the ledger of operations that name the person: a predicate of delete_where, for example. -#}
 {% macro hw_mentions_in_ops(wanted) %}
     {%- if adapter.get_relation(none, hw_ops_schema(), 'operations') is none -%}{{ return([]) }}{%- endif -%}
     {%- set rows = wanted.erasure.spoken_of_in(hw_ops_name('operations'), ['reason', 'arguments', 'undo'], 'operation_id') -%}
@@ -218,7 +217,7 @@
 {% endmacro %}
 
 
-{#- Staging tables of killed runs, or of runs that are still running, that have the person: name and rows. -#}
+{#- Finds staging tables of killed or current runs that have the person: name and rows. -#}
 {% macro hw_staged(places, names) %}
     {%- set found = [] -%}
     {%- set known = run_query('show schemas').columns[0].values() -%}
@@ -235,8 +234,8 @@
 {% endmacro %}
 
 
-{#- Drops the hidden tables that have the person, in a row, a file or their log: their columns declare nothing, and the next run builds
-    them again. Adds lines to `beside`, and what is still there to `found`. -#}
+{#- Drops the hidden tables that have the person, in a row, a file or their log: their columns declare nothing, and the next run builds them
+    again. Adds lines to `beside`, and remaining places to `found`. -#}
 {% macro hw_drop_hidden_tables_with(wanted, keep, beside, reason, dry_run) %}
     {%- set known = run_query('show schemas').columns[0].values() -%}
     {%- for schema in hw_nodes_of_tables() | map(attribute='schema') | unique | sort if schema in known -%}
@@ -259,7 +258,7 @@
 {% endmacro %}
 
 
-{#- Returns whether nothing is left in its folder. -#}
+{#- Returns whether the table's folder is empty or gone. -#}
 {% macro hw_drop_erased_table(name, hidden, detail, wanted, reason) %}
     {%- set record = hw_begin_operation('erase', name, reason,
         {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'step': 'hidden table'},

@@ -1,5 +1,5 @@
-{#- How a table differs from its declaration, as a list of `Change`s (scripts/headwaters/tables/drift.py), and their statements.
-    `detail` is the table's row of DESCRIBE DETAIL. -#}
+{#- Returns the differences between a table and its declaration, as a list of `Change`s (scripts/headwaters/tables/drift.py), and their
+    statements. `detail` is the table's row of DESCRIBE DETAIL. -#}
 {% macro hw_drift(declared, detail) %}
     {%- set drift = adapter.drift_of(declared, detail) -%}
     {%- if drift.problem -%}{{ hw_raise('CLUSTERED_TABLE', drift.problem) }}{%- endif -%}
@@ -7,15 +7,15 @@
 {% endmacro %}
 
 
-{#- The columns whose comment is not their description. -#}
+{#- Returns the columns whose comment differs from their description. -#}
 {% macro hw_comment_drift(relation, columns) %}
     {%- if not adapter.described_columns(columns) -%}{{ return([]) }}{%- endif -%}
     {{ return(adapter.comment_drift(columns, run_query('describe table ' ~ relation).rows)) }}
 {% endmacro %}
 
 
-{#- The statements of a list of changes: one for each check and clustering, one for all comments of columns, one that unsets properties, one
-    that sets the others. Each is one line, since an undo is printed. -#}
+{#- Returns the statements of a list of changes: one for each check and clustering, one for all comments of columns, one that unsets
+    properties, and one that sets the others. Each is one line, since the undo is printed. -#}
 {% macro hw_drift_sql(relation, changes) %}
     {%- set statements = [] -%}
     {%- for change in changes | selectattr('kind', 'equalto', 'check') -%}
@@ -67,7 +67,7 @@
 {%- endmacro %}
 
 
-{#- Drops the checks that are no longer declared, or declared in other words: rows of another SQL need not meet them. -#}
+{#- Drops the checks that are no longer declared or whose expression changed: rows of the new SQL need not meet them. -#}
 {% macro hw_drop_other_checks(relation, detail) %}
     {%- for change in hw_drift(adapter.declared_table(model), detail) if change.kind == 'check' and change.before is not none -%}
         {%- do run_query(hw_drop_check_sql(relation, change.name)) -%}
@@ -75,7 +75,7 @@
 {% endmacro %}
 
 
-{#- Reconciles a model's table with its declaration, before a run writes to it; nothing is sent where nothing differs. -#}
+{#- Reconciles a model's table with its declaration before a run writes to it; without differences it sends no statement. -#}
 {% macro hw_reconcile_table(relation, detail) %}
     {%- set changes = hw_drift(adapter.declared_table(model), detail) | rejectattr('rewrite') | list -%}
     {%- for statement in hw_drift_sql(relation, changes) -%}

@@ -1,4 +1,4 @@
-"""The dbt adapter `type: headwaters`: dbt-spark's, with what docs/decisions/0016 adds to it."""
+"""The dbt adapter `type: headwaters`: dbt-spark with the additions of docs/decisions/0016."""
 
 from dbt.adapters.base.plugin import AdapterPlugin
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, HeadwatersCredentials

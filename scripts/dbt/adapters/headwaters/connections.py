@@ -1,4 +1,4 @@
-"""How dbt reaches Spark: the profile of `type: headwaters`, and the connections that it opens."""
+"""The profile of `type: headwaters`, and the connections to Spark that it opens."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from headwaters.tables.outer import output_problems
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 
-# What a Spark inside the process needs and a profile need not say. A profile's own setting stands.
+# Defaults of a Spark inside the process. A profile's setting takes precedence.
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # A version can be read for as long as its files are there, and `maintain` asks who needs them.
+    # A version can be read as long as its files exist, and `maintain` checks who needs them.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# For a Spark that is one process: nobody else on the network may talk to it, and there are few
-# cores, so that with Spark's hundreds of partitions every statement would pay for empty tasks.
+# Defaults of a Spark that is one process: it accepts no connections from the network, and uses few
+# partitions, since with few cores every statement would run hundreds of empty tasks.
 _ALONE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -42,8 +42,8 @@ _ALONE = {
     "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
     "spark.databricks.delta.snapshotPartitions": "2",
 }
-# How every session writes dates and times into files, wherever its Spark runs. Spark's default is
-# INT96, which other readers take for nanoseconds: years before 1677 and after 2262 wrap there.
+# The encoding of dates and times in files, for every session. Spark's default is INT96, which other
+# readers read as nanoseconds: years before 1677 and after 2262 wrap there.
 _FILES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -52,23 +52,23 @@ _FILES = {
 
 @dataclass
 class HeadwatersCredentials(SparkCredentials):
-    """A target of `type: headwaters`: dbt-spark's keys, and `lake`.
+    """A target of `type: headwaters`: the keys of dbt-spark, and `lake`.
 
     `lake` is the folder of the tables, the metastore and the logs of a Spark inside the process
-    (default: HEADWATERS_LAKE, or `lake` in the project), where `server_side_parameters` do not name
-    other places. `method` is `session` by default.
+    (default: HEADWATERS_LAKE, or `lake` in the project), unless `server_side_parameters` name other
+    paths. `method` is `session` by default.
     """
 
     lake: str | None = None
 
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
-        """Called by dbt with what a profile says."""
+        """Add the defaults to the keys of a profile; dbt calls this."""
         return super().__pre_deserialize__({"method": "session", "host": "NA", **data})
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """Refuse a key that misspells one, and wrong types; called by dbt with a profile's text."""
+        """Refuse misspelt keys and wrong types of a profile; dbt calls this."""
         texts = data.get("server_side_parameters") or {}
         if isinstance(texts, dict):  # Spark's settings are texts, and YAML has numbers and booleans
             data["server_side_parameters"] = {key: text_of(value) for key, value in texts.items()}
@@ -79,21 +79,21 @@ class HeadwatersCredentials(SparkCredentials):
 
     @property
     def type(self) -> str:
-        """The name of the adapter."""
+        """Return the name of the adapter."""
         return "headwaters"
 
     def _connection_keys(self) -> tuple[str, ...]:
         return "method", "schema", "lake"
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
-        """Called by `dbt debug`, before `settle`."""
+        """Return the settings that `dbt debug` prints, before `settle`."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             yield key, str(self.place) if key == "lake" else value
 
     def settle(self, root: Path) -> None:
-        """Take the project's root for the lake's path, and add the settings that are not named.
+        """Resolve the lake's path from the project's root, and add missing settings.
 
-        Raises UserError for a setting with which other readers would read other dates and times.
+        Raise UserError for a setting that makes other readers read dates and times differently.
         """
         self.lake = str(root / self._named)
         given = self.server_side_parameters
@@ -110,12 +110,12 @@ class HeadwatersCredentials(SparkCredentials):
 
     @property
     def folder(self) -> Path:
-        """The lake: that of the embedded metastore, or else `lake`."""
+        """Return the lake: the folder of the embedded metastore, or else `lake`."""
         return home(self.place)
 
     @property
     def place(self) -> Path:
-        """The lake's path as the profile has it: relative to the project's root, or absolute."""
+        """Return the lake's path as in the profile: relative to the project's root, or absolute."""
         metastore = derby_folder(self.server_side_parameters)
         return metastore.parent if metastore else Path(self._named)
 
@@ -125,7 +125,7 @@ class HeadwatersCredentials(SparkCredentials):
 
 
 def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a Spark inside the process on a lake, beside those that are given."""
+    """Return the settings of a Spark inside the process on a lake, in addition to those given."""
     added = {**_DELTA, "spark.sql.warehouse.dir": str(lake / "warehouse")}
     if given.get("spark.master", "local").startswith("local"):
         added |= _ALONE
@@ -139,7 +139,7 @@ def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def derby_folder(settings: Mapping[str, str]) -> Path | None:
-    """The folder of the embedded metastore that these settings name; None for any other one."""
+    """Return the folder of the embedded metastore; None if these settings name another one."""
     found = re.match(r"jdbc:derby:(?:;databaseName=|directory:)?([^;]+)", settings.get(DERBY, ""))
     if found is None or found[1].startswith(("memory:", "classpath:", "jar:", "//")):
         return None
@@ -147,17 +147,17 @@ def derby_folder(settings: Mapping[str, str]) -> Path | None:
 
 
 class HeadwatersConnectionManager(SparkConnectionManager):
-    """Connections to Spark; those of `method: session` are dbt.adapters.headwaters.session's."""
+    """A manager of connections to Spark; for `method: session`, those of `session.py`."""
 
     TYPE = "headwaters"
 
     def __init__(self, profile: Any, mp_context: SpawnContext) -> None:
-        """Called by dbt once for each adapter."""
+        """Create the manager of an adapter; dbt calls this once."""
         super().__init__(profile, mp_context)
         self.histories = Histories()
 
     def add_query(self, sql: str, *arguments: Any, **options: Any) -> tuple[Connection, Any]:
-        """Run a statement; what a table said of its commits counts until it is written to."""
+        """Run a statement; the cached commits of a table are valid until it is written to."""
         written = written_by(sql)
         if written is None:
             return super().add_query(sql, *arguments, **options)
@@ -169,11 +169,11 @@ class HeadwatersConnectionManager(SparkConnectionManager):
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
-        """Open a connection: dbt-spark's, but for `method: session`."""
+        """Open a connection: for `method: session` ours, otherwise dbt-spark's."""
         credentials = connection.credentials
         if connection.state == ConnectionState.OPEN or credentials.method != "session":
             return super().open(connection)
-        from dbt.adapters.headwaters import session  # `dbt parse` does without pyspark.sql
+        from dbt.adapters.headwaters import session  # `dbt parse` needs no pyspark.sql
 
         settings, lake = credentials.server_side_parameters, credentials.folder
         handle = session.HeadwatersConnection(settings, lake)
@@ -183,7 +183,7 @@ class HeadwatersConnectionManager(SparkConnectionManager):
 
 
 class Interrupted(DbtRuntimeError, KeyboardInterrupt):
-    """Ctrl-C: dbt ends its nodes as for the one, and is silent about its stack as for the other."""
+    """Ctrl-C as an exception: dbt ends its nodes for it and prints no stack trace."""
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -1,12 +1,12 @@
-"""What macros find behind `adapter`, and what dbt wants of an adapter beyond dbt-spark's answers.
+"""The adapter that dbt and the macros call, with the additions to dbt-spark.
 
-- `tblproperties` and `maintenance` of a layer, a folder and a model add up, as `meta` does: dbt
-  would take the model's alone, and a model that names one property would lose its layer's change
+- `tblproperties` and `maintenance` of a layer, a folder and a model are merged, as `meta` is: dbt
+  would take only the model's, and a model that names one property would lose its layer's change
   data feed.
-- A table without a `file_format` is Delta's.
-- What decides is in modules that know neither dbt nor Spark: the list `PURE` gives their functions
-  to the macros.
-- A statement that may fail is run by a method here: Jinja cannot catch an error.
+- A table without a `file_format` is a Delta table.
+- Decisions are in modules that know neither dbt nor Spark: `PURE` gives their functions to the
+  macros.
+- A method here runs a statement that may fail, since Jinja cannot catch an error.
 - The arguments of `dbt run-operation` are checked against the YAML of our macros.
 - Ctrl-C ends a run without dbt's stack trace.
 """
@@ -59,7 +59,7 @@ from headwaters.tables.stock_settings import is_empty
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
 
-# dbt has no hook for how the SQL and the YAML of one model are put together.
+# dbt has no hook for merging the SQL and the YAML of one model.
 for _name in ("tblproperties", "maintenance"):
     if _name not in BaseConfig.mergebehavior["update"]:
         BaseConfig.mergebehavior["update"].append(_name)
@@ -67,7 +67,7 @@ for _name in ("tblproperties", "maintenance"):
 
 @dataclass
 class HeadwatersConfig(SparkConfig):
-    """What a node's config may say beyond dbt's own names."""
+    """The keys of a node's config beyond dbt's own names."""
 
     file_format: str = "delta"
     tblproperties: dict[str, Any] | None = field(default=None, metadata=MergeBehavior.Update.meta())
@@ -75,9 +75,10 @@ class HeadwatersConfig(SparkConfig):
 
     @classmethod
     def _merge_dicts(cls, src: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-        """Called by dbt for each level of config: `file_format` has its default from the first on.
+        """Merge one level of config; `file_format` has its default from the first level on.
 
-        dbt reads no default of an adapter's config, and dbt-spark's macros take none for Parquet.
+        dbt calls this for each level. It reads no default of an adapter's config, and dbt-spark's
+        macros read a missing `file_format` as Parquet.
         """
         if is_empty(data.get("file_format")):
             data.pop("file_format", None)
@@ -89,11 +90,11 @@ class HeadwatersConfig(SparkConfig):
 
 @dataclass
 class RunResponse(AdapterResponse):
-    """What a run of a model did, as `adapter_response` in run_results.json.
+    """The result of a model's run, as `adapter_response` in run_results.json.
 
-    `rows_*` are rows of the model's table, `input_rows` the changed rows of its inputs, whether
-    they changed anything or not, `bytes_written` those of the rows that were written. `seconds`
-    are counted from when the plan was carried out.
+    `rows_*` count rows of the model's table. `input_rows` counts the changed rows of its inputs,
+    including those that changed nothing. `bytes_written` is the size of the written rows. `seconds`
+    counts from the start of the work.
     """
 
     rows_inserted: int | None = None
@@ -106,21 +107,24 @@ class RunResponse(AdapterResponse):
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows of a statement, or the line with which it failed."""
+    """The rows of a statement, or the error line of its failure."""
 
     rows: Any
     failure: str | None
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
-    """Raise the problems, if there are any, one a line."""
+    """Raise all problems, one a line; return if there are none."""
     if lines := "\n".join(map(str, problems)):
         raise CompilationError(lines)
 
 
 def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the variables of `dbt_project.yml`, as far as they are ours or no package's, and
-    those of the command line."""
+    """Return the variables of `dbt_project.yml` and of the command line.
+
+    Of the project's variables, it returns those of this package and those that belong to no
+    package.
+    """
     declared = config.vars.to_dict() if hasattr(config, "vars") else {}
     for package in (getattr(config, "project_name", None), PACKAGE):
         scoped = declared.get(package)
@@ -148,14 +152,18 @@ def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[
 
 
 def _vacuumed_before(vacuums: str) -> int | None:
-    """Of commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as text."""
+    """Return the time up to which VACUUM removed files, or None.
+
+    `vacuums` has commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as
+    text.
+    """
     return commits.vacuumed_before(
         commits.commit_of_log(one["version"], one["at"], json.loads(one["info"]))
         for one in reversed(json.loads(vacuums))
     )
 
 
-# What macros call of the modules that decide. They work while dbt parses as well.
+# Functions of the deciding modules that macros call, also while dbt parses.
 PURE: dict[str, Callable[..., Any]] = {
     "as_names": commits.as_names,
     "as_mapping": commits.as_mapping,
@@ -198,26 +206,26 @@ PURE: dict[str, Callable[..., Any]] = {
 
 
 class HeadwatersAdapter(SparkAdapter):
-    """dbt-spark's adapter with what this package needs of Python."""
+    """The adapter of dbt-spark with the Python functions of this package."""
 
     ConnectionManager = HeadwatersConnectionManager
     AdapterSpecificConfigs = HeadwatersConfig
 
     def __init__(self, config: Any, mp_context: SpawnContext) -> None:
-        """Called by dbt once for each invocation."""
+        """Create the adapter of an invocation; dbt calls this once."""
         super().__init__(config, mp_context)
-        # `dbt debug` has a profile alone, and works in the project's folder
+        # `dbt debug` has only a profile, and works in the project's folder
         try:
             config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
         except UserError as error:
             raise CompilationError(str(error)) from None
         _refuse(outer.variable_problems(*_variables(config)))
         end_on_interrupt()
-        # The session's settings and the names of its functions, by the invocation that asked.
+        # The session's settings and the names of its functions, by invocation.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
-        # What the session sets, by the invocation that asked.
+        # The settings that the session sets, by invocation.
         self._session_sets: dict[str, dict[str, str]] = {}
-        # What functions are, by the invocation and the model whose run asked first.
+        # Descriptions of functions, by invocation and the first model that needs them.
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._erasure: Erasure | None = None
         self.change_sets = handed_on.HandedOn()
@@ -226,7 +234,7 @@ class HeadwatersAdapter(SparkAdapter):
         self.unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
 
     def valid_incremental_strategies(self) -> list[str]:
-        """dbt-spark's strategies, and those that follow change feeds."""
+        """Return dbt-spark's strategies, and those that follow change feeds."""
         return [*strategies.strategy_names(), *settings.STOCK_STRATEGIES]
 
     def execute_macro(
@@ -238,7 +246,7 @@ class HeadwatersAdapter(SparkAdapter):
         kwargs: dict[str, Any] | None = None,
         needs_conn: bool = False,
     ) -> Any:
-        """Called by dbt for `run-operation`: its arguments are checked before anything begins."""
+        """Check the arguments of a `run-operation`, then run it; dbt calls this."""
         resolver = macro_resolver or self._macro_resolver
         macro: Any = resolver and resolver.find_macro_by_name(
             macro_name, self.config.project_name, project
@@ -255,12 +263,12 @@ class HeadwatersAdapter(SparkAdapter):
         )
 
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
-        """A materialization's result with its counts, for run_results.json."""
+        """Return a materialization's result with its counts, for run_results.json."""
         return RunResponse(_message=message, code=code, **counts)
 
     @available
     def failure_of(self, sql: str) -> str | None:
-        """Run a statement that may fail; the line with which it did, or None."""
+        """Run a statement that may fail; return its error line, or None."""
         try:
             self.execute(sql)
         except DbtRuntimeError as error:
@@ -280,10 +288,10 @@ class HeadwatersAdapter(SparkAdapter):
     def problem_of_unread(
         self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
     ) -> Problem | None:
-        """Return why SQL that the analysis does not understand cannot build a table.
+        """Return the reason why SQL that the analysis cannot read cannot build a table.
 
-        Spark says what the SQL reads. What Spark refuses as well fails with Spark's own message,
-        unless it is a column that does not exist.
+        Spark's plan names the tables that the SQL reads. If Spark refuses the SQL as well, it fails
+        with Spark's own message, unless a column does not exist.
         """
         query = sql.rstrip().rstrip(";")
         rows = self.execute(f"explain extended {query}", fetch=True)[1].rows
@@ -303,10 +311,10 @@ class HeadwatersAdapter(SparkAdapter):
         up_to: int | None = None,
         conditions: Sequence[str] = (),
     ) -> Answer:
-        """The newest commits of a table, as the answer's rows: `limit`, or those that are known.
+        """Return the newest commits of a table: `limit` commits, or the cached ones.
 
-        What is known serves if it has the version `up_to` and reaches back to `back_to`. The
-        question may fail with one of these error conditions of Spark.
+        The cache serves if it has the version `up_to` and reaches back to `back_to`. The query may
+        fail with one of these error conditions of Spark.
         """
         histories = self._histories()
         histories.begin(get_invocation_id())
@@ -318,24 +326,24 @@ class HeadwatersAdapter(SparkAdapter):
 
     @available
     def commits_now(self, table: str, limit: int) -> list[commits.Commit]:
-        """The newest commits of a table at this moment, whatever is known of it."""
+        """Return the current newest commits of a table without the cache."""
         self._histories().begin(get_invocation_id())
         answered: list[commits.Commit] = self._ask_history(table, limit).rows
         return answered
 
     def unchanged_version(self, table: str, models: Sequence[str]) -> dict[str, int] | None:
-        """Version and time of a table's newest commit, if an earlier run saw and kept it.
+        """Return version and time of a table's newest commit, if an earlier run stored it.
 
-        `models`: those that this invocation runs; their tables are looked at together.
+        `models` are those of this invocation; their tables are checked together.
         """
         newest = self._unchanged_commit(table, models)
         return {"version": newest.version, "at": newest.at} if newest else None
 
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
-        """Stands for what a run of a model is planned from but for its tables.
+        """Return a digest of the inputs of a model's plan, except its tables.
 
-        To be asked when its run begins, unless it begins with hooks, which may make the functions
-        that the model calls: these are described once for all of the run.
+        Call it when the model's run begins, but not before its hooks: they may create functions
+        that the model calls, and the functions are described once for the whole run.
         """
         self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in sql_text.relations_in(sql)]
@@ -362,7 +370,7 @@ class HeadwatersAdapter(SparkAdapter):
         return histories.unchanged(table, look)
 
     def _location_of(self, table: str) -> str | None:
-        """Where a Delta table is; dbt asks for the relations of a schema once."""
+        """Return the path of a Delta table; dbt lists the relations of a schema once."""
         schema, identifier = table.split(".")
         relation: Any = self.get_relation(database="", schema=schema, identifier=identifier)
         return unchanged.location_of(relation.information) if relation else None
@@ -391,7 +399,7 @@ class HeadwatersAdapter(SparkAdapter):
     def submit_python_job(
         self, parsed_model: dict[str, Any], compiled_code: str
     ) -> AdapterResponse:
-        """Called by dbt for a model in Python, which may write to any table."""
+        """Run a model in Python, which may write to any table; dbt calls this."""
         try:
             response: AdapterResponse = super().submit_python_job(parsed_model, compiled_code)
         finally:
@@ -399,9 +407,9 @@ class HeadwatersAdapter(SparkAdapter):
         return response
 
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
-        """What a model's rows depend on besides its SQL: settings of the session, functions."""
+        """Return the session's settings and functions that a model's rows depend on."""
         run = get_invocation_id()
-        # not those of other models, whose hooks may have changed them
+        # hooks of other models may have changed the functions since their descriptions
         described = self._described.get((run, self.nice_connection_name()), {})
 
         def describe(name: str) -> list[str]:
@@ -422,16 +430,16 @@ class HeadwatersAdapter(SparkAdapter):
         }
 
     def other_function(self, view: views.View) -> str | None:
-        """A function that a view calls by its name alone, where the session finds another one."""
-        # asked each time: the hooks of a model may have made some since
+        """Return a function that a view calls by its name alone and that the session has, too."""
+        # not cached: the hooks of a model may have created functions since
         return views.other_function(view, self._user_functions())
 
     def _user_functions(self) -> list[str]:
-        """The functions of the session that somebody created."""
+        """Return the user-defined functions of the session."""
         return [str(row[0]) for row in self._rows("show user functions")]
 
     def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
-        """What the session has otherwise than a view that stores these settings."""
+        """Return the session's settings that differ from those that a view stores."""
         run = get_invocation_id()
         if run not in self._session_sets:
             self._session_sets.clear()
@@ -447,14 +455,14 @@ class HeadwatersAdapter(SparkAdapter):
         try:
             return [str(row[0]) for row in self._rows(f"describe function extended {name}")]
         except DbtRuntimeError:
-            return []  # Spark says so itself where the model calls it
+            return []  # Spark reports the error when the model calls it
 
     def _rows(self, statement: str) -> list[Any]:
-        """Rows of a small statement that belongs to no model."""
+        """Return the rows of a small statement that belongs to no model."""
         credentials = self.config.credentials
         if credentials.method != "session":
             return list(self.execute(statement, fetch=True)[1])
-        from dbt.adapters.headwaters.session import rows_of  # `dbt parse` does without pyspark.sql
+        from dbt.adapters.headwaters.session import rows_of  # `dbt parse` needs no pyspark.sql
 
         return rows_of(credentials.server_side_parameters, credentials.folder, statement)
 
@@ -462,7 +470,7 @@ class HeadwatersAdapter(SparkAdapter):
     def erasure(self, kind: str, name: str, given: Any, columns: Sequence[str]) -> Erasure:
         """Return the erasure of a subject whose value is in the place `given`.
 
-        `name`: the column or kind under which a person named it.
+        See headwaters/tables/erasure_run.py. `name` is the column or kind that the user named.
         """
         try:
             value = read_value(given, name, Path.cwd())
@@ -475,7 +483,7 @@ class HeadwatersAdapter(SparkAdapter):
         return self._erasure
 
     def cleanup_connections(self) -> None:
-        """Called by dbt at the end of a command."""
+        """Close the connections at the end of a command; dbt calls this."""
         if self._erasure:
             self._erasure.forget()
             self._erasure = None

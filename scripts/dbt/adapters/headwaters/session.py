@@ -1,15 +1,18 @@
-"""dbt's connection to Spark for `method: session`, in place of dbt-spark's, which
+"""A connection of dbt to Spark for `method: session`, which replaces that of dbt-spark.
+
+dbt-spark's connection
 
 - builds its session again for every statement, which costs a dozen calls each time and, on Spark
   Connect, a warning;
-- lets a second process run into the embedded metastore, and prints what Java then says;
+- lets a second process open the embedded metastore, and prints Java's errors;
 - passes on whole Java stack traces;
-- continues with its statements after Ctrl-C, for which dbt then prints a stack trace of its own.
+- continues with its statements after Ctrl-C, so dbt prints a stack trace.
 
-It can go when dbt-spark does these. See docs/decisions/0003-one-line-errors.md.
+Remove this module when dbt-spark handles these cases. See docs/decisions/0003-one-line-errors.md.
 
-It also repeats a statement that maintenance came in the way of: Delta ends a merge whose files were
-compacted meanwhile, though no row of them was changed. Maintenance gives way, writes do not fail.
+This connection also repeats a statement that conflicts with maintenance: Delta ends a merge whose
+files were compacted, although the compaction changed no row. Maintenance yields; writes do not
+fail.
 """
 
 from __future__ import annotations
@@ -40,33 +43,33 @@ from headwaters.platform.spark_errors import is_unavailable, one_line
 
 _lock = threading.Lock()
 
-# One session for each address; none is an embedded Spark.
+# One session for each address; the address None is an embedded Spark.
 _sessions: dict[str | None, Any] = {}
 
-# The `spark.remote` of the target `engine`, where the environment names no other.
+# The `spark.remote` of the target `engine`, unless the environment names another one.
 OF_THIS_LAKE = "the engine of this lake"
 
-# Of a call to a server on this machine: 17 seconds, where Spark's client would try for 10 minutes.
+# Retries of a call to a server on this machine: 17 seconds. Spark's client retries for 10 minutes.
 RETRIES = 5
 
 quiet()
 
 
 class StatementError(Exception):
-    """What Spark says of a statement, under the condition that Spark names."""
+    """An error of a statement, with Spark's message and error condition."""
 
 
 class HeadwatersCursor(Cursor):
-    """dbt-spark's cursor with one session for each process and errors of one line."""
+    """A cursor of dbt-spark with one session for each process and one-line errors."""
 
     def __init__(self, settings: Mapping[str, str], lake: Path) -> None:
-        """A cursor on the session of these settings, on a lake."""
+        """Create a cursor on the session of these settings, on a lake."""
         super().__init__(server_side_parameters=dict(settings))
         self._lake = lake
 
     @property
     def description(self) -> list[tuple[str, Any, None, None, None, None, bool]]:
-        """Names and types; a char is told from a string, as Spark's own schema does not."""
+        """Return names and types of the columns; Spark's schema has a `char` as a string."""
         fields = self._df.schema.fields if self._df is not None else []
         return [
             (field.name, _char(field) or kind, None, None, None, None, field.nullable)
@@ -79,31 +82,31 @@ class HeadwatersCursor(Cursor):
             sql = sql % parameters
         with _lock:
             spark = session_of(_sessions, self.server_side_parameters, self._lake)
-        # dbt-spark makes a dbt error of what comes from here, and of nothing below
+        # dbt-spark turns errors of this method into dbt errors, but not those of the methods below
         with _short_errors(StatementError, self._lake):
             self._df = _give_way(lambda: spark.sql(sql), sql)
 
     def fetchall(self) -> Any:
-        """All rows."""
+        """Return all rows."""
         with _short_errors(DbtRuntimeError, self._lake):
             return super().fetchall()
 
     def fetchone(self) -> Any:
-        """The next row."""
+        """Return the next row."""
         with _short_errors(DbtRuntimeError, self._lake):
             return super().fetchone()
 
 
 class HeadwatersConnection(Connection):
-    """What gives out cursors on a lake."""
+    """A connection that creates cursors on a lake."""
 
     def __init__(self, settings: Mapping[str, str], lake: Path) -> None:
-        """A connection for the session of these settings, on a lake."""
+        """Create a connection for the session of these settings, on a lake."""
         super().__init__(server_side_parameters=dict(settings))
         self._lake = lake
 
     def cursor(self) -> Cursor:
-        """A cursor."""
+        """Return a cursor."""
         return HeadwatersCursor(self.server_side_parameters, self._lake)
 
 
@@ -111,15 +114,15 @@ class HeadwatersWrapper(SessionConnectionWrapper):
     """The handle of a connection."""
 
     def cancel(self) -> None:
-        """End the statements that run."""
+        """End the running statements."""
         for spark in _sessions.values():
             spark.interruptAll()
 
 
 def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
-    """Rows of a small statement that belongs to no model, in the session of these settings.
+    """Return the rows of a small statement that belongs to no model.
 
-    Raises DbtRuntimeError with what Spark says, in one line.
+    Run it in the session of these settings. Raise DbtRuntimeError with Spark's message in one line.
     """
     with _lock:
         spark = session_of(_sessions, settings, lake)
@@ -128,16 +131,16 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
 
 
 def _char(field: StructField) -> str | None:
-    """`char(5)`, where a column is one."""
+    """Return `char(5)` for a column of this type, None for other types."""
     written = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
     return written if written.startswith("char") else None
 
 
 def _give_way(run: Callable[[], Any], sql: str) -> Any:
-    """Run a statement, again where a commit of maintenance, or a writer, came in its way.
+    """Run a statement, and repeat it after a conflict with maintenance.
 
-    A conflict with a commit that changed no row may be repeated whatever the statement is: what it
-    was computed from is as it was. OPTIMIZE and REORG may be repeated whatever came in their way.
+    If the other commit changed no row, any statement may be repeated, since its inputs are
+    unchanged. OPTIMIZE and REORG may be repeated after any conflict.
     """
     maintains = re.match(r"\s*(optimize|reorg)\b", sql, flags=re.IGNORECASE)
     for pause in (0.2, 1.0, 3.0, 5.0):
@@ -169,9 +172,9 @@ def _short_errors(kind: type[Exception], lake: Path) -> Iterator[None]:
 
 
 def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lake: Path) -> Any:
-    """The session for these settings, started and put into `sessions` where none there lives.
+    """Return the session for these settings; start it and add it to `sessions` if needed.
 
-    Raises WorkError or UserError, one line, where there is none to be had.
+    Raise WorkError or UserError in one line if no session is available.
     """
     remote = settings.get("spark.remote")
     own = remote is None or remote == OF_THIS_LAKE
@@ -211,7 +214,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
     try:
         spark = builder.getOrCreate()
         if remote is not None and remote.startswith("sc://localhost"):
-            # a server on this machine that went away does not come back as the same one
+            # if a server on this machine ends, the same one does not return
             _try_again(spark, RETRIES)
         schema = spark.sql("describe schema default").collect() if own else []
     except Exception as error:
@@ -221,7 +224,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         raise WorkError(
             "HW_SPARK_START", f"Spark does not start: {one_line(error)}\n(more in {_log(lake)})"
         ) from None
-    end_on_interrupt()  # Spark took it over
+    end_on_interrupt()  # Spark replaced the handler
     for name, location in schema:
         if name == "Location" and (embedded or remote is not None):
             warehouse = spark.conf.get("spark.sql.warehouse.dir")
@@ -235,7 +238,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
 
 
 def _try_again(spark: Any, times: int) -> None:
-    """How often calls of a session of Spark Connect are tried again."""
+    """Set the number of retries for calls of a Spark Connect session."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     if hasattr(spark, "client"):

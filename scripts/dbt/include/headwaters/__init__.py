@@ -1,4 +1,4 @@
-"""The dbt package of the adapter: macros and generic tests, for every project of its type."""
+"""The dbt package of the adapter: macros and generic tests for projects of its type."""
 
 from pathlib import Path
 

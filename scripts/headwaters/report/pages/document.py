@@ -21,7 +21,7 @@ from markupsafe import Markup
 from headwaters.report.pages import texts
 
 _HERE = Path(__file__).parent
-_FOLDERS = [_HERE, _HERE.parent / "review", _HERE.parent / "report"]
+_FOLDERS = [_HERE, _HERE.parent, _HERE.parents[1] / "review"]
 
 
 def document(
