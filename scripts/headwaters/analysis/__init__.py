@@ -1,8 +1,7 @@
-"""The SQL of models: proofs, derivations, and what a change of it needs.
+"""The analysis of models' SQL: proofs, derivations and patches.
 
-Other parts import from here, and from `functions`, the list of Spark's functions. The names are
-resolved when they are first used: the parser takes an eighth of a second to import, and most runs
-have nothing to prove.
+Other parts import from here, and the list of Spark's functions from `functions`. Names are resolved
+at first use: importing the parser takes an eighth of a second, and most runs prove nothing.
 """
 
 from __future__ import annotations

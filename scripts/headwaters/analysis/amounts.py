@@ -1,8 +1,8 @@
-"""How large values may be, so that their sum fits: what `signed_sum` adds to has to be a number.
+"""Bounds of values, which prove that a sum fits its type.
 
-Without ANSI rules a decimal that does not fit is NULL, which it stays whatever is added, while a
-full refresh would give the number that fits again. Whole numbers wrap around, which adds up as long
-as they stay whole.
+`signed_sum` can only add to a number. Without ANSI rules a decimal that overflows becomes NULL and
+stays NULL, while a full refresh would compute the number that fits again. Whole numbers wrap
+around, and still add up as long as they stay whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.exact import COUNTED, ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
 from headwaters.analysis.scopes import Value
 
-# Of one group. The sum of so many ints is a bigint; Spark has room for twice as many decimals.
+# Rows of one group. The sum of so many ints is a bigint; Spark has room for twice as many decimals.
 MOST_ROWS = 2**32
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _MOST_COUNTED = 2**31 - 1
@@ -26,9 +26,7 @@ _NEGATED_DIGITS = 34
 
 
 def largest(type: str | None, digits: int = _DIGITS) -> int | None:
-    """The amount that no exact number of the type, of at most so many digits, exceeds; None for
-    other types.
-    """
+    """Return the bound of an exact type with at most `digits` digits; None for other types."""
     if type in _BITS:
         return int(2 ** (_BITS[type] - 1))
     number = decimal_of(type)
@@ -39,38 +37,38 @@ def largest(type: str | None, digits: int = _DIGITS) -> int | None:
 
 
 def room_of(type: str | None, is_negated: bool = False) -> int | None:
-    """What a sum may amount to.
+    """Return the largest amount that a sum may reach.
 
-    The sum of two decimals of 38 digits would lose one after the point: one digit is left free.
-    Spark 4.2 rounds `-x` to 34 digits.
+    The sum of two decimals of 38 digits would lose a digit after the point, so one digit stays
+    free. Spark 4.2 rounds `-x` to 34 digits.
     """
     return largest(type, _NEGATED_DIGITS if is_negated else _DIGITS - 1)
 
 
 def most_of(value: Value) -> int | None:
-    """The amount that no value exceeds, if whole numbers did not wrap around."""
+    """Return the bound of a value, as if whole numbers did not wrap around."""
     return largest(value.type) if value.most is None else value.most
 
 
 def fits(value: Value, type: str | None, is_negated: bool = False) -> bool:
-    """Whether all values are numbers of the type."""
+    """Return true if all values are numbers of the type."""
     most, room = most_of(value), room_of(type, is_negated)
     return most is not None and room is not None and most <= room
 
 
 def stays_additive(value: Value, type: str | None, is_negated: bool = False) -> bool:
-    """Whether a sum that becomes a value of another type still adds up."""
+    """Return true if a sum still adds up after its conversion to another type."""
     if fits(value, value.type):
         return fits(value, type, is_negated) or type in _BITS
-    # what wraps around at a larger power of two does so at a smaller one as well
+    # a value that wraps around at a larger power of two also does at a smaller one
     return value.type in _BITS and type in _BITS and _BITS[type] <= _BITS[value.type]
 
 
 def has_opposite(value: Value, type: str | None) -> bool:
-    """Whether every value still has its opposite as a value of another type.
+    """Return true if every value still has its opposite after its conversion to another type.
 
-    -2147483648 is an int and 2147483648 is none: as an int it is its own opposite, whatever wraps
-    around, and as a bigint no longer.
+    -2147483648 is an int, but 2147483648 is not. As an int it wraps around and is its own opposite;
+    as a bigint it is not.
     """
     most = most_of(value)
     if value.type not in _BITS or (most is not None and most < 2 ** (_BITS[value.type] - 1)):
@@ -79,19 +77,19 @@ def has_opposite(value: Value, type: str | None) -> bool:
 
 
 def of_sum(value: Value) -> int | None:
-    """The most of a sum of values."""
+    """Return the bound of a sum of values."""
     most = most_of(value)
     return None if most is None else most * MOST_ROWS
 
 
 def of_row(most: int | None, type: str | None) -> int | None:
-    """The most of an expression of one row, whose type has room for it or makes it NULL."""
+    """Return the bound of an expression of one row, whose type has room for it or makes it NULL."""
     room = largest(type)
     return room if most is None or room is None else min(most, room)
 
 
 def of_sums(node: exp.Expr, parts: Sequence[Value]) -> int | None:
-    """The most of an expression with these parts; None where its type is all that is known."""
+    """Return the bound of an expression with these parts; None if only its type bounds it."""
     if isinstance(node, exp.Literal):
         return None if type_of(node, ()) is None else ceil(Decimal(node.name))
     most = [most_of(part) for part in parts]

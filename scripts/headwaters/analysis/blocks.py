@@ -1,8 +1,8 @@
-"""The outermost block of a query, through queries that only select from one other and filter it.
+"""The outermost block of a query, read through queries that only select and filter.
 
 `with paid as (select * from orders where is_paid), final as (select id, price * 2 as double from
-paid) select * from final` is the block `select id, price * 2 as double from orders where is_paid`:
-columns and conditions are over what the innermost of these queries reads.
+paid) select * from final` is the block `select id, price * 2 as double from orders where is_paid`.
+Its columns and conditions refer to the tables that the innermost of these queries reads.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from headwaters.analysis import dialect, functions
 from headwaters.analysis.same import Normal, NotUnderstood, Structure, structure
 from headwaters.analysis.scopes import conjuncts, is_grouped
 
-# A query that has nothing else hands on rows of what it reads.
+# A query with only these clauses hands on rows of its input.
 _HANDS_ON = {"with_", "expressions", "from_", "where"}
 _UNDERSTOOD = _HANDS_ON | {"joins", "laterals", "group", "having", "distinct", "windows", "hint"}
-# `window` gives a row for each window that a moment is in.
+# `window` returns a row for each window that contains the timestamp.
 _SEVERAL = functions.GENERATORS | {"window"}
 _ATOMS = (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Null, exp.Boolean)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A query: its columns over what it reads, and its conditions.
+    """A query as columns and conditions over its inputs.
 
-    `rest` is everything else as a text; `where` and `having` are conjuncts of these clauses,
-    `after` those over its result. `groups` are the group by expressions.
+    `where` and `having` are the conjuncts of these clauses, `after` those over the result. `groups`
+    are the GROUP BY expressions. `rest` is everything else, as text.
     """
 
     columns: dict[str, exp.Expr]
@@ -44,9 +44,9 @@ class Block:
 
 
 def read(sql: str, inputs: Mapping[str, Sequence[str]]) -> Block:
-    """The outermost block of a query over `inputs`, given with their columns.
+    """Return the outermost block of a query over `inputs`, which are given with their columns.
 
-    Raises NotUnderstood, or Refused where it cannot be parsed.
+    Raises NotUnderstood, or Refused if the SQL cannot be parsed.
     """
     tree = dialect.parsed(sql)
     for node in tree.walk():
@@ -55,13 +55,13 @@ def read(sql: str, inputs: Mapping[str, Sequence[str]]) -> Block:
     return reader.normal(reader.core(tree, {}))
 
 
-# The queries that `with` names, around a query, by names in lower case.
+# The queries of the WITH clauses around a query, by name in lower case.
 _Queries = dict[str, exp.Query]
 
 
 @dataclass(frozen=True)
 class _Core:
-    """A query, its columns and conditions over what it reads, and the queries that it may name."""
+    """A query, its columns and conditions over its inputs, and the queries that it may name."""
 
     select: exp.Select
     queries: _Queries
@@ -82,7 +82,7 @@ class _Reader:
                 raise NotUnderstood
 
     def core(self, query: exp.Expr, queries: _Queries) -> _Core:
-        """The innermost query of which this one hands on rows."""
+        """Return the innermost query whose rows this query hands on."""
         queries = self._with(query, queries)
         if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
             if any(value for name, value in query.args.items() if name not in ("this", "with_")):
@@ -119,7 +119,7 @@ class _Reader:
         return found
 
     def _below(self, query: exp.Select, queries: _Queries) -> _Core | None:
-        """What the query hands rows of on, None where it does more than that."""
+        """Return the query whose rows this query hands on; None if it does more than that."""
         clause = query.args.get("from_")
         if clause is None or any(
             value and name not in _HANDS_ON for name, value in query.args.items()
@@ -146,7 +146,7 @@ class _Reader:
         if inner is None:
             return None
         if isinstance(source, exp.Table):
-            # a query sees those before it
+            # a query sees only the queries before it
             names = list(queries)
             queries = {name: queries[name] for name in names[: names.index(source.name.lower())]}
         try:
@@ -157,11 +157,11 @@ class _Reader:
         if below.select.args.get("distinct") and not (
             is_whole and not _left_out(query.expressions[0])
         ):
-            return None  # which rows there are depends on the columns
+            return None  # the columns decide which rows are distinct
         return below
 
     def _columns(self, query: exp.Select, queries: _Queries) -> dict[str, exp.Expr]:
-        """The columns of a query, over what it reads; other clauses follow suit."""
+        """Return the columns of a query over its inputs; the other clauses refer to them."""
         scope = _Scope.of(query, queries, self._inputs)
         columns: dict[str, exp.Expr] = {}
         for node in query.expressions:
@@ -172,7 +172,7 @@ class _Reader:
         return columns
 
     def normal(self, core: _Core) -> Block:
-        """The block, with names of tables that do not depend on the text."""
+        """Return the block, with table names that do not depend on the text."""
         query, scope = core.select, _Scope.of(core.select, core.queries, self._inputs)
         own = self._columns(query, core.queries)
         group = query.args.get("group")
@@ -217,7 +217,7 @@ class _Reader:
         )
 
     def _grouped(self, node: exp.Expr, own: Mapping[str, exp.Expr], scope: _Scope) -> exp.Expr:
-        """A group by expression; a number is a column's place."""
+        """Return a GROUP BY expression; a number stands for the column at that position."""
         if isinstance(node, exp.Literal):
             if node.is_string or not node.name.isdigit():
                 raise NotUnderstood
@@ -229,7 +229,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Handed:
-    """What a query that only hands rows on sees: the columns of another."""
+    """The columns that a query sees if it only hands on rows of another."""
 
     alias: str
     given: Mapping[str, exp.Expr]
@@ -247,7 +247,7 @@ class _Handed:
         return found
 
     def over(self, node: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
-        """The expression over what the other query reads."""
+        """Return the expression over the inputs of the other query."""
         if isinstance(node, exp.Column):
             return self._column(node, aliases)
         made = node.copy()
@@ -277,7 +277,7 @@ class _Handed:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What a query reads: its tables with their columns, None where they are not known."""
+    """The tables that a query reads, with their columns; None if the columns are unknown."""
 
     tables: dict[str, list[str]] | None
 
@@ -289,7 +289,7 @@ class _Scope:
             return cls(None)
 
     def selected(self, node: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-        """Columns of a select list's item, by name."""
+        """Yield the columns of an item of the select list, by name."""
         if not node.is_star:
             yield _name_of(node), node.unalias()
             return
@@ -307,9 +307,9 @@ class _Scope:
     def over(
         self, node: exp.Expr, aliases: Mapping[str, exp.Expr], prefers_alias: bool = False
     ) -> exp.Expr:
-        """The expression with the tables of its columns named, and without aliases of others.
+        """Return the expression with qualified columns and with aliases replaced by their values.
 
-        `prefers_alias`: where a name may be both, it may mean the alias.
+        With `prefers_alias`, an ambiguous name may mean the alias.
         """
         if isinstance(node, (exp.Lambda, exp.Query)):
             _refuse_aliases([node], aliases)
@@ -349,12 +349,12 @@ class _Scope:
 
 
 def _is_bare(value: exp.Expr, name: str) -> bool:
-    """Whether a column is selected under its own name, which means the same wherever it stands."""
+    """Return true if the query selects a column under its own name, which is unambiguous."""
     return isinstance(value, exp.Column) and len(value.parts) == 1 and value.name.lower() == name
 
 
 def _refuse_aliases(nodes: Iterable[exp.Expr], aliases: Mapping[str, exp.Expr]) -> None:
-    """Refuse names that may be those of columns of the same query."""
+    """Refuse names that may refer to columns of the same query."""
     names = {
         alias.lower() for alias, value in aliases.items() if not _is_bare(value, alias.lower())
     }
@@ -367,7 +367,7 @@ def _refuse_aliases(nodes: Iterable[exp.Expr], aliases: Mapping[str, exp.Expr]) 
 def _tables(
     query: exp.Select, queries: _Queries, inputs: Mapping[str, list[str]]
 ) -> dict[str, list[str]]:
-    """The tables of a from clause by their aliases, with their columns."""
+    """Return the tables of a FROM clause by alias, with their columns."""
     found: dict[str, list[str]] = {}
     clause = query.args.get("from_")
     if query.args.get("laterals"):
@@ -395,7 +395,7 @@ def _tables(
 
 
 def _names(source: exp.Expr, queries: _Queries, inputs: Mapping[str, list[str]]) -> list[str]:
-    """The names of the columns of a table or query."""
+    """Return the column names of a table or query."""
     if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier):
         name = source.name.lower()
         if source.args.get("db"):
@@ -425,7 +425,7 @@ def _names(source: exp.Expr, queries: _Queries, inputs: Mapping[str, list[str]])
 
 
 def _needed(query: exp.Select, queries: _Queries) -> list[exp.Expr]:
-    """The queries of `with` that a query names, and those that they name, in their order."""
+    """Return the WITH queries that a query uses, directly or through others, in their order."""
     names: set[str] = set()
     waiting: list[exp.Expr] = [query]
     while waiting:
@@ -447,7 +447,7 @@ def _conjuncts(query: exp.Select, clause: str) -> list[exp.Expr]:
 
 
 def _without_true(nodes: Iterable[exp.Expr]) -> list[exp.Expr]:
-    """The conjuncts without `true` and `1 = 1`, which every row meets."""
+    """Return the conjuncts without `true` and `1 = 1`, which every row meets."""
     return [node for node in nodes if not _is_true(node.unnest())]
 
 
@@ -466,7 +466,7 @@ def _add(columns: dict[str, exp.Expr], name: str, value: exp.Expr) -> None:
 
 def _name_of(node: exp.Expr) -> str:
     if not isinstance(node, (exp.Alias, exp.Column)):
-        raise NotUnderstood  # Spark names it after its text
+        raise NotUnderstood  # Spark derives the name from the text
     return str(node.alias_or_name)
 
 
@@ -479,7 +479,7 @@ def _is_star(node: exp.Expr, alias: str) -> bool:
 
 
 def _left_out(node: exp.Expr) -> set[str]:
-    """The columns that `* except (…)` leaves out."""
+    """Return the columns that `* except (…)` excludes."""
     star = node.this if isinstance(node, exp.Column) else node
     if any(value and name != "except_" for name, value in star.args.items()):
         raise NotUnderstood
@@ -488,7 +488,7 @@ def _left_out(node: exp.Expr) -> set[str]:
 
 
 def _is_several(node: exp.Expr) -> bool:
-    """Whether an item of a select list may be several rows or columns."""
+    """Return true if an item of a select list may make several rows or columns."""
     return isinstance(node, exp.Aliases) or any(
         found.name.lower() in _SEVERAL for found in node.find_all(exp.Anonymous)
     )

@@ -1,9 +1,9 @@
-"""What makes the result of one query that of another: a change of SQL that needs no rebuild.
+"""The difference between two queries, if a change of SQL needs no rebuild.
 
-A table is the result of the old query. Of the new one it is proven that its rows are computed from
-the rows of the old one, each from one: columns are added, removed or put in another order, and
-rows are left out by a condition over them; and that rows which were left out before, and are no
-longer, can be told by their own columns. What is not proven is rebuilt.
+A table is the result of the old query. The proof shows that each row of the new result is computed
+from one row of the old. Columns are added, removed or reordered; a condition over the columns
+removes rows. If the old query removed rows that the new one returns, their own columns must
+identify them. Without a proof, the run rebuilds the table.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import NotUnderstood, Structure, structure
 
-# What two blocks may differ in; everything else is the same.
+# Expressions that may differ between two blocks; everything else must be equal.
 _ROW_WISE = (*PLAIN_NODES, exp.In, exp.Cast, exp.TryCast, exp.Anonymous, *LEAVES)
 
 
 class Rebuild(Exception):
-    """Why a table has to be rebuilt."""
+    """The reason why a table has to be rebuilt."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What differs between the results of two queries; an empty one where nothing does.
+    """The difference between the results of two queries; empty if they are equal.
 
-    `columns`: those of the new result, in its order, each with its expression over columns of the
-    old one; empty where both have the same ones. `kept`: conditions over columns of the old result;
-    rows for which one is not true are no longer there. `dropped`: conditions over columns of the
-    new result that are required no more; rows for which one is not true were not there.
-    `computed`: the columns that the old result has not, or has with other values, each with those
-    that it is computed from; `added` are those that it has not, `removed` those that are no more.
+    - `columns`: the columns of the new result, in order, each with its expression over the old
+      columns; empty if both results have the same columns.
+    - `kept`: conditions over the old columns; the new result lacks rows that fail one.
+    - `dropped`: conditions over the new columns that the new query no longer requires; the old
+      result lacked rows that fail one.
+    - `computed`: the columns that are new or have new values, each with its source columns.
+    - `added`: the columns that only the new result has.
+    - `removed`: the columns that only the old result has.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -51,12 +53,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the way in which a table is maintained allows.
+    """The changes that the maintenance of a table allows.
 
-    `fixed`: columns that settings name, which stay what they are. `only`: columns that conditions
-    may be over, None for all. `may_compute`: other columns may be made of the old ones;
-    `appended_only`: only after all of them. `altered`: columns of which the table has other values
-    than the query.
+    - `fixed`: columns that settings name and that must not change.
+    - `only`: the columns that conditions may use; None for all.
+    - `may_compute`: new columns may be computed from the old ones.
+    - `appended_only`: new columns may only follow the old ones.
+    - `altered`: columns whose values in the table differ from those of the query.
     """
 
     fixed: Iterable[str] = ()
@@ -69,9 +72,9 @@ class Limits:
 def change_of(
     before: str, after: str, inputs: Mapping[str, Sequence[str]], limits: Limits
 ) -> Change:
-    """What differs; raises Rebuild.
+    """Return the difference between two queries. Raises Rebuild.
 
-    The queries name their `inputs`, which are given with their columns.
+    The queries refer to `inputs` by name; `inputs` maps the names to columns.
     """
     try:
         old, new = (blocks.read(sql, inputs) for sql in (before, after))
@@ -81,7 +84,7 @@ def change_of(
 
 
 class _Comparison:
-    """The outermost blocks of both queries."""
+    """A comparison of the outermost blocks of two queries."""
 
     def __init__(self, old: Block, new: Block, limits: Limits) -> None:
         self._old = old
@@ -117,10 +120,10 @@ class _Comparison:
         )
 
     def _conditions(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
-        """Those that only the new result has, and those that only the old one has.
+        """Return the conditions that only the new query has, and those that only the old one has.
 
-        One that is in another clause of the new query is in both: each is over columns of its
-        result, and where it is the same over what the queries read, it is met by the same rows.
+        A condition that moved to another clause is in both lists. Each copy is over the columns of
+        its result; if they are equal over the inputs of the queries, the same rows meet both.
         """
         kept: dict[Structure, exp.Expr] = {}
         dropped: dict[Structure, exp.Expr] = {}
@@ -138,7 +141,7 @@ class _Comparison:
         )
 
     def _columns(self) -> list[tuple[str, exp.Expr]]:
-        """The new columns over the old ones."""
+        """Return the new columns as expressions over the old ones."""
         found: list[tuple[str, exp.Expr]] = []
         for name, node in self._new.columns.items():
             try:
@@ -166,7 +169,7 @@ class _Comparison:
     def _condition(
         self, node: exp.Expr, block: Block, clause: str, names: Mapping[Structure, str]
     ) -> exp.Expr:
-        """A conjunct over columns of the result, for whose rows it means the same."""
+        """Return a conjunct over columns of the result that has the same value for each row."""
         if clause != "after" and block.has_windows:
             raise Rebuild(f"windows are over the rows of which {_shown(node)} is required")
         if clause == "where" and block.is_grouped:
@@ -183,7 +186,7 @@ class _Comparison:
         return over
 
     def _over(self, node: exp.Expr, names: Mapping[Structure, str]) -> exp.Expr:
-        """The expression over columns of a result, which have these names."""
+        """Return the expression over columns of a result that have these names."""
         name = names.get(structure(node))
         if name is not None and node.find(exp.Column, exp.Anonymous):
             return exp.column(exp.to_identifier(name, quoted=True))
@@ -202,14 +205,14 @@ class _Comparison:
 
 
 class _NotCovered(Exception):
-    """A part of an expression that is over no column of the result."""
+    """A part of an expression that no column of the result covers."""
 
     def __init__(self, node: exp.Expr) -> None:
         super().__init__(_shown(node))
 
 
 def _by_structure(block: Block) -> dict[Structure, str]:
-    """The names of what a block gives; of two columns that are the same, the first."""
+    """Return the names of a block's columns by structure; of two equal columns, the first."""
     found: dict[Structure, str] = {}
     for name, node in block.columns.items():
         found.setdefault(structure(node), name)
@@ -219,7 +222,7 @@ def _by_structure(block: Block) -> dict[Structure, str]:
 def _difference(
     old: Sequence[exp.Expr], new: Sequence[exp.Expr]
 ) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """The conjuncts that only one of two conditions has."""
+    """Return the conjuncts that only one of two conditions has."""
     before = {structure(node) for node in old}
     after = {structure(node) for node in new}
     return (
@@ -233,7 +236,7 @@ def _is_itself(name: str, node: exp.Expr) -> bool:
 
 
 def _is_changing(node: exp.Expr) -> bool:
-    """Whether it is no function of its row: an aggregate, a generator, of the moment, not known."""
+    """Return true if the node is not a known function of its row, or depends on the moment."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name not in functions.ROW or functions.is_moment(name, node.expressions)
@@ -242,12 +245,12 @@ def _is_changing(node: exp.Expr) -> bool:
 
 
 def _shown(node: exp.Expr) -> str:
-    """The expression as a person would write it, without the names that stand for its tables."""
+    """Return the expression as a user would write it, without the internal table names."""
     return re.sub(r"\bhw_table_\w+\.", "", dialect.text(node))
 
 
 def _as_text(node: exp.Expr) -> str:
-    """The expression as SQL, which reads as what it is."""
+    """Return the expression as SQL that parses to the same expression."""
     text = dialect.whole_text(node)
     read = dialect.parsed(f"select {text}").selects[0]
     if structure(read) != structure(node):
@@ -256,7 +259,7 @@ def _as_text(node: exp.Expr) -> str:
 
 
 def described(change: Change) -> str:
-    """The change in words, for the line of a run."""
+    """Describe the change in words, for the output line of a run."""
     return "; ".join(_pieces(change))
 
 

@@ -1,6 +1,6 @@
-"""Whether a query answers the same in every run over the same rows.
+"""A check that a query returns the same in every run over the same rows.
 
-It is all that a table needs which is computed whole: rows that tie may come in any order.
+A table that is computed whole needs no other proof. Rows that tie may come in any order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwaters.analysis.scopes import parts_of
 
 _STABLE = functions.STABLE | functions.IN_FROM
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
-_PLAINLY = {*_PLAIN}  # and of no class below them, as most are
+_PLAINLY = {*_PLAIN}  # exact classes; most nodes are not of a subclass
 
 
 def refuse_changing(
@@ -27,15 +27,15 @@ def refuse_changing(
     allowed: Sequence[str],
     bodies: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse what is different on another day, or reads what is no input or not known.
+    """Refuse queries that depend on the time of the run or read anything but known inputs.
 
-    `nodes` are all of the query; `allowed`: of `allow_nondeterministic`; `bodies`: of SQL
-    functions. Raises Refused.
+    `nodes` are all nodes of the query, `allowed` the functions of `allow_nondeterministic`,
+    `bodies` those of SQL functions. Raises Refused.
     """
     tables = {
         source.name.lower(): frozenset(name.lower() for name in source.columns) for source in inputs
     }
-    # most nodes are a name or a literal, of which nothing is asked
+    # most nodes are names or literals, which need no check
     asked = [node for node in nodes if type(node) not in (exp.Identifier, exp.Literal)]
     refuse_unmarked(asked, tables)
     refuse_unknown(asked, tables)
@@ -76,7 +76,7 @@ def _refuse_functions(
 
 
 def _name(node: exp.Expr) -> str | None:
-    """What may be different in another run; None where nothing is."""
+    """Return the name of a call whose result may change between runs; None for other nodes."""
     if isinstance(node, exp.Column):
         parts = parts_of(node)
         return parts[0] if len(parts) == 1 and parts[0] in functions.BARE else None

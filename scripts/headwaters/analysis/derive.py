@@ -1,10 +1,9 @@
-"""How a model of plain SQL can be maintained: its strategy, the role of each input, its keys.
+"""The derivation of a model of plain SQL: its strategy, the role of each input, its keys.
 
-The query is read once by a rule book that allows everything and notes which columns are equated,
-and by which ones rows are grouped. They suggest keys. What is suggested counts only once it is
-proven (proof.py). Where not every input can be followed by its own columns, changed rows are traced
-to the columns of the result (traced.py); where nothing is proven, the table is replaced when an
-input changed.
+A rule book that allows everything reads the query once. It notes the columns that the query equates
+and groups by, which suggest keys. A suggestion counts only after its proof (proof.py). If an input
+cannot be followed by its own columns, its changed rows are traced to columns of the result
+(traced.py). If nothing is proven, a run replaces the table when an input has changed.
 """
 
 from __future__ import annotations
@@ -43,26 +42,29 @@ from headwaters.analysis.stages import Stage, cut
 from headwaters.analysis.strategies import STRATEGIES
 from headwaters.analysis.unread import refuse_changing_words
 
-# A column of an input: the input's name, and the column's in lower case.
+# A column of an input: the name of the input, and that of the column in lower case.
 Place = tuple[str, str]
-# Keys, and roles of inputs for a key, that are tried before the search ends.
+# Limits of the search: keys, and roles of inputs for each key.
 MOST_KEYS = 32
 MOST_ROLES = 32
-# What the analysis does not understand, and Spark may.
+# Codes for queries that the analysis does not understand but Spark may.
 _UNREAD = ("HW_NOT_UNDERSTOOD", "HW_NO_SUCH_COLUMN")
-# Columns of a key that leads give.
+# Columns of a key that leads return.
 MOST_COLUMNS = 8
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a model is maintained.
+    """The derived maintenance of a model.
 
-    `inputs` have their roles; `unique_key` is empty where nothing tells the rows apart. `refused`
-    is why nothing better was proven, where the table is replaced or a lookup that is no seed makes
-    it so when it changes. `leads` have, for each followed input, the query of the affected keys,
-    whose columns are `key`: see traced.py. `stages` are kept in hidden tables, which `rest` reads:
-    see cut.py. `is_unread`: the analysis does not know what the query reads; Spark does.
+    - `inputs`: the inputs with their roles.
+    - `unique_key`: empty if nothing identifies the rows.
+    - `refused`: the reason why nothing better was proven, if a change of an input, or of a lookup
+      other than a seed, replaces the table.
+    - `leads`: for each followed input the query of the affected keys, with the columns `key`; see
+      traced.py.
+    - `stages`: the queries of hidden tables, which `rest` reads; see cut.py.
+    - `is_unread`: only Spark knows what the query reads, the analysis does not.
     """
 
     strategy: str
@@ -78,10 +80,10 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: the query over inputs of no role yet, and what the project says of it.
+    """The question: a query over inputs without roles, and what the project declares about it.
 
-    `constant` are names of inputs that seldom change: seeds; `without_feed` of those whose changes
-    nothing tells. `is_whole`: nothing may be kept in hidden tables.
+    `constant` names inputs that seldom change (seeds), `without_feed` inputs without a change feed.
+    With `is_whole`, hidden tables are not allowed.
     """
 
     sql: str
@@ -95,10 +97,10 @@ class Question:
 
 
 def derive(question: Question) -> Derivation:
-    """Return the way that follows most inputs, and of these the cheapest. Raises Refused.
+    """Return the cheapest of the ways that follow the most inputs. Raises Refused.
 
-    Refused is only what another run over the same inputs would answer otherwise. The table of a
-    query that the analysis does not understand is replaced.
+    It refuses only queries whose result may change between runs over the same inputs. If the
+    analysis does not understand a query, its table is replaced.
     """
     try:
         text = dialect.read(question.sql)
@@ -128,15 +130,15 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
     best: tuple[tuple[int, bool], Derivation] | None = None
     whole = _Whole(question, text)
     for derived in _derived(question, tree, whole, unproven):
-        # what is followed counts first, then a key that tells the rows apart
+        # prefer more followed inputs, then a key that identifies the rows
         rank = _unfollowed(derived.inputs, question), not derived.unique_key
         if best is None or rank < best[0]:
             best = rank, derived
-        # whether anything tells the rows apart is the same whatever the roles
+        # the roles do not affect which columns identify the rows
         if best[0] == (0, False) or (best[0] == (0, True) and not whole.unique_key):
             break
     left = len(question.inputs) if best is None else best[0][0]
-    # an order in which rows may tie is refused by every rule book, whatever the roles
+    # every rule book refuses an order that lets rows tie
     if left and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
         try:
             traced = _traced(question, tree, left)
@@ -166,9 +168,9 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
 def _derived(
     question: Question, tree: exp.Query, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[Derivation]:
-    """What is proven of the candidates: those that follow every input first, as one may be enough.
+    """Yield the proven candidates, those that follow every input first: one of them may suffice.
 
-    Those that follow as many come in their order, the cheapest first.
+    Candidates that follow equally many inputs keep their order, cheapest first.
     """
     followed, others = itertools.tee(_candidates(question, whole, unproven))
     every = itertools.chain(
@@ -195,7 +197,10 @@ def _derived(
 
 
 def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | None:
-    """The way that follows most inputs by leads, if fewer than `below` are left. Raises Refused."""
+    """Return the way by leads that follows most inputs, if it leaves fewer than `below`.
+
+    Raises Refused.
+    """
     names = [
         source.name
         for source in question.inputs
@@ -230,7 +235,7 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
         except Exception as error:
             refused = refused or unforeseen(error)
         else:
-            # what is never read is no part of it
+            # an input that the query never reads does not count
             if set(leads) == set(followed):
                 return Derivation("affected_keys", unique_key, inputs, None, leads, key)
     if refused is not None:
@@ -239,7 +244,7 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
 
 
 def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
-    """The way with hidden tables, if fewer than `below` inputs are left that replace the table."""
+    """Return the way with hidden tables, if fewer than `below` inputs still replace the table."""
     if question.is_whole or question.allowed or whole.refused:
         return None
     inputs = tuple(
@@ -273,9 +278,9 @@ def _is_unfollowed(name: str, question: Question) -> bool:
 def _stage(
     question: Question, tree: exp.Query, reader: _TracingReader
 ) -> tuple[Stage, Relation] | None:
-    """The query as a hidden query, if keys are proven that all of its inputs can be followed by.
+    """Return the query as a hidden query and its relation, if a proven key follows all inputs.
 
-    Also what it is as a relation. Its parts are those of a query that always answers the same.
+    The caller has checked that the whole query is deterministic.
     """
     try:
         refuse_unmarked(dialect.walked(tree), (source.name.lower() for source in question.inputs))
@@ -298,7 +303,7 @@ def _stage(
 def _key_of_leads(
     rules: TracedRules, relation: Relation, unique_key: Sequence[str], tree: exp.Query
 ) -> tuple[str, ...]:
-    """The columns by which rows are recomputed: the key of the rows, or all that are traced."""
+    """Return the columns that select the rows to recompute: the row key, or all traced columns."""
     traced = rules.key_of(relation)
     if not traced:
         reason = "no column of the result is made of single rows of its inputs"
@@ -311,14 +316,14 @@ def _key_of_leads(
 
 
 def _without_feed(question: Question) -> Refused | None:
-    """Why an input is not followed that has no feed, seeds left out."""
+    """Return the refusal for the first input without a feed, seeds excepted."""
     for name in sorted(question.without_feed - question.constant):
         return Refused("HW_NO_CHANGE_FEED", "", None, f"{name} has no change data feed")
     return None
 
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
-    """What to tell of all that was not proven: what is missing, or what the best key failed at."""
+    """Return the refusal to report: a missing requirement, or the failure of the best key."""
     order = ("HW_NOT_COMPARABLE", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
 
     def rank(refused: Refused) -> int:
@@ -328,19 +333,19 @@ def _reason(unproven: Sequence[Refused]) -> Refused | None:
 
 
 def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
-    """How many inputs replace the table when they change, seeds left out."""
+    """Count the inputs that replace the table when they change, seeds excepted."""
     return sum(
         not source.is_followed and source.name not in question.constant for source in candidate
     )
 
 
 def _unique_key(relation: Relation) -> tuple[str, ...]:
-    """The fewest columns that are known to tell the rows apart; none where nothing does."""
+    """Return the fewest columns that are known to identify the rows, if there are any."""
     places: dict[int, int] = {}
     for place, column in enumerate(relation.columns):
         places.setdefault(column.id, place)
     for place, column in enumerate(relation.columns):
-        for part in column.whole:  # a struct tells apart what is in it
+        for part in column.whole:  # a struct identifies what its fields identify
             places.setdefault(part, place)
     known = [sorted({places[part] for part in key}) for key in relation.unique]
     known = [
@@ -349,14 +354,14 @@ def _unique_key(relation: Relation) -> tuple[str, ...]:
     if not known:
         return ()
     shortest = min(known, key=lambda key: (len(key), key))
-    # no column at all: there is one row at most
+    # an empty key means at most one row
     return tuple(relation.columns[n].name for n in shortest or [0])
 
 
 def _candidates(
     question: Question, whole: _Whole, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
-    """Strategies and inputs with roles, the cheapest first."""
+    """Yield strategies and inputs with roles, cheapest first."""
     if not whole.is_across_rows:
         for inputs in _followed_alone(question):
             yield "change_feed", inputs
@@ -375,7 +380,7 @@ def _candidates(
 
 
 def _followed_alone(question: Question) -> Iterator[list[Input]]:
-    """The inputs with one that is followed, and the others as lookups."""
+    """Yield the inputs with one of them followed and the others as lookups."""
     followable = [source for source in question.inputs if source.name not in question.without_feed]
     for followed in sorted(followable, key=lambda source: source.name in question.constant):
         yield [
@@ -385,7 +390,7 @@ def _followed_alone(question: Question) -> Iterator[list[Input]]:
 
 
 def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
-    """Why no row of an input gives rows of the result: what is told where nothing else is known."""
+    """Yield why no row of an input gives rows of the result, as a last resort for the message."""
     for inputs in _followed_alone(question):
         try:
             proven(tree, inputs, "linear", (), question.allowed, question.functions)
@@ -394,7 +399,7 @@ def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
 
 
 class _Whole:
-    """The query as the rule book that allows everything reads it, once, when somebody asks."""
+    """A query, read on demand and once by the rule book that allows everything."""
 
     def __init__(self, question: Question, text: dialect.Text) -> None:
         self.question, self.text, self.tree = question, text, text.tree
@@ -402,7 +407,7 @@ class _Whole:
 
     @cached_property
     def is_across_rows(self) -> bool:
-        """Whether its outermost query looks at several rows."""
+        """Return true if the outermost query reads several rows for one row of its result."""
         return is_across_rows(self.tree)
 
     @cached_property
@@ -414,26 +419,26 @@ class _Whole:
 
     @property
     def refused(self) -> Refused | None:
-        """Why it cannot be read."""
+        """Return why the query cannot be read, or None."""
         return self._read if isinstance(self._read, Refused) else None
 
     @property
     def unique_key(self) -> tuple[str, ...]:
-        """The columns that are known to tell its rows apart."""
+        """Return the columns that are known to identify the rows."""
         return () if self.refused else _unique_key(self.traced.relation)
 
     @property
     def traced(self) -> _Traced:
-        """What was read."""
+        """Return the traced query."""
         assert isinstance(self._read, _Traced)
         return self._read
 
 
 class _Traced:
-    """The columns that a query equates, groups by and selects, by the inputs that they are of."""
+    """The columns that a query equates, groups by and selects, as columns of its inputs."""
 
     def __init__(self, question: Question, tree: exp.Query, reader: _TracingReader) -> None:
-        """Reads the query. Raises Refused where it is not understood."""
+        """Read the query. Raises Refused if it is not understood."""
         self._question = question
         relation, self._noted = reader.traced(tree)
         self.relation = relation
@@ -441,10 +446,10 @@ class _Traced:
         for one, other in self._noted.equal:
             both = self._class(one) | self._class(other)
             self._same.update(dict.fromkeys(both, both))
-        # what is selected as it is, and its name
+        # columns that are selected unchanged, and their names
         self._selected: dict[frozenset[Place], str] = {}
         grouped = frozenset[Place]().union(*self._noted.groups)
-        # by which rows are grouped, and which are no keys
+        # grouping columns that cannot be keys
         self.incomparable: list[Column] = []
         for column in relation.columns:
             place = _place(column, relation.fact)
@@ -452,7 +457,7 @@ class _Traced:
                 self.incomparable += [column] if place in grouped else []
             elif place is not None:
                 self._selected.setdefault(self._class(place), column.name)
-        # what tells the result's rows apart
+        # columns that identify rows of the result
         self._of_rows: list[frozenset[frozenset[Place]]] = []
         by_id = {column.id: _place(column, relation.fact) for column in relation.columns}
         by_name = {column.name.lower(): by_id[column.id] for column in relation.columns}
@@ -465,9 +470,9 @@ class _Traced:
         return self._same.get(place, frozenset([place]))
 
     def keys(self) -> Iterator[tuple[frozenset[Place], ...]]:
-        """What may be the key: selected columns by which rows are grouped, joined or told apart.
+        """Yield candidate keys: selected columns that group, join or identify rows.
 
-        Those that tell rows apart come first, then those that most inputs have, then the longest.
+        Keys that identify rows come first, then keys that most inputs have, then the longest.
         """
         found: dict[frozenset[frozenset[Place]], None] = {}
         selected = frozenset(self._selected)
@@ -502,9 +507,9 @@ class _Traced:
             yield tuple(sorted(key, key=lambda same: self._selected[same].lower()))
 
     def roles(self, key: Sequence[frozenset[Place]]) -> Iterator[list[Input]]:
-        """The inputs with roles for a key, those that follow most of them first.
+        """Yield the inputs with roles for a key, those that follow most inputs first.
 
-        An input has the key, or shares columns with one that has it or is itself led to it.
+        An input has the key, or shares columns with an input that has it or leads to it.
         """
         direct = {
             source.name: replace(source, kind="affected", key=columns)
@@ -546,7 +551,7 @@ class _Traced:
     def _led(
         self, source: Input, key: Sequence[frozenset[Place]], reached: Iterable[str]
     ) -> Iterator[Input]:
-        """The input as one that others lead to the key, through columns that it shares."""
+        """Yield the input as one that other inputs lead to the key, through shared columns."""
         names = {self._selected[same]: self._selected[same] for same in key}
         for other in self._question.inputs:
             shared = self._shared(source, other) if other.name in reached else None
@@ -554,7 +559,7 @@ class _Traced:
                 yield replace(source, kind="affected", key=names, via=other.source, on=shared)
 
     def _shared(self, source: Input, other: Input) -> dict[str, str]:
-        """The columns of an input that are equated with columns of another."""
+        """Return the columns of an input that the query equates with columns of another."""
         shared = {}
         for column in source.columns:
             same = self._class((source.name, column.lower()))
@@ -570,7 +575,7 @@ def _spelled(source: Input, name: str) -> str:
 
 @dataclass(frozen=True)
 class _Trace:
-    """The fact: where columns come from that a set operation or a full join has made."""
+    """The fact: the origins of columns that a set operation or a full join has made."""
 
     places: Mapping[int, Place] = field(default_factory=dict)
     merged: Mapping[frozenset[int], int] = field(default_factory=dict)
@@ -584,22 +589,22 @@ def _place(column: Column, fact: _Trace | None) -> Place | None:
 
 @dataclass
 class _Noted:
-    """Which columns a query equates, and by which ones it groups: once each, in their order."""
+    """The columns that a query equates, and those that it groups by, once each and in order."""
 
     equal: dict[tuple[Place, Place], None] = field(default_factory=dict)
     groups: dict[frozenset[Place], None] = field(default_factory=dict)
 
     def add(self, other: _Noted) -> None:
-        """What another query that is part of this one does."""
+        """Add the notes of a query that is part of this one."""
         self.equal |= other.equal
         self.groups |= other.groups
 
 
 class _TracingReader(Reader):
-    """Reads queries by the rule book that allows everything.
+    """A reader with the rule book that allows everything.
 
-    They may share common table expressions and queries in brackets, of which each is read once and
-    says each time what it equates.
+    Queries may share common table expressions and queries in brackets. The reader reads each once
+    and adds its notes to every query that uses it.
     """
 
     def __init__(self, question: Question) -> None:
@@ -609,12 +614,12 @@ class _TracingReader(Reader):
         super().__init__(inputs, self._tracing, question.allowed, question.functions)
 
     def traced(self, tree: exp.Query) -> tuple[Relation, _Noted]:
-        """The query, and what it equates. Raises Refused."""
+        """Return the relation of the query and its notes. Raises Refused."""
         self._tracing.noted = _Noted()
         return self.read(tree), self._tracing.noted
 
     def knows(self, inputs: Iterable[Input]) -> bool:
-        """Whether these are its inputs, or some of them."""
+        """Return true if the reader has all of these inputs."""
         return all(source.name.lower() in self._inputs for source in inputs)
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:

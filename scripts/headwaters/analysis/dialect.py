@@ -1,4 +1,4 @@
-"""Spark's SQL as a syntax tree, with every function under the name that was written."""
+"""Spark's SQL as a syntax tree that keeps every function name as written."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis.refusal import Refused
 
-# Functions whose arguments have a syntax of their own.
+# Functions whose arguments have a special syntax.
 _SPECIAL = {
     *("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR", "TRIM"),
     *("AND", "OR"),
 }
-# Functions that sqlglot has a class for. A class stands for several of Spark's functions.
+# Functions that sqlglot has a class for. A class may cover several functions of Spark.
 _CLASSES = (SparkParser.FUNCTIONS.keys() | SparkParser.FUNCTION_PARSERS.keys()) - _SPECIAL
-# Words that are no functions unless they are quoted, such as CASE.
+# Words that are functions only if they are quoted, such as CASE.
 _WORDS = SparkParser.NO_PAREN_FUNCTION_PARSERS.keys()
-# A prefix by which sqlglot does not recognise a name.
+# A prefix that hides a name from sqlglot.
 _MARK = "\x00"
 # After these words a name with brackets is a type, as in `cast(a as char(9))`.
 _BEFORE_TYPES = {TokenType.ALIAS, TokenType.DCOLON, TokenType.LT, TokenType.COLON}
 _TYPES = SparkParser.TYPE_TOKENS - {TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP}
-# Operators that sqlglot groups otherwise than Spark where brackets lack.
+# Operators whose precedence differs between sqlglot and Spark.
 _BITWISE = (
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe),
     *(exp.BitwiseLeftShift, exp.BitwiseRightShift),
@@ -45,7 +45,7 @@ _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
 AT_ITS_VERSION = "each input is read at the version that its run begins with"
 _WITHOUT_VERSION = "Leave it out, or make the model a table (materialized: table)"
 _DOUBTED = {exp.Interval, exp.Parameter, exp.Version, *_LOOSE}
-# Within which nothing is called, and nothing is read. Half of all nodes have nothing below them.
+# Nodes without calls or tables below them. Half of all nodes have no children.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 NAMES = {exp.Identifier, exp.Literal}
 _MARKED = {exp.Anonymous, exp.Identifier, exp.Var, exp.DataType}
@@ -66,9 +66,9 @@ class _Spark(Spark):
 
 @dataclass(frozen=True)
 class Text:
-    """SQL that is read: the one query that it is, its words and signs, and all nodes of its tree.
+    """A parsed query: its text, tree, tokens, and all nodes of the tree.
 
-    The nodes are those of `walked`, for all who look at each of them.
+    The nodes are those of `walked`, shared by all callers that visit every node.
     """
 
     sql: str
@@ -77,11 +77,11 @@ class Text:
     nodes: Sequence[exp.Expr]
 
     def holders(self, *types: type[exp.Expr]) -> set[int]:
-        """The ids of nodes of these types, and of those that have one within them."""
+        """Return the ids of the nodes of these types and of their ancestors."""
         return self.around(node for node in self.nodes if isinstance(node, types))
 
     def around(self, nodes: Iterable[exp.Expr]) -> set[int]:
-        """The ids of some of the nodes, and of those that have one of them within them."""
+        """Return the ids of these nodes and of their ancestors."""
         found: set[int] = set()
         for node in nodes:
             inner: exp.Expr | None = node
@@ -92,12 +92,12 @@ class Text:
 
 
 def parsed(sql: str) -> exp.Query:
-    """The one query that the SQL is. Raises Refused where it cannot be read."""
+    """Return the tree of SQL that is one query. Raises Refused if it cannot be read."""
     return read(sql).tree
 
 
 def read(sql: str) -> Text:
-    """The same with its words and its nodes."""
+    """Parse SQL that is one query. Raises Refused if it cannot be read."""
     try:
         tokens = _Spark().tokenize(sql)
         _refuse_words(sql, tokens)
@@ -119,7 +119,7 @@ def read(sql: str) -> Text:
         if type(node) not in _DOUBTED:
             continue
         if type(node) is exp.Parameter:
-            # also as the alias of a table, `t@v1`, which is another version of it to Delta
+            # also as the alias of a table, `t@v1`, which Delta reads as another version of it
             raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
         if type(node) is exp.Version:
             raise refused(node, "HW_NOT_UNDERSTOOD", AT_ITS_VERSION, _WITHOUT_VERSION)
@@ -135,8 +135,8 @@ def read(sql: str) -> Text:
 def _as_written(tokens: Sequence[Token]) -> Iterator[None]:
     """Keep the names of functions, which sqlglot would replace by classes.
 
-    Within it, the names have a mark, and `current_date` without brackets is a name, which may be
-    that of a column. A compiled parser allows no subclass, which could be configured instead.
+    Inside the context the names carry a mark, and `current_date` without brackets is a name,
+    possibly of a column. The compiled parser does not allow a subclass with another configuration.
     """
     changed: list[tuple[Token, str, TokenType]] = []
     before: Token | None = None
@@ -163,7 +163,7 @@ def _as_written(tokens: Sequence[Token]) -> Iterator[None]:
 
 
 def _unmark(node: exp.Expr) -> None:
-    """Take the mark away, and name the type TIME, which sqlglot writes as TIMESTAMP."""
+    """Remove the mark, and name the type TIME, which sqlglot writes as TIMESTAMP."""
     if type(node) is exp.DataType:
         if node.this is exp.DType.TIME:
             precision = [part.name for part in node.expressions]
@@ -177,7 +177,7 @@ def _unmark(node: exp.Expr) -> None:
 
 
 def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
-    """Refuse what is read otherwise than by Spark before anything is parsed."""
+    """Refuse tokens that sqlglot reads differently from Spark."""
     may_be_hexadecimal = "0x" in sql.lower()
     if not may_be_hexadecimal and "|>" not in sql and "\\" not in sql:
         return
@@ -194,14 +194,14 @@ def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
 
 
 def text_of(node: exp.Expr) -> str | None:
-    """The text that a literal is; None of what is none."""
+    """Return the text of a string literal; None for other nodes."""
     if type(node) is exp.Literal:
         return node.name if node.is_string else None
     return node.name if type(node) in _OTHER_TEXTS else None
 
 
 def within(node: exp.Expr) -> list[exp.Expr]:
-    """The nodes just below, in their order; as `iter_expressions`, in half of its time."""
+    """Return the children of a node in order, like `iter_expressions` in half the time."""
     below: list[exp.Expr] = []
     if type(node) in NAMES:
         return below
@@ -216,9 +216,7 @@ def within(node: exp.Expr) -> list[exp.Expr]:
 
 
 def walked(node: exp.Expr) -> list[exp.Expr]:
-    """The node and all within it, those of a level before those below; as `walk`, in half of its
-    time.
-    """
+    """Return the node and all its descendants, level by level, like `walk` in half the time."""
     every = [node]
     for one in every:
         if type(one) in NAMES:
@@ -232,22 +230,23 @@ def walked(node: exp.Expr) -> list[exp.Expr]:
 
 
 def found(node: exp.Expr, *types: type[_Node]) -> Iterator[_Node]:
-    """Those of these types, in the order of `walked`."""
+    """Yield the nodes of these types, in the order of `walked`."""
     return (one for one in walked(node) if isinstance(one, types))
 
 
 def name_of(node: object) -> str:
-    """The name of a function in small letters; of other nodes an empty text."""
+    """Return the name of a function in lower case; an empty text for other nodes."""
     if type(node) is not exp.Anonymous:
         return ""
-    name = node.args["this"]  # text unless it is quoted
+    name = node.args["this"]  # a text unless the name is quoted
     return (name if type(name) is str else node.name).lower()
 
 
 def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
-    """Whether Spark may read an operand as that of another operator than sqlglot does.
+    """Return true if Spark may attach an operand to a different operator than sqlglot does.
 
-    Spark has `&` before `^` before `|`, `||` beside `+`, and comparisons before LIKE and the like.
+    Spark ranks `&` before `^` before `|`, `||` with `+`, and comparisons before LIKE and similar
+    predicates.
     """
     if type(part) in ATOMS:
         return False
@@ -256,19 +255,19 @@ def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
         is_sum = is_right and isinstance(node, exp.DPipe) and isinstance(part, (exp.Add, exp.Sub))
         return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
     if is_right and isinstance(node, _NULL_SAFE):
-        part = part.unnest()  # the brackets may be sqlglot's
+        part = part.unnest()  # sqlglot may have added the brackets
     compared = (*_COMPARISONS, *_NULL_SAFE) if is_right else ()
     return isinstance(part, (*_PREDICATES, *compared))
 
 
 def refused(node: exp.Expr, code: str, reason: str, remedy: str = "") -> Refused:
-    """What refuses a clause, with its text and its place."""
+    """Return a refusal of a clause, with its text and place."""
     clause, place = partial(_of_alone, text, node), partial(_of_alone, line, node)
     return Refused(code, clause, place, reason, remedy)
 
 
 def _of_alone(tell: Callable[[exp.Expr], _Told], node: exp.Expr) -> _Told:
-    """Of a query without what WITH puts before it, which is neither its text nor its place."""
+    """Call a function on a query without its WITH clause, which is not part of the clause."""
     clause = node.args.get("with_")
     if clause is not None:
         node.args["with_"] = None
@@ -280,18 +279,18 @@ def _of_alone(tell: Callable[[exp.Expr], _Told], node: exp.Expr) -> _Told:
 
 
 def text(node: exp.Expr) -> str:
-    """The node as SQL, short enough for a message."""
+    """Return the node as SQL, shortened for a message."""
     sql = whole_text(node)
     return sql if len(sql) <= 80 else sql[:77] + "…"
 
 
 def line(node: exp.Expr) -> int | None:
-    """The line in which the node begins, if one of its names knows."""
+    """Return the line on which the node begins; None if none of its names has a line."""
     lines = [part.meta["line"] for part in walked(node) if "line" in part.meta]
     return min(lines) if lines else None
 
 
 def whole_text(node: exp.Expr, is_own: bool = False) -> str:
-    """The node as SQL. `is_own`: it is a copy that may be changed."""
+    """Return the node as SQL. With `is_own`, the generator may change the node."""
     written = _Spark().generator(normalize_functions=False)
     return str(written.generate(node, copy=not is_own))

@@ -1,4 +1,4 @@
-"""Exact types of expressions, as far as they say whether a number is rounded."""
+"""The exact types of expressions, as far as they show that a number is not rounded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwaters.analysis import dialect
 _Part = TypeVar("_Part")
 _Types = Sequence["str | None"]
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-# More than a number has of which all fit.
+# Every number with fewer digits fits the type.
 _DIGITS_OF_ALL = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _LARGEST = 38
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -24,27 +24,27 @@ _COLLATED = re.compile(
 )
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
-# Of the type of their argument.
+# Functions that return the type of their argument.
 SAME_NUMBER = {"abs", "negative", "positive"}
-# Ints, of which none is the least.
+# Functions that return an int, never the least one.
 COUNTED = {"length", "char_length", "character_length", "year", "quarter", "month", "day"}
 COUNTED |= {"dayofmonth", "dayofyear", "dayofweek", "weekday", "weekofyear", "hour", "minute"}
-_DIFFERENCES = {"datediff", "date_diff"}  # of dates; with a unit it is a bigint
+_DIFFERENCES = {"datediff", "date_diff"}  # of dates; with a unit they return a bigint
 ROUNDED = {"round", "bround"}
-# Texts of texts: the first argument says whether it is one.
+# Functions from text to text; the type of the first argument decides.
 _OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "substring", "substr"}
 _OF_TEXT |= {"left", "right"}
 
 
 def type_of_cast(written: str) -> str:
-    """What Spark makes of a type that is written after AS: a decimal has both of its numbers."""
+    """Return Spark's type for a type written after AS; a decimal gets both of its numbers."""
     found = _WRITTEN_DECIMAL.fullmatch(written)
     return f"decimal({found[1] or 10},{found[2] or 0})" if found else written
 
 
 @functools.lru_cache(maxsize=1000)
 def decimal_of(type: str | None) -> tuple[int, int] | None:
-    """Precision and scale of an exact number; None for every other type."""
+    """Return precision and scale of an exact number; None for every other type."""
     if type is None:
         return None
     if type in _DIGITS:
@@ -54,39 +54,39 @@ def decimal_of(type: str | None) -> tuple[int, int] | None:
 
 
 def is_exact(type: str | None) -> bool:
-    """Whether values of the type that compare as equal are the same value; 0.0 and -0.0 are not."""
+    """Return true if equal values of the type are the same value, unlike 0.0 and -0.0."""
     return decimal_of(type) is not None or type in _SAME
 
 
 def is_comparable(type: str | None) -> bool:
-    """Whether Spark can say whether two values of the type are the same, as far as it is known."""
+    """Return true if Spark can compare two values of the type, or if the type is unknown."""
     return type is None or not re.search(r"\b(map|variant|interval|geo\w*)\b", type)
 
 
 def is_collated(type: str | None) -> bool:
-    """Whether a type is a text, or has one in it, of which different ones may be equal."""
+    """Return true if a type is or contains a text whose collation equates different texts."""
     return type is not None and "collate" in type.lower() and bool(_COLLATED.search(type))
 
 
 def is_same_if_equal(one: str | None, other: str | None) -> bool:
-    """Whether two values of the second type that are equal to one of the first are the same value.
+    """Return true if a value of the second type is the same value as an equal one of the first.
 
-    Not so if they are cast: the texts `1` and `01` are equal to the number 1.
+    A cast breaks this: the texts `1` and `01` both equal the number 1.
     """
     return one is not None and (one == other or _wider(frozenset([one, other])) is not None)
 
 
 def is_exact_cast(before: str | None, after: str | None) -> bool:
-    """Whether a cast changes no number, or fails."""
+    """Return true if a cast either keeps every number or fails."""
     one, other = decimal_of(before), decimal_of(after)
     return one is not None and other is not None and one[1] <= other[1]
 
 
 def is_odd_cast(before: str | None, after: str) -> bool:
-    """Whether a cast to a number gives `-x` of `-x`, without ANSI rules as well.
+    """Return true if a cast to a number maps `-x` to the opposite of `x`, even without ANSI rules.
 
-    What does not fit is NULL as a decimal on both sides, and wraps around or ends at the least
-    whole number, of which there is no opposite.
+    A decimal that overflows is NULL on both sides. A whole number wraps around, or ends at the
+    least number of its type, which has no opposite.
     """
     if after not in _DIGITS:
         return True
@@ -97,7 +97,7 @@ def is_odd_cast(before: str | None, after: str) -> bool:
 
 
 def sum_type(type: str | None) -> str | None:
-    """Of a sum of such values."""
+    """Return the type of a sum of such values."""
     if type in _DIGITS:
         return "bigint"
     found = decimal_of(type)
@@ -105,7 +105,7 @@ def sum_type(type: str | None) -> str | None:
 
 
 def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:
-    """The type of an expression of parts of these types; None where it is not exact, or unknown."""
+    """Return the type of an expression with parts of these types; None if inexact or unknown."""
     tell = _TYPES.get(type(node))
     return None if tell is None else tell(node, parts)
 
@@ -137,12 +137,12 @@ def _type_within(_: exp.Expr, parts: _Types) -> str | None:
 
 
 def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Part]]:
-    """What CASE and its like choose from, each with what is told of it; of others nothing."""
+    """Return the alternatives of CASE and similar nodes, each with its part; else an empty list."""
     kind, name = type(node), dialect.name_of(node)
     if kind is not exp.Case and kind is not exp.If and name not in _CHOICES:
         return []
     children = dialect.within(node)
-    # the condition, or what `case x when …` compares, is none of the answers
+    # skip the condition, or the value that `case x when …` compares
     if kind is exp.If or name == "if" or node.args.get("this") is children[0]:
         children, parts = children[1:], parts[1:]
     return list(zip(children, parts, strict=True))
@@ -150,7 +150,7 @@ def answers(node: exp.Expr, parts: Sequence[_Part]) -> list[tuple[exp.Expr, _Par
 
 @functools.lru_cache(maxsize=1000)
 def _wider(types: frozenset[str | None]) -> str | None:
-    """What exact numbers of these types have in common."""
+    """Return the exact number type that holds values of all these types."""
     if all(type in _DIGITS for type in types):
         return max((type for type in types if type), key=lambda type: _DIGITS[type], default=None)
     numbers = [decimal_of(type) for type in types]
@@ -162,7 +162,7 @@ def _wider(types: frozenset[str | None]) -> str | None:
 
 
 def _least_of_literal(node: exp.Expr) -> str | None:
-    """The type of a whole number beside a decimal: it has as many digits as are written."""
+    """Return the type of a whole number next to a decimal: as many digits as are written."""
     node = node.unnest()
     if isinstance(node, exp.Neg):
         node = node.this
@@ -172,7 +172,7 @@ def _least_of_literal(node: exp.Expr) -> str | None:
 
 
 def _negated(node: exp.Expr, parts: _Types) -> str | None:
-    """A minus belongs to the number after it, so the least whole numbers are of their type."""
+    """Return the type of a negated node; the minus belongs to a literal, so least values fit."""
     if parts[0] == "string":
         return "double"
     number = node.this
@@ -181,7 +181,7 @@ def _negated(node: exp.Expr, parts: _Types) -> str | None:
 
 
 def _whole_of(number: int) -> str | None:
-    """The type of a whole number as it is written."""
+    """Return the type of a whole number as written."""
     bits = (number if number >= 0 else ~number).bit_length()
     digits = len(str(abs(number)))
     if bits < 64:
@@ -203,7 +203,7 @@ def _type_of_literal(node: exp.Expr, _: _Types) -> str | None:
 
 
 def _rounded(arguments: Sequence[exp.Expr], type: str | None) -> str | None:
-    """Of a number that is rounded to some places after the point."""
+    """Return the type of a number rounded to some places after the point."""
     number = decimal_of(type)
     places = arguments[1] if len(arguments) == 2 else exp.Literal.number(0)
     if number is None or not isinstance(places, exp.Literal) or not places.name.isdigit():
@@ -215,7 +215,7 @@ def _rounded(arguments: Sequence[exp.Expr], type: str | None) -> str | None:
 
 
 def _quotient(node: exp.Expr, parts: _Types) -> str | None:
-    """Of a decimal and an exact number; that of whole numbers is a floating point number."""
+    """Return the type of a quotient with a decimal; whole numbers divide to a double."""
     sides = zip((node.this, node.expression), parts, strict=True)
     if all(type in _DIGITS for type in parts):
         return None
@@ -228,7 +228,7 @@ def _quotient(node: exp.Expr, parts: _Types) -> str | None:
 
 
 def _combined(node: exp.Expr, parts: _Types) -> str | None:
-    """Of a sum or a product."""
+    """Return the type of a sum or a product."""
     if all(part in _DIGITS for part in parts):
         return max((part for part in parts if part), key=lambda type: _DIGITS[type])
     sides = zip((node.this, node.expression), parts, strict=True)
@@ -244,7 +244,7 @@ def _combined(node: exp.Expr, parts: _Types) -> str | None:
     return f"decimal({precision},{scale})" if precision <= _LARGEST else None
 
 
-# How the type of an expression is told, by its class; of others none is known.
+# The functions that infer a type, by the class of the expression. Other types are unknown.
 _TYPES: dict[type[exp.Expr], Callable[[exp.Expr, _Types], str | None]] = {
     exp.Literal: _type_of_literal,
     exp.Paren: _type_within,
@@ -262,5 +262,5 @@ _TYPES: dict[type[exp.Expr], Callable[[exp.Expr, _Types], str | None]] = {
 
 
 def are_exact(types: Iterable[str]) -> bool:
-    """Tell whether values of all types are equal only if they are the same."""
+    """Return true if values of all these types are equal only if they are the same."""
     return all(map(is_exact, types))

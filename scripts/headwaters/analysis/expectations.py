@@ -33,12 +33,12 @@ class Expectation(BaseModel):
 
     @property
     def drops(self) -> bool:
-        """Return true if the write omits rows that do not meet it, as a part of the SQL."""
+        """Return true if the SQL of the write omits rows that do not meet the expectation."""
         return self.on_failure == "drop"
 
 
 def expectations_of(config: Config) -> list[Expectation]:
-    """Return a node's expectations. Raises ValidationError if `expectation_problems` has any."""
+    """Return a node's expectations. Raises ValidationError if `expectation_problems` yields any."""
     return [Expectation.model_validate(rule) for rule in setting(config, "expectations", [])]
 
 
@@ -80,7 +80,7 @@ def _problems(config: Config) -> Iterator[str]:
 
 
 def _explain(rule: Any, error: ValidationError) -> str:
-    """Return the first problem of a rule, as a line for a person."""
+    """Return the first problem of a rule as one line."""
     if not isinstance(rule, Mapping):
         return f"'{rule}' is no mapping of name, expression and on_failure."
     problem = error.errors()[0]

@@ -1,6 +1,6 @@
-"""Reads expressions: whether an answer depends on its row alone, and how on `_weight`.
+"""A reader of expressions: dependence on the row alone, and on `_weight`.
 
-What is not named here is not understood, and refused: a kind of expression, a function.
+It refuses every kind of expression and every function that this module does not name.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from headwaters.analysis.scopes import (
 )
 from headwaters.analysis.weights import is_filled, joined, weighed, weight_of
 
-# Expressions whose answer depends on what stands within them, and on nothing else.
+# Expressions whose result depends on their parts alone.
 PLAIN_NODES = (
     *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
     *(exp.NullSafeEQ, exp.NullSafeNEQ),
@@ -69,7 +69,7 @@ LEAVES = (
     *(exp.HexString, exp.RawString, exp.National),
 )
 _MADE_OF_PARTS = (*PLAIN_NODES, exp.In)
-# Most of them, which are nothing else.
+# The most frequent of them, as exact classes.
 _OPERATORS = {
     *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Case, exp.If, exp.Between, exp.Interval),
@@ -78,36 +78,36 @@ _NUMERIC = (
     *(exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.DECIMAL),
     *(exp.DType.DOUBLE, exp.DType.FLOAT),
 )
-# What tells apart all that its parts do; `struct()` is a function.
+# Nodes that identify what their parts identify; `struct()` is a function.
 _STRUCTS = (exp.Alias, exp.PropertyEQ, exp.Struct, exp.Tuple)
 
 
 class Expressions(ABC):
-    """Reads expressions by a rule book; the class that extends it reads the queries in them."""
+    """A reader of expressions with a rule book; a subclass reads the queries in them."""
 
     def __init__(
         self, rules: Rules, allowed: Sequence[str], functions: Mapping[str, str] | None = None
     ) -> None:
-        """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
+        """Store the functions of `allow_nondeterministic`, and the bodies of SQL functions."""
         self._rules = rules
         self._allowed = [name.lower() for name in allowed]
         self._bodies = dict(functions or {})
-        # of weighed values, whose amounts are of interest
+        # only weighted values need bounds
         self._is_sum = bool(getattr(rules, "sums", False))
 
     @abstractmethod
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
-        """Refuse `_weight` where it decides which rows there are."""
+        """Refuse `_weight` if it decides which rows exist."""
 
     @abstractmethod
     def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
-        """The relation that a query is."""
+        """Return the relation of a query."""
 
     def _value(self, node: exp.Expr, scope: Scope, is_handed_on: bool = False) -> Value:
-        """`is_handed_on`: what its collation would answer is not needed."""
+        """Return the value of an expression; `is_handed_on` allows any collation."""
         if scope.groups and (column := self._grouped_by(node, scope)) is not None:
             return value_of(column)
-        kind = type(node)  # of most nodes it says all
+        kind = type(node)  # decides for most nodes
         if kind in _OPERATORS:
             return self._made_of_parts(node, scope)
         if kind is exp.Anonymous:
@@ -118,7 +118,7 @@ class Expressions(ABC):
             return plain_value(type_of(node, ()), True)
         if isinstance(node, LEAVES):
             if is_collated(dialect.text_of(node)):
-                raise self._collated(node, "a collated type")  # as from_json() has it
+                raise self._collated(node, "a collated type")  # as in from_json()
             most = amounts.of_sums(node, ()) if self._is_sum else None
             filled = is_filled(node, ())
             return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node), most=most)
@@ -149,12 +149,12 @@ class Expressions(ABC):
         raise self._unknown(node)
 
     def _made_of_parts(self, node: exp.Expr, scope: Scope) -> Value:
-        """Of an expression whose parts are all read alike."""
+        """Return the value of an expression whose parts are all read alike."""
         parts = [self._value(part, scope) for part in dialect.within(node)]
         return self._made_of(node, parts, scope)
 
     def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
-        """Of an expression or a row function with these parts."""
+        """Return the value of an expression or a row function with these parts."""
         type = type_of(node, [part.type for part in parts])
         filled = is_filled(node, parts)
         whole = frozenset[int]()
@@ -196,7 +196,7 @@ class Expressions(ABC):
     def _find(
         self, node: exp.Column, scope: Scope, quiet: bool = False
     ) -> tuple[Column, bool] | None:
-        """The column that a dotted name is, and whether all of it; a field otherwise."""
+        """Find the column of a dotted name; false with it if the name is a field of the column."""
         parts = parts_of(node)
         here: Scope | None = scope
         while here is not None:
@@ -307,7 +307,7 @@ class Expressions(ABC):
         value = value._replace(type=_type_of_chosen(name, arguments))
         if name != "row_number" or len(columns) < len(partition):
             return value
-        # it tells the rows of a partition apart
+        # it identifies the rows of a partition
         number = new_column("", "int")
         unique = frozenset(column.id for column in (*columns, number))
         scope.relation = replace(scope.relation, unique=(*scope.relation.unique, unique))
@@ -316,9 +316,10 @@ class Expressions(ABC):
     def _ties_are_copies(
         self, parts: Sequence[exp.Expr], ids: frozenset[int], scope: Scope
     ) -> bool:
-        """Whether rows that tie are equal in every column, so that it is all one which comes first.
+        """Return true if rows that tie are copies, so that their order does not matter.
 
-        Under two orders the places of copies could be paired in two ways: one order only.
+        Two different orders could pair the positions of copies differently, so only one order is
+        allowed.
         """
         columns = [*scope.visible, *(column for _, table in scope.tables for column in table)]
         if (
@@ -344,7 +345,7 @@ class Expressions(ABC):
         ids: frozenset[int],
         node: exp.Expr,
     ) -> None:
-        """Refuse an order in which rows may tie."""
+        """Refuse an order that lets rows tie."""
         if name in self._allowed or any(key <= ids for key in unique):
             return
         raise dialect.refused(
@@ -389,7 +390,7 @@ class Expressions(ABC):
                 f"{name}() is no function of Spark's that is known to depend on its arguments "
                 "alone",
             )
-        # array_sort may have a comparator, to which elements tie that are not the same
+        # array_sort may have a comparator that lets different elements tie
         if (
             name in functions.ORDERING
             and function.expressions
@@ -418,7 +419,7 @@ class Expressions(ABC):
         return self._made_of(function, parts, scope)
 
     def _body(self, call: exp.Expr, name: str) -> None:
-        """A SQL function: its body is an expression over its parameters. Raises Refused."""
+        """Check a SQL function, whose body is an expression over its parameters. Raises Refused."""
         body = self._bodies.pop(name)
         parameters = Scope(Relation(()), [], (), is_open=True)
         try:
@@ -483,7 +484,7 @@ class Expressions(ABC):
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
             most=amounts.of_sum(parts[0]) if self._is_sum else None,
         )
-        # floating point numbers are refused where the columns of the result are known
+        # the check of the result's columns refuses floating point numbers
         is_exact = parts and parts[0].type not in ("double", "float")
         if weight is Weight.ODD and is_exact:
             self._stays(parts[0], made.type, node, is_summed=False)
@@ -493,7 +494,7 @@ class Expressions(ABC):
     def _is_ordered_by_itself(
         self, function: exp.Anonymous, order: Sequence[exp.Expr], scope: Scope
     ) -> bool:
-        """Whether it is a list of texts, in their order."""
+        """Return true if the function is a list of texts, ordered by themselves."""
         if function.name.lower() not in ("listagg", "string_agg"):
             return False
         argument = function.expressions[0]
@@ -522,15 +523,15 @@ class Expressions(ABC):
         return Value(value.weight, None, type, value.is_filled and not is_try, most=most)
 
     def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope) -> Value:
-        """The same text, of which no other is equal to it."""
+        """Return the value of the text under a collation that equates no two texts."""
         if to.name.lower() != "utf8_binary":
             raise self._collated(node, to.name)
         return joined(self._value(text, scope, is_handed_on=True))
 
     def _compared(self, columns: Iterable[Column], node: exp.Expr) -> None:
-        """Refuse texts of which different ones are equal where more is done than to hand them on.
+        """Refuse texts whose collation equates different texts, unless they are only handed on.
 
-        What it gives would depend on which of them comes first, or take one for the other.
+        The result would depend on which of them comes first, or mistake one for the other.
         """
         for column in columns:
             if is_collated(column.type):
@@ -548,17 +549,15 @@ class Expressions(ABC):
             )
         return Value()
 
-    # equalities
-
     def _equal(self, node: exp.Expr, scope: Scope) -> Equal | None:
-        """An equality of two columns of the scope."""
+        """Return an equality of two columns of the scope."""
         sides = self._sides(node, scope)
         if sides is None or sides[0][1] or sides[1][1]:
             return None
         return Equal(sides[0][0], sides[1][0], isinstance(node, exp.NullSafeEQ))
 
     def _equal_to_outer(self, node: exp.Expr, scope: Scope) -> Equal | None:
-        """An equality of a column of the outer query, left, with one of the scope."""
+        """Return an equality of a column of the outer query (left) with a column of the scope."""
         sides = self._sides(node, scope)
         if sides is None or sides[0][1] == sides[1][1]:
             return None
@@ -569,7 +568,7 @@ class Expressions(ABC):
     def _sides(
         self, node: exp.Expr, scope: Scope
     ) -> tuple[tuple[Column, bool], tuple[Column, bool]] | None:
-        """The two columns of an equality, and whether each is of the query just around."""
+        """Return the columns of an equality, each with true if it is of the outer query."""
         if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
             return None
         found: list[tuple[Column, bool]] = []
@@ -589,7 +588,7 @@ class Expressions(ABC):
         return found[0], found[1]
 
     def _rendered(self, node: exp.Expr, scope: Scope) -> str | None:
-        """An expression over columns of the scope that fails for no row, for `RowRules`."""
+        """Return an expression that cannot fail as text for `RowRules`; None if it may fail."""
 
         def column_of(found: exp.Column) -> Column | None:
             if isinstance(found.this, exp.Star):
@@ -600,16 +599,16 @@ class Expressions(ABC):
         return rendered(node, column_of)
 
     def _grouped_by(self, node: exp.Expr, scope: Scope) -> Column | None:
-        """The column by which rows are grouped that an expression is."""
+        """Return the grouping column that equals an expression."""
         assert scope.groups is not None
         if not scope.kinds_of_groups:
             scope.kinds_of_groups = frozenset(signature[0] for signature in scope.groups)
         if _kind_of_node(node.unnest()) not in scope.kinds_of_groups:
-            return None  # most are told apart by their kind, which costs less than their text
+            return None  # comparing kinds first is cheaper than comparing texts
         return scope.groups.get(self._signature(node, scope))
 
     def _signature(self, node: exp.Expr, scope: Scope) -> tuple[type, str]:
-        """The expression with its columns by number: equal where Spark takes two as one."""
+        """Return the expression with numbered columns; Spark treats equal ones as the same."""
 
         def numbered(found: exp.Expr) -> exp.Expr:
             if isinstance(found, exp.Column) and not isinstance(found.this, exp.Star):
@@ -624,10 +623,8 @@ class Expressions(ABC):
         made = inner.transform(numbered)
         return _kind_of_node(inner), dialect.whole_text(made, is_own=True).lower()
 
-    # refusals
-
     def _only(self, node: exp.Expr, known: set[str]) -> None:
-        """Refuse clauses that nothing here reads."""
+        """Refuse clauses that the reader does not know."""
         for name, value in node.args.items():
             if name in known or not value:
                 continue
@@ -640,7 +637,7 @@ class Expressions(ABC):
         return dialect.refused(node, "HW_NOT_COMPARABLE", reason, remedy)
 
     def _stays(self, value: Value, type: str | None, node: exp.Expr, is_summed: bool) -> None:
-        """Refuse a weighed value, or a sum of them, that adds up no longer as one of this type."""
+        """Refuse a weighted value, or a sum of such, that no longer adds up as this type."""
         is_negated = isinstance(node, exp.Neg) or dialect.name_of(node) == "negative"
         if is_summed and not amounts.stays_additive(value, type, is_negated):
             raise self._may_not_fit(node, type)
@@ -683,24 +680,24 @@ class Expressions(ABC):
 
 
 def _kind_of_node(node: exp.Expr) -> type:
-    """Its class; a literal with a type, such as date'2026-01-01', is a cast as others are."""
+    """Return the class of a node; a typed literal, such as date'2026-01-01', counts as a cast."""
     return exp.Cast if isinstance(node, exp.TryCast) else type(node)
 
 
 def _is_counted(star: exp.Star) -> bool:
-    """Whether it is that of `count(*)`."""
+    """Return true for the star of `count(*)`."""
     return dialect.name_of(star.parent) == "count"
 
 
 def _is_summed(scope: Scope) -> bool:
-    """Whether the expression stands above the aggregate of a `signed_sum`."""
+    """Return true if the expression is above the aggregate of a `signed_sum`."""
     if scope.is_of_rows:
         return False
     return scope.groups is not None or getattr(scope.relation.fact, "is_summed", False)
 
 
 def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
-    """The type of a function that answers with a value of its first argument."""
+    """Return the type of a function that returns a value of its first argument."""
     is_chosen = name in functions.CHOOSING and (
         name not in functions.ORDERED_WINDOW or len(arguments) < 3 or name == "nth_value"
     )
@@ -708,7 +705,7 @@ def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
 
 
 def _is_in_its_order(name: str, arguments: Sequence[Value]) -> bool:
-    """Whether rows that tie give the same value, as it is part of what they are ordered by."""
+    """Return true if rows that tie give the same value because it is part of their order."""
     if name not in ("max_by", "min_by") or len(arguments) != 2:
         return False
     column = arguments[0].column
@@ -716,7 +713,7 @@ def _is_in_its_order(name: str, arguments: Sequence[Value]) -> bool:
 
 
 def _texts(node: exp.Expr) -> frozenset[str]:
-    """The text that a literal is, told from others in every collation; none where it is escaped."""
+    """Return the text of a literal that is distinct in every collation; empty if it is escaped."""
     is_text = isinstance(node, exp.Literal) and node.is_string
     is_plain = is_text and re.fullmatch(r"[\w .:/-]*", node.name, re.ASCII)
     return frozenset([node.name.strip().lower()] if is_plain else [])

@@ -1,7 +1,7 @@
-"""Spark's functions by what their answer depends on.
+"""Spark's functions, grouped by the inputs of their results.
 
-Names and groups are those of Spark 4.2 (`ExpressionInfo.getGroup` of its registries). A function
-that is in none of these lists is not understood, and proves nothing.
+Names and groups are those of Spark 4.2 (`ExpressionInfo.getGroup` of its registries). The analysis
+does not understand a function outside of these lists, which therefore proves nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def names(*texts: str) -> frozenset[str]:
     return frozenset(" ".join(texts).split())
 
 
-# The answer depends on the arguments alone, or on the session's settings, which are recorded.
+# The result depends on the arguments alone, or on the session's settings, which are recorded.
 ROW = names(
     "array array_append array_compact array_contains array_distinct array_except array_insert",
     "array_intersect array_join array_max array_min array_position array_prepend array_remove",
@@ -58,24 +58,24 @@ ROW = names(
     "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short",
     "xpath_string window window_time",
 )
-# Of groups of rows, or kept as a sketch of them: only a table that is computed whole has them.
+# Functions of groups of rows, or of sketches of them, which only a table computed whole may use.
 WHOLE = names(
     "session_window approx_top_k approx_top_k_accumulate approx_top_k_combine",
     "approx_top_k_estimate count_min_sketch hll_sketch_agg hll_sketch_estimate hll_union",
     "hll_union_agg",
 )
-# They begin with a unit, which is no column.
+# Functions whose first argument is a unit, not a column.
 BY_UNIT = names("date_add date_diff dateadd datediff timestampadd timestampdiff")
 UNITS = names(
     "year quarter month week day dayofyear hour minute second millisecond microsecond years",
     "quarters months weeks days hours minutes seconds milliseconds microseconds",
 )
-# Several rows of one row.
+# Functions that make several rows of one.
 GENERATORS = names(
     "explode explode_outer inline inline_outer posexplode posexplode_outer stack json_tuple",
     "variant_explode variant_explode_outer",
 )
-# One answer of several rows, whatever their order. `_ORDERED` depend on it.
+# One result for several rows, in any order. `ORDERED_AGGREGATES` depend on the order.
 AGGREGATES = names(
     "any approx_count_distinct avg bit_and bit_or bit_xor bitmap_construct_agg",
     "bitmap_or_agg bool_and bool_or corr count count_if covar_pop covar_samp every kurtosis max",
@@ -87,25 +87,25 @@ AGGREGATES = names(
 ORDERED_AGGREGATES = names(
     "any_value approx_percentile array_agg collect_list collect_set first first_value",
     "histogram_numeric last last_value listagg max_by min_by mode percentile_approx string_agg",
-    # whether a sum on the way to the last one is too large is a matter of order
+    # the order decides if an intermediate sum overflows
     "try_avg try_sum",
 )
 ANY_AGGREGATES = AGGREGATES | ORDERED_AGGREGATES
-# Row functions that take the order away again.
+# Row functions that remove the effect of the order.
 ORDERING = names("array_sort sort_array array_max array_min array_size size cardinality")
-# One of the values of their first argument, of its type; LAG and LEAD also have a default.
+# Functions that return a value of their first argument; LAG and LEAD also have a default.
 CHOOSING = names(
     "any_value first first_value lag last last_value lead max max_by min min_by nth_value",
 )
-# Over a window, the same for rows that its order does not tell apart.
+# Window functions that return the same for rows that tie.
 PEERS = names("cume_dist dense_rank percent_rank rank")
 ORDERED_WINDOW = names("lag lead nth_value ntile row_number")
-# The same for the same rows, whatever the day, but for the order of rows that tie.
+# The same result for the same rows on any day, apart from the order of rows that tie.
 STABLE = ROW | WHOLE | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW
-# What a from clause may call.
+# Functions that a FROM clause may call.
 IN_FROM = GENERATORS | {"range"}
 STABLE_IN_QUERIES = STABLE | IN_FROM
-# Another answer on another day, in another run, or for the same row in another place.
+# The result differs by day, by run, or by the place of the row.
 CHANGING = names(
     "aes_encrypt try_aes_encrypt curdate current_catalog current_database current_date",
     "current_path current_schema current_time current_timestamp current_user",
@@ -113,15 +113,15 @@ CHANGING = names(
     "monotonically_increasing_id now rand randn random randstr reflect session_user shuffle",
     "spark_partition_id try_reflect uniform user uuid version",
 )
-# Functions that are called without brackets where no column has their name.
+# Functions that Spark calls without brackets, unless a column has the name.
 BARE = names(
     "current_catalog current_database current_date current_schema current_time current_timestamp",
     "current_user localtimestamp session_user user",
 )
-# What a name of several parts may begin with that is no column: session variables.
+# First parts of dotted names that are session variables, not columns.
 VARIABLES = names("session system")
 
 
 def is_moment(name: str, arguments: Sequence[object]) -> bool:
-    """Whether a function of `ROW` is of the moment: without arguments, `unix_timestamp` is."""
+    """Return true if a function of `ROW` returns the time of the run: `unix_timestamp()`."""
     return name == "unix_timestamp" and not arguments

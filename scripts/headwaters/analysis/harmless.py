@@ -1,7 +1,7 @@
-"""Expressions over one row that fail for no row: they may be evaluated on rows that a query drops.
+"""Expressions over one row that cannot fail, so that they are safe on rows that a query drops.
 
-Under ANSI rules an addition may overflow and a cast may fail, so a text is compared with texts
-alone. What is not named here is left out.
+Under ANSI rules an addition may overflow and a cast may fail, so a text is only compared with
+texts. Expressions that this module does not name are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.exact import decimal_of
 from headwaters.analysis.relations import Column
 
-# What may be compared with each other; a `literal` may be with all, and `other` with nothing.
+# Kinds of comparable values; a `literal` compares with all kinds, and `other` with none.
 Kind = Literal["text", "number", "date", "bool", "literal", "other"]
 _COMPARED = (
     *(exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In),
@@ -36,26 +36,26 @@ _DATES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType
 
 
 def rendered(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> str | None:
-    """The expression with its columns as `column_of` numbers them, None if it may fail."""
+    """Return the expression with its columns numbered by `column_of`; None if it may fail."""
     found: dict[int, Column] = {}
     for part in dialect.found(node, exp.Column):
         column = column_of(part)
         if column is None:
             return None
         found[id(part)] = column
-    # most that are left out are found by their kind, which costs less than their text
+    # checking the kind first rejects most expressions without building their text
     if _kind(node, found) is None or isinstance(node.unnest(), exp.Null):
         return None
     words = (part.name for part in dialect.found(node, exp.Identifier, exp.Literal, exp.Var))
     if any(mark in word for word in words for mark in ("\x01", "\x02", "/*", "hw_")):
         return None
     written = _text(node, {place: f"\x02{column.id}\x02" for place, column in found.items()})
-    # an escape that is written again may take the digits after it along
+    # a rewritten escape may absorb the digits after it
     return None if "\\" in written else f"({written})"
 
 
 def kind_of(column: Column) -> Kind:
-    """What a column may be compared with."""
+    """Return the kind of values that a column compares with."""
     type = column.type or ""
     if type == "string":
         return "text"
@@ -79,7 +79,7 @@ def _text(node: exp.Expr, marks: dict[int, str]) -> str:
 
 def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
     def kinds(*parts: exp.Expr) -> set[Kind] | None:
-        """Those of parts that may be compared; None if they may not, or one of them may fail."""
+        """Return the kinds of comparable parts; None if they do not compare or one may fail."""
         every = {_kind(part, columns) for part in parts}
         apart = every - {"literal"}
         if None in every or len(apart) > 1 or (apart == {"other"} and len(parts) > 1):
@@ -148,7 +148,7 @@ def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
 
 
 def _kind_of_constant(node: exp.Expr) -> Kind | None:
-    """Of literals, and dates with intervals."""
+    """Return the kind of literals, and of dates with intervals."""
     if not all(isinstance(part, _PLAIN) for part in dialect.walked(node)):
         return None
     if isinstance(node, exp.Literal):

@@ -1,9 +1,9 @@
-"""What can be computed key by key: `affected_keys`.
+"""Rules for models that can be computed key by key: `affected_keys`.
 
-A relation is local to a key if it commutes with restricting every followed input to some keys: of
-the rows of those keys it makes its own rows of them, and nothing else. The fact names the columns
-that carry the key. An input with `via` is local to the columns it shares with another, and becomes
-local to the key by the join with that one.
+A relation is local to a key if it commutes with restricting every followed input to some keys. It
+then computes its rows of those keys from the input rows of those keys alone. The fact names the
+columns that carry the key. An input with `via` is local to the columns that it shares with another
+input, and becomes local to the key by the join with that one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headwaters.analysis.relations import (
     new_column,
 )
 
-# What carries a key: for each of its parts the ids of columns that are equal to it.
+# The carriers of a key: for each of its parts, the ids of columns that equal it.
 Carriers = tuple[frozenset[int], ...]
 
 
@@ -37,8 +37,8 @@ Carriers = tuple[frozenset[int], ...]
 class Local:
     """The fact. `space` is () for the model's key, or the input and the columns of a `via`.
 
-    Several `groups` are keys of parts of a row that nothing has made equal yet: all of them are
-    within the restriction. `merged`: pairs of ids whose `coalesce` a full join has made a carrier.
+    Several `groups` are keys that no condition has equated yet; the restriction contains all of
+    them. `merged` are pairs of ids whose `coalesce` carries the key after a full join.
     """
 
     space: tuple[str, ...]
@@ -48,7 +48,7 @@ class Local:
 
 @dataclass(frozen=True)
 class OfOuter:
-    """The fact of a subquery that reads nothing but rows of the outer row's key."""
+    """The fact of a subquery that reads only rows of the outer row's key."""
 
 
 def _refuse(node: exp.Expr, reason: str, remedy: str = "") -> NoReturn:
@@ -73,7 +73,7 @@ class KeyedRules:
     """The rule book; `key` are the parts of the model's key, in order."""
 
     def __init__(self, key: Sequence[str], inputs: Sequence[Input]) -> None:
-        """`key`: the columns of the model that the affected keys are."""
+        """Store the columns of the model that form the key."""
         self.key = tuple(key)
         # a via goes through the first input of its source that has the key, or leads to it
         self._through_input: dict[str, str] = {}
@@ -82,7 +82,7 @@ class KeyedRules:
                 self._through_input.setdefault(source.source, source.name)
 
     def base(self, source: Input, relation: Relation) -> Local | None:
-        """The key columns of an input, or those by which it is reached."""
+        """Return the key columns of an input, or the columns that lead to it."""
         if not source.is_followed:
             return None
         ids = {column.name.lower(): frozenset([column.id]) for column in relation.columns}
@@ -102,7 +102,7 @@ class KeyedRules:
         return Local((through, *(name.lower() for name in source.on.values())), (carriers,))
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
-        """Every condition; what it equates carries the key as well."""
+        """Take any condition; the columns that it equates carry the key as well."""
         if isinstance(relation.fact, OfOuter):
             return relation.fact
         return _equated(relation.fact, equal)
@@ -115,7 +115,7 @@ class KeyedRules:
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> Any:
-        """A join that equates the keys, or with a lookup that adds no rows of its own."""
+        """Take a join that equates the keys, or one with a lookup that adds no further rows."""
         if isinstance(left.fact, OfOuter) or isinstance(right.fact, OfOuter):
             if (left.fact is None or isinstance(left.fact, OfOuter)) and (
                 right.fact is None or isinstance(right.fact, OfOuter)
@@ -159,7 +159,7 @@ class KeyedRules:
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> Local:
-        """A relation of the key with one that is reached `via` it."""
+        """Join a relation of the key with one that is reached `via` it."""
         if left.fact.space:
             if right.fact.space or side != "inner":
                 _refuse(node, "it joins what is reached by other columns than the key", _SPANS)
@@ -191,7 +191,7 @@ class KeyedRules:
         return left.fact if side != "inner" else _equated(left.fact, equal)
 
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
-        """GROUP BY with every part of the key."""
+        """Take GROUP BY with every part of the key."""
         if isinstance(relation.fact, OfOuter):
             return relation.fact
         if keys is None:
@@ -199,28 +199,28 @@ class KeyedRules:
         return self._within(relation, {key.id for key in keys}, node, "GROUP BY lacks")
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """Any, over the rows of a group."""
+        """Take any aggregate over the rows of a group."""
         return Weight.PLAIN
 
     def having(self, relation: Relation, node: exp.Expr) -> Any:
-        """Any."""
+        """Take any condition."""
         return relation.fact
 
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
-        """PARTITION BY with every part of the key."""
+        """Take PARTITION BY with every part of the key."""
         if not isinstance(relation.fact, OfOuter):
             ids = {column.id for column in partition}
             self._within(relation, ids, node, "PARTITION BY lacks")
         return relation.fact
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
-        """Rows that have the key."""
+        """Take distinct rows that include the key."""
         if isinstance(relation.fact, OfOuter):
             return relation.fact
         return self._within(relation, set(relation.ids), node, "DISTINCT rows lack")
 
     def projected(self, relation: Relation, node: exp.Expr) -> Any:
-        """What is left of the columns that carry the key."""
+        """Keep the selected columns that carry the key."""
         if isinstance(relation.fact, OfOuter):
             return relation.fact
         ids = relation.ids
@@ -228,7 +228,7 @@ class KeyedRules:
         return replace(relation.fact, groups=groups)
 
     def limited(self, relation: Relation, node: exp.Expr) -> Any:
-        """Only of what the outer row's key has."""
+        """Take a limit only over rows of the outer row's key."""
         if not isinstance(relation.fact, OfOuter):
             _refuse(node, "which rows are within the limit depends on rows of other keys", _SPANS)
         return relation.fact
@@ -241,7 +241,7 @@ class KeyedRules:
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> Any:
-        """Branches that carry the key in the same column."""
+        """Take branches that carry the key in the same column."""
         facts = (left.fact, right.fact)
         if all(fact is None or isinstance(fact, OfOuter) for fact in facts):
             return OfOuter()
@@ -265,7 +265,7 @@ class KeyedRules:
         tested: Column | None,
         node: exp.Expr,
     ) -> Any:
-        """A subquery over rows of the outer row's key."""
+        """Take a subquery over rows of the outer row's key."""
         if isinstance(inner.fact, OfOuter):
             return outer.fact
         fact = outer.fact
@@ -288,7 +288,7 @@ class KeyedRules:
         _refuse(node, "the subquery looks at rows of other keys", remedy)
 
     def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
-        """The carriers by their new ids."""
+        """Return the fact with renumbered carriers."""
         if isinstance(fact, OfOuter):
             return fact
         return Local(
@@ -298,7 +298,7 @@ class KeyedRules:
         )
 
     def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
-        """What a full join with equal keys has merged."""
+        """Return the column that a full join with equal keys has merged."""
         if not isinstance(relation.fact, Local):
             return None
         return dict(relation.fact.merged).get(frozenset(ids))
@@ -306,7 +306,7 @@ class KeyedRules:
     def correlated(
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> Any:
-        """WHERE that equates the whole key with the outer row's."""
+        """Take a WHERE clause that equates the whole key with the outer row's."""
         if isinstance(inner.fact, OfOuter) or not isinstance(outer.fact, Local):
             return inner.fact
         if outer.fact.space or len(outer.fact.groups) != 1 or len(inner.fact.groups) != 1:
@@ -323,7 +323,7 @@ class KeyedRules:
         return OfOuter()
 
     def check(self, relation: Relation, node: exp.Expr) -> None:
-        """At the top: the key is selected under the model's names. Raises Refused."""
+        """Check that the query selects the key under the model's names. Raises Refused."""
         if not isinstance(relation.fact, Local):
             _refuse(node, "it reads no affected() input")
         if relation.fact.space:
@@ -356,7 +356,7 @@ class KeyedRules:
     def _shared(
         self, branches: Sequence[Relation], columns: Sequence[Column], node: exp.Expr
     ) -> Local:
-        """The key by the places of the columns that carry it in every branch."""
+        """Return the key by the positions of the columns that carry it in every branch."""
         groups = [self._one(branch.fact, node) for branch in branches]
         parts: list[frozenset[int]] = []
         for number in range(len(groups[0])):
@@ -387,7 +387,7 @@ def _has_pair(equal: Sequence[Equal], mine: frozenset[int], theirs: frozenset[in
 
 
 def _types(equal: Sequence[Equal], mine: frozenset[int], theirs: frozenset[int]) -> str:
-    """The two types of a key that is equated, but is of another type on each side."""
+    """Describe the two types of a key that is equated but differs in type."""
     for pair in equal:
         if pair.left.id in mine and pair.right.id in theirs:
             return f" in one type, but as {pair.left.type} and {pair.right.type}"
@@ -395,7 +395,7 @@ def _types(equal: Sequence[Equal], mine: frozenset[int], theirs: frozenset[int])
 
 
 def _equated(fact: Local, equal: Sequence[Equal]) -> Local:
-    """The fact once these columns are equal: groups that came to share every part are one."""
+    """Return the fact once these columns are equal, and merge groups that share every part."""
     groups = list(fact.groups)
     pairs = [(pair.left.id, pair.right.id) for pair in equal if _same_type(pair.left, pair.right)]
     changed = True
@@ -422,7 +422,7 @@ def _equated(fact: Local, equal: Sequence[Equal]) -> Local:
 def _coalesced(
     space: tuple[str, ...], mine: Carriers, theirs: Carriers, equal: Sequence[Equal]
 ) -> Local:
-    """After a full join either side's key may be NULL; the two coalesced are the key."""
+    """Return the fact after a full join: either key may be NULL, so their `coalesce` is the key."""
     parts: list[frozenset[int]] = []
     merged: list[tuple[frozenset[int], int]] = []
     for own, other in zip(mine, theirs, strict=True):

@@ -1,14 +1,13 @@
-"""Which rows of the result may change with a row of an input: `affected_keys` by traced keys.
+"""Rules that trace changed input rows to rows of the result: `affected_keys` by traced keys.
 
-A relation is traced by columns that are made of single rows of the inputs. For each of their values
-that no *lead* gives, the relation has the same rows before and after a run. A lead is a join
-of the rows of one input that changed with all rows that the other inputs have before or after; it
-takes equalities and conditions of the query that are known to be harmless, and leaves out
-the rest, so that it finds too many values and never too few. Rows of the result are then recomputed
-and filtered by the values that the leads give.
+A relation is traced by columns that are made of single rows of its inputs. If no *lead* returns a
+value of these columns, the relation has the same rows for it before and after the run. A lead joins
+the changed rows of one input with all rows that the other inputs have before or after. It takes the
+harmless equalities and conditions of the query and omits the rest, so it finds too many values but
+never too few. The run recomputes the rows of the result for these values.
 
-Each reading of a followed input has a token. What loses one on the way to the result is refused: a
-dependency that is left out would leave stale rows.
+Each reading of a followed input has a token. If a token gets lost on the way to the result, the
+query is refused: a missing dependency would leave stale rows.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from headwaters.analysis.relations import (
 from headwaters.analysis.scopes import is_grouped
 
 _numbers = itertools.count(1)
-# The alias of a part within a text; ids of columns are between other marks.
+# The alias of a part within a text; \x02 encloses ids of columns.
 _PART = re.compile("\x01(\\d+)\x01")
 _COLUMN = re.compile("\x02(\\d+)\x02")
 MOST_LEADS = 60
@@ -46,9 +45,9 @@ LONGEST = 60_000
 
 @dataclass(frozen=True)
 class Lead:
-    """Rows of `input` that changed: `content` is read in place of the part with this number.
+    """A change of `input`: `content` replaces the part with this number.
 
-    `parts` and `conditions` are those of a subquery, besides the relation's own.
+    `parts` and `conditions` are those of a subquery, in addition to those of the relation.
     """
 
     input: str
@@ -62,8 +61,8 @@ class Lead:
 class Traced:
     """The fact: a join of `parts` (number and content) that has every value of `names`, by id.
 
-    A content is a table's name, or a query in brackets. `others` are ids of columns that would have
-    a name if outer joins were traced by both sides.
+    A content is the name of a table, or a query in brackets. `others` are ids of columns that would
+    have a name if both sides of outer joins were traced.
     """
 
     parts: tuple[tuple[int, str], ...]
@@ -76,7 +75,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class OfRow:
-    """The fact of a subquery that reads rows equated with the outer's, whose `leads` they are."""
+    """The fact of a subquery over rows equated with the outer row, which gets the `leads`."""
 
     leads: tuple[Lead, ...] = ()
     tokens: frozenset[int] = frozenset()
@@ -98,12 +97,12 @@ def _refuse(node: exp.Expr, reason: str) -> NoReturn:
 
 @dataclass
 class TracedRules:
-    """The rule book. `required`: the tokens that the result has to have; `read`: the inputs.
+    """The rule book. The result must have the tokens `required`; `read` are the inputs.
 
-    `nulls`: outer joins are traced by columns of the side that rows may lack, too: leads are then
-    twice as long. `depends_on_nulls`: the other answer to it would have given something else.
-    `across`: inputs that cannot be followed, whatever the roles of the others: all of their rows
-    make one, or no column by which they are grouped is made of single rows.
+    With `nulls`, outer joins are traced by columns of the optional side, too, which doubles the
+    leads. `depends_on_nulls`: the other value of `nulls` would change the result. `across` are
+    inputs that no choice of roles can follow: all of their rows make one row, or no grouping column
+    is made of single rows.
     """
 
     nulls: bool = False
@@ -114,7 +113,7 @@ class TracedRules:
     _depends_on_roles: bool = False
 
     def base(self, source: Input, relation: Relation) -> Traced:
-        """Every column of an input, followed or not."""
+        """Trace every column of an input, followed or not."""
         number = next(_numbers)
         names = {c.id: f"\x01{number}\x01.{_quoted(c.name)}" for c in relation.columns}
         parts = ((number, _quoted(f"hw_wide:{source.name}")),)
@@ -125,7 +124,7 @@ class TracedRules:
         return Traced(parts, names, leads=(lead,), tokens=self._token())
 
     def narrowed(self, relation: Relation, texts: Iterable[str]) -> _Fact:
-        """Conditions on single rows, as far as their columns are traced."""
+        """Add conditions on single rows, as far as their columns are traced."""
         fact: _Fact = relation.fact
         if isinstance(fact, OfRow):
             return fact
@@ -133,7 +132,7 @@ class TracedRules:
         return _with(fact, [text for text in known if text is not None])
 
     def computed(self, relation: Relation, column: int, text: str) -> _Fact:
-        """A column that is made of those of one row."""
+        """Trace a column that is computed from one row."""
         fact: _Fact = relation.fact
         if isinstance(fact, OfRow):
             return fact
@@ -145,7 +144,7 @@ class TracedRules:
         return replace(fact, names={**fact.names, column: known})
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> _Fact:
-        """Any: see `narrowed`."""
+        """Take any condition; `narrowed` adds it to the fact."""
         fact: _Fact = relation.fact
         return fact
 
@@ -157,7 +156,7 @@ class TracedRules:
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> _Fact:
-        """Every value of a row that stays, joined by what is equated."""
+        """Trace the rows that stay, joined by the equated columns."""
         if side == "right":
             turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
             return self.joined("left", right, left, turned, node)
@@ -189,7 +188,7 @@ class TracedRules:
             conditions,
         )
         if len(both.leads) > MOST_LEADS:
-            _refuse(node, _TOO_MANY)  # before they are written, as each join may double them
+            _refuse(node, _TOO_MANY)  # before writing them, because each join may double them
         if side == "inner":
             return both
         of_mine = replace(mine, leads=mine.leads + _nested(theirs, conditions), tokens=tokens)
@@ -197,7 +196,7 @@ class TracedRules:
             return of_mine
         if not self.nulls:
             return replace(of_mine, others=mine.others | _ids(theirs))
-        # rows that are joined, and rows that nothing joins: NULL for the columns of the other side
+        # joined rows, and unmatched rows with NULL in the columns of the other side
         facts = [both, of_mine]
         if side == "full":
             facts.append(replace(theirs, leads=theirs.leads + _nested(mine, conditions)))
@@ -208,36 +207,36 @@ class TracedRules:
         return _union(list(zip(facts, names, strict=True)), list(both.names), tokens)
 
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> _Fact:
-        """By columns of single rows, one of them at least."""
+        """Take grouping columns if at least one is made of single rows."""
         ids = {key.id for key in keys or []}
         return self._kept(relation, ids, node, _NO_GROUP)
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """Any, over the rows of a group."""
+        """Take any aggregate over the rows of a group."""
         return Weight.PLAIN
 
     def having(self, relation: Relation, node: exp.Expr) -> _Fact:
-        """Any: which groups stay depends on their own rows."""
+        """Take any condition, because a group depends on its own rows."""
         fact: _Fact = relation.fact
         return fact
 
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> _Fact:
-        """A row depends on its whole partition."""
+        """Take a window; a row depends on its whole partition."""
         ids = {column.id for column in partition}
         fact = self._kept(relation, ids, node, "no PARTITION BY column is made of single rows")
         return replace(fact, tokens=fact.tokens | self._token()) if fact.leads else fact
 
     def distinct(self, relation: Relation, node: exp.Expr) -> _Fact:
-        """Equal rows have equal values."""
+        """Take DISTINCT, because equal rows have equal values."""
         return self._kept(relation, relation.ids, node, "no column is made of single rows")
 
     def projected(self, relation: Relation, node: exp.Expr) -> _Fact:
-        """What is selected."""
+        """Keep the selected columns."""
         fact: _Fact = relation.fact
         return fact if isinstance(fact, OfRow) else _only(fact, relation.ids)
 
     def limited(self, relation: Relation, node: exp.Expr) -> _Fact:
-        """Only of what is equated with the outer row."""
+        """Take a limit only over rows that are equated with the outer row."""
         fact: _Fact = relation.fact
         if isinstance(fact, Traced) and fact.leads:
             _refuse(node, "which rows are within the limit depends on all of them")
@@ -251,7 +250,7 @@ class TracedRules:
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> _Fact:
-        """The columns that every branch makes of single rows."""
+        """Trace the columns that every branch makes of single rows."""
         facts = [_fact(left), _fact(right)]
         tokens = frozenset[int]().union(*(fact.tokens for fact in facts))
         if any(isinstance(fact, OfRow) for fact in facts):
@@ -286,7 +285,7 @@ class TracedRules:
         tested: Column | None,
         node: exp.Expr,
     ) -> _Fact:
-        """The outer rows that a changed row of the subquery may be compared with."""
+        """Trace the outer rows that compare with a changed row of the subquery."""
         fact, of = _fact(outer), _fact(inner)
         tokens = fact.tokens | of.tokens
         if not of.leads:
@@ -302,13 +301,13 @@ class TracedRules:
             _refuse(node, "the subquery looks at rows that no equality compares with the outer row")
         leads = _nested(of, conditions)
         if how == "not in":
-            # a NULL in the list, or for what is looked up, is no answer: it concerns every row
+            # a NULL in the list, or as the tested value, affects every row
             leads += _nested(of, [f"{fact.names[looked.id]} is null"])
             leads += _nested(of, [f"{of.names[inner.columns[0].id]} is null"])
         return replace(fact, leads=fact.leads + leads, tokens=tokens)
 
     def renumbered(self, fact: _Fact, number: Callable[[int], int]) -> _Fact:
-        """Another reading, with parts and tokens of its own."""
+        """Return the fact of another reading, with new parts and tokens."""
         if isinstance(fact, OfRow):
             return fact
         numbers: dict[int, int] = {}
@@ -342,12 +341,12 @@ class TracedRules:
         )
 
     def either(self, relation: Relation, ids: Sequence[int]) -> None:
-        """Nothing."""
+        """Return None: coalesced columns are not traced."""
 
     def correlated(
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> _Fact:
-        """WHERE of a subquery that equates its columns with the outer row's."""
+        """Trace a subquery whose WHERE clause equates its columns with those of the outer row."""
         fact: _Fact = inner.fact
         if isinstance(fact, OfRow) or not isinstance(outer.fact, Traced):
             return fact
@@ -357,10 +356,10 @@ class TracedRules:
         return OfRow(_nested(fact, conditions), fact.tokens)
 
     def leads_of(self, relation: Relation, key: Sequence[str], node: exp.Expr) -> dict[str, str]:
-        """For each followed input the query of the affected keys. Raises Refused.
+        """Return for each followed input the query of the affected keys. Raises Refused.
 
-        A query reads `hw_changed:<input>`, the rows that changed as they were and as they are, and
-        `hw_wide:<input>`, all rows that an input had before or has now.
+        A query reads `hw_changed:<input>`, the changed rows with their old and new values, and
+        `hw_wide:<input>`, all rows that the input had before or has now.
         """
         fact = relation.fact
         if not isinstance(fact, Traced) or not self.required <= fact.tokens:
@@ -384,7 +383,7 @@ class TracedRules:
         return {name: "\nunion all\n".join(queries) for name, queries in found.items()}
 
     def key_of(self, relation: Relation) -> list[Column]:
-        """The columns of the result that are made of single rows, each name once."""
+        """Return the columns of the result that are made of single rows and have a unique name."""
         fact = relation.fact
         names = [column.name.lower() for column in relation.columns]
         return [
@@ -402,7 +401,7 @@ class TracedRules:
         return frozenset([token])
 
     def _kept(self, relation: Relation, ids: Collection[int], node: exp.Expr, lacks: str) -> _Fact:
-        """The fact with these columns alone."""
+        """Return the fact with these columns alone."""
         fact: _Fact = relation.fact
         if isinstance(fact, OfRow):
             return fact
@@ -415,7 +414,7 @@ class TracedRules:
 
 
 def refuse_one_group(tree: exp.Query) -> None:
-    """Refuse a query that aggregates all rows, which no input can be traced through."""
+    """Refuse a query that aggregates all rows, because no input can be traced through it."""
     if isinstance(tree, exp.Select) and is_grouped(tree) and not tree.args.get("group"):
         _refuse(tree, _NO_GROUP)
 
@@ -423,7 +422,7 @@ def refuse_one_group(tree: exp.Query) -> None:
 def _union(
     branches: Sequence[tuple[Traced, Sequence[str]]], ids: Sequence[int], tokens: frozenset[int]
 ) -> Traced:
-    """The rows of all branches, each with texts for the columns of these ids, as one part."""
+    """Return the rows of all branches as one part, with texts for the columns of these ids."""
     number = next(_numbers)
     columns = [_quoted(f"c{place}") for place in range(len(ids))]
     lists = [
@@ -442,7 +441,7 @@ def _union(
 
 
 def _fact(relation: Relation) -> _Fact:
-    """What is known of a relation; of rows that are in the query itself nothing is."""
+    """Return the fact of a relation; an empty one for rows written in the query."""
     fact: _Fact | None = relation.fact
     return Traced((), {}) if fact is None else fact
 
@@ -452,13 +451,13 @@ def _null(type: str | None) -> str:
 
 
 def _only(fact: Traced, ids: Collection[int]) -> Traced:
-    # in the order of the names: that of a set depends on what was analysed before
+    # keep the order of the names: the order of a set depends on earlier analyses
     names = {id: name for id, name in fact.names.items() if id in ids}
     return replace(fact, names=names, others=fact.others & frozenset(ids))
 
 
 def _ids(*facts: _Fact) -> frozenset[int]:
-    """Of columns that have a name, or may have one."""
+    """Return the ids of columns that have a name, or may have one."""
     traced = [fact for fact in facts if isinstance(fact, Traced)]
     return frozenset[int]().union(*(fact.names.keys() | fact.others for fact in traced))
 
@@ -468,7 +467,7 @@ def _with(fact: Traced, conditions: Iterable[str]) -> Traced:
 
 
 def _nested(fact: Traced, conditions: Sequence[str]) -> tuple[Lead, ...]:
-    """The leads of a relation as those of another, whose rows it is compared with."""
+    """Return the leads of a relation as leads of the relation that compares with its rows."""
     return tuple(
         Lead(
             lead.input,
@@ -484,7 +483,7 @@ def _nested(fact: Traced, conditions: Sequence[str]) -> tuple[Lead, ...]:
 def _equalities(
     equal: Sequence[Equal], mine: Mapping[int, str], theirs: Mapping[int, str]
 ) -> list[str]:
-    """Conditions that equate columns of two relations, of types that need no cast."""
+    """Return conditions that equate columns of two relations, if their types need no cast."""
     found = []
     for pair in equal:
         for one, other in ((pair.left, pair.right), (pair.right, pair.left)):
@@ -498,14 +497,14 @@ def _equalities(
 
 
 def _named(text: str, names: Mapping[int, str]) -> str | None:
-    """A rendered expression over the parts; None where a column of it is not traced."""
+    """Return a rendered expression over the parts; None if one of its columns is not traced."""
     if any(int(found[1]) not in names for found in _COLUMN.finditer(text)):
         return None
     return _COLUMN.sub(lambda found: names[int(found[1])], text)
 
 
 def _select(selected: str, fact: Traced, lead: Lead | None = None) -> str:
-    """The query of all rows, or of those that a lead gives; what changed is joined first."""
+    """Return the query of all rows, or of those of a lead, which joins the changed rows first."""
     parts = list(fact.parts)
     conditions = fact.conditions
     if lead is not None:
@@ -519,7 +518,7 @@ def _select(selected: str, fact: Traced, lead: Lead | None = None) -> str:
 
 
 def _written(text: str) -> str:
-    """The text with aliases of its own, in the order in which they come."""
+    """Return the text with aliases numbered in order of appearance."""
     numbers: dict[str, int] = {}
     return _PART.sub(lambda found: f"hw_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
 

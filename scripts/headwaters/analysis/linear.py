@@ -1,8 +1,8 @@
-"""Each row of the followed input makes its own rows: what holds for `change_feed` and `history`.
+"""Rules for models with independent input rows: `change_feed` and `history`.
 
-A relation is linear if it is the sum, over the rows of the followed input, of what each row alone
-gives together with the lookups. Then the rows that changed give what changed. `signed_sum` demands
-the same below its aggregate, and that every measure is additive.
+A relation is linear if it is the sum, over the rows of the followed input, of the rows that each
+one gives together with the lookups. The changed rows of the input then determine the changes of the
+result. `signed_sum` requires the same below its aggregate, and additive measures.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _KEYS = "Use affected_keys, which recomputes whole keys"
 
 @dataclass(frozen=True)
 class Linear:
-    """The fact: `is_summed` above the aggregate of a `signed_sum`."""
+    """The fact; `is_summed` above the aggregate of a `signed_sum`."""
 
     is_summed: bool = False
 
 
 def is_across_rows(tree: exp.Query) -> bool:
-    """Whether the outermost query groups rows or looks at others, which no row alone gives."""
+    """Return true if the outermost query groups rows or compares them with others."""
     return isinstance(tree, exp.Select) and (
         is_grouped(tree)
         or bool(tree.args.get("distinct"))
@@ -49,23 +49,23 @@ def is_across_rows(tree: exp.Query) -> bool:
 
 
 def refuse(code: str, node: exp.Expr, reason: str, remedy: str = _KEYS) -> NoReturn:
-    """Raise what names the clause."""
+    """Raise a refusal of the clause."""
     raise dialect.refused(node, code, reason, remedy)
 
 
 class LinearRules:
-    """The rule book of linear models; with `sums` of `signed_sum`."""
+    """The rule book of linear models, and with `sums` of `signed_sum`."""
 
     def __init__(self, sums: bool = False) -> None:
-        """`sums`: one aggregate of weighted sums is allowed, at the top."""
+        """Allow one aggregate of weighted sums at the top if `sums`."""
         self.sums = sums
 
     def base(self, source: Input, relation: Relation) -> Linear | None:
-        """A followed input is linear."""
+        """Return that a followed input is linear."""
         return Linear() if source.is_followed else None
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Linear:
-        """A condition on single rows."""
+        """Take a condition on single rows."""
         if relation.fact.is_summed:
             refuse(
                 "HW_NOT_A_SUM", node, "a condition on sums: a group that fails it now may meet it"
@@ -80,7 +80,7 @@ class LinearRules:
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> Linear:
-        """A join with a lookup that keeps the followed side's rows, or rows of both."""
+        """Take a join with a lookup that keeps rows of the followed side or of both."""
         if left.fact and right.fact:
             refuse(
                 "HW_READ_TWICE",
@@ -100,7 +100,7 @@ class LinearRules:
         return Linear()
 
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Linear:
-        """Sums of weighted values, once."""
+        """Take one aggregate of weighted sums."""
         if not self.sums:
             refuse(
                 "HW_NOT_LINEAR", node, "a row of the result depends on several rows of the input"
@@ -110,7 +110,7 @@ class LinearRules:
         return Linear(is_summed=True)
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """A sum of what changes its sign with `_weight`."""
+        """Take a sum whose terms change their sign with `_weight`."""
         if name == "sum" and weight is Weight.PLAIN:
             refuse(
                 "HW_SUM_WITHOUT_WEIGHT",
@@ -128,25 +128,25 @@ class LinearRules:
         return Weight.ODD
 
     def having(self, relation: Relation, node: exp.Expr) -> NoReturn:
-        """Groups come and go only with their rows."""
+        """Refuse HAVING: a group exists as long as it has rows."""
         refuse(
             "HW_NOT_A_SUM", node, "a condition on sums: a group that fails it now may meet it later"
         )
 
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> NoReturn:
-        """Never."""
+        """Refuse windows."""
         refuse("HW_NOT_LINEAR", node, "a window looks at other rows of the input")
 
     def distinct(self, relation: Relation, node: exp.Expr) -> NoReturn:
-        """Never: a row stays as long as one of its equals does."""
+        """Refuse DISTINCT: a row stays as long as one of its equals does."""
         refuse("HW_NOT_LINEAR", node, "distinct rows: whether a row stays depends on its equals")
 
     def projected(self, relation: Relation, node: exp.Expr) -> Any:
-        """Always."""
+        """Take any select list."""
         return relation.fact
 
     def limited(self, relation: Relation, node: exp.Expr) -> NoReturn:
-        """Never."""
+        """Refuse limits."""
         refuse("HW_NOT_LINEAR", node, "which rows are within the limit depends on all of them")
 
     def united(
@@ -157,7 +157,7 @@ class LinearRules:
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> Linear:
-        """UNION ALL of linear branches."""
+        """Take UNION ALL of linear branches."""
         if operator != "union all":
             refuse("HW_NOT_LINEAR", node, f"{operator}: whether a row stays depends on its equals")
         for branch in (left, right):
@@ -179,7 +179,7 @@ class LinearRules:
         tested: Column | None,
         node: exp.Expr,
     ) -> NoReturn:
-        """A subquery reads lookups alone."""
+        """Refuse subqueries that follow changes; they may read lookups alone."""
         refuse(
             "HW_READ_TWICE",
             node,
@@ -187,21 +187,21 @@ class LinearRules:
         )
 
     def renumbered(self, fact: Linear, number: Callable[[int], int]) -> Linear:
-        """No id is in it."""
+        """Return the fact, which contains no ids."""
         return fact
 
     def either(self, relation: Relation, ids: Sequence[int]) -> None:
-        """Nothing."""
+        """Return None: coalesced columns play no part here."""
 
     def correlated(
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> Any:
-        """Nothing is gained."""
+        """Return the fact unchanged."""
         return inner.fact
 
 
 def check_columns(relation: Relation, node: exp.Expr, keys: Sequence[str]) -> None:
-    """At the top of a `signed_sum`: keys, and measures that add up. Raises Refused."""
+    """Check that the columns of a `signed_sum` are keys or additive measures. Raises Refused."""
     if not relation.fact or not relation.fact.is_summed:
         refuse("HW_NOT_A_SUM", node, "it sums nothing", "Use change_feed")
     wanted = {name.lower() for name in keys}

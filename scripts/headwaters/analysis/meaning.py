@@ -1,4 +1,4 @@
-"""What the names of a query mean, whatever its operators are: for queries that no rule reads."""
+"""The meaning of names in a query, independent of its operators: for queries that no rule reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwaters.analysis.refusal import Refused
 from headwaters.analysis.scopes import arguments_of, parts_of
 from headwaters.platform.names import nearest
 
-# By name in lower case: the names of their columns, in lower case.
+# The names of tables with those of their columns, all in lower case.
 Tables = Mapping[str, frozenset[str]]
 _READ_IT = (
     "Read the table in the model's SQL, as an input, in place of the call, or make the model a "
@@ -25,12 +25,12 @@ _KEEP_FILE = (
 )
 _OF_VARIABLES = "a variable of the session may have another value in each run"
 _OF_INPUTS = "Take the value from a column of an input, or make the model a table"
-# A query that selects `*` and has no other clause hands each column on, under its name.
+# A query that selects `*` and has only these clauses hands each column on under its name.
 _HANDED_ON = {"with_", "expressions", "from_", "joins", "laterals", "where", "hint"}
 
 
 def query_of(table: exp.Table) -> exp.CTE | None:
-    """The common table expression that the name of a table is, None where it is none."""
+    """Return the common table expression that a table name refers to; None for other tables."""
     if table.args.get("db"):
         return None
     inner: exp.Expr = table
@@ -54,7 +54,7 @@ def query_of(table: exp.Table) -> exp.CTE | None:
 
 
 def refuse_unmarked(nodes: Iterable[exp.Expr], known: Iterable[str]) -> None:
-    """Refuse tables that are no input: a table that is replaced would miss their changes."""
+    """Refuse tables other than inputs, because a replaced table would miss their changes."""
     for table in _unmarked(nodes, frozenset(known)):
         raise dialect.refused(table, "HW_UNMARKED_INPUT", "it is no input of the model")
 
@@ -72,9 +72,9 @@ def _unmarked(nodes: Iterable[exp.Expr], names: frozenset[str]) -> Iterator[exp.
 
 @contextmanager
 def body_of(call: exp.Expr, body: str) -> Iterator[dialect.Text]:
-    """The body of a SQL function, as the one column of a query.
+    """Parse the body of a SQL function as the one column of a query.
 
-    What is refused of it is refused of the call, which is what the model contains. Raises Refused.
+    A refusal names the call, which is the part that the model contains. Raises Refused.
     """
     try:
         text = dialect.read(f"select {body}")
@@ -92,7 +92,7 @@ def body_of(call: exp.Expr, body: str) -> Iterator[dialect.Text]:
 
 
 def is_column(node: exp.Column, tables: Tables) -> bool:
-    """Whether a bare name is a column, of its own query or one around it, and no function."""
+    """Return true if a bare name is a column of its query or of one around it, not a function."""
     name = parts_of(node)[0]
     query = _query_around(node)
     while query is not None:
@@ -103,7 +103,7 @@ def is_column(node: exp.Column, tables: Tables) -> bool:
 
 
 def _query_around(node: exp.Expr) -> exp.Select | None:
-    """The query whose columns an expression sees, or a subquery that is part of one."""
+    """Return the query whose columns are visible to an expression, or to a subquery within one."""
     parent = node.parent
     while parent is not None and not isinstance(parent, exp.Select):
         is_relation = isinstance(parent, exp.From) or (
@@ -116,12 +116,12 @@ def _query_around(node: exp.Expr) -> exp.Select | None:
 
 
 def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
-    """Refuse names that are no columns: those of session variables and of a file's metadata."""
+    """Refuse unknown names, such as session variables and the metadata of a file."""
     columns = [node for node in nodes if isinstance(node, exp.Column)]
     called = [node for node in nodes if isinstance(node, exp.Anonymous)]
     others = [node for node in nodes if not isinstance(node, (exp.Column, exp.Anonymous))]
     known = frozenset[str]().union(*tables.values(), tables, _given(others))
-    # their columns may have names of Spark's
+    # their columns may have names that Spark chooses
     is_open = any(dialect.name_of(node) in functions.IN_FROM for node in called) or any(
         isinstance(node, (exp.Lateral, exp.Pivot, exp.Values)) for node in others
     )
@@ -150,9 +150,9 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
 
 
 def keeps_meaning(tree: exp.Query, added: Iterable[str]) -> bool:
-    """Whether the query gives what it gave if its inputs have these columns besides their own.
+    """Return true if added columns of the inputs do not change the result of the query.
 
-    It does if nothing in it has one of their names, and `*` only hands them on.
+    They do not if the query contains none of their names, and `*` only hands them on.
     """
     new = {name.lower() for name in added}
     for node in dialect.walked(tree):
@@ -170,10 +170,10 @@ def keeps_meaning(tree: exp.Query, added: Iterable[str]) -> bool:
 
 
 def used_columns(tree: exp.Query, table: str, columns: Sequence[str]) -> list[str]:
-    """Those of the columns of a table without which the query would give something else.
+    """Return the columns of a table that the query needs for the same result.
 
-    They are named, or `*` hands them on to the query's own columns; all of them where that cannot
-    be told.
+    The query names them, or `*` hands them on to its result. If that is unclear, return all of
+    them.
     """
     found = {node.name.lower() for node in dialect.walked(tree) if type(node) is exp.Identifier}
     others = [name for name in columns if name.lower() not in found]
@@ -185,7 +185,7 @@ def used_columns(tree: exp.Query, table: str, columns: Sequence[str]) -> list[st
 
 
 def _counts_columns(node: exp.Expr) -> bool:
-    """Whether it gives names to all columns of a table, or of a query that selects `*`."""
+    """Return true if an alias names all columns of a table, or of a query that selects `*`."""
     if not isinstance(node, exp.TableAlias) or not node.columns:
         return False
     named = node.parent
@@ -195,7 +195,7 @@ def _counts_columns(node: exp.Expr) -> bool:
 
 
 def _hands_on(star: exp.Star) -> bool:
-    """Whether it is of a select list that only hands columns on, or counts rows."""
+    """Return true if the select list of the star only hands columns on, or counts rows."""
     holder = star.parent
     if isinstance(holder, exp.Anonymous):
         return holder.name.lower() == "count"
@@ -213,7 +213,7 @@ def _hands_on(star: exp.Star) -> bool:
 
 
 def _sources(query: exp.Select) -> Iterator[exp.Expr]:
-    """What its from clause reads."""
+    """Yield the relations of a FROM clause."""
     clause = query.args.get("from_")
     for item in [*([clause] if clause else []), *(query.args.get("joins") or [])]:
         yield item.this
@@ -221,7 +221,7 @@ def _sources(query: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _has(source: exp.Expr, name: str, tables: Tables) -> bool:
-    """Whether a relation is known to have a column of this name."""
+    """Return true if a relation is known to have a column of this name."""
     if source.args.get("pivots"):
         return False
     joins = [] if isinstance(source, exp.Select) else source.args.get("joins") or []
@@ -256,7 +256,7 @@ def _selects(query: exp.Select, selected: exp.Expr, name: str, tables: Tables) -
 
 
 def _given(nodes: Iterable[exp.Expr]) -> Iterator[str]:
-    """Names that a query gives: to columns, tables, and parameters of its functions."""
+    """Yield the names that a query gives to columns, tables, and parameters of lambdas."""
     for node in nodes:
         if isinstance(node, (exp.Alias, exp.CTE, exp.Table)):
             yield node.alias_or_name.lower()
@@ -269,5 +269,5 @@ def _given(nodes: Iterable[exp.Expr]) -> Iterator[str]:
 
 
 def _units(call: exp.Anonymous) -> Sequence[exp.Expr]:
-    """The units among the arguments of a function, which are no columns."""
+    """Return the units among the arguments of a function, which are not columns."""
     return call.expressions[: len(call.expressions) - len(arguments_of(call))]

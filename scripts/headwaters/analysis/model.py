@@ -1,4 +1,4 @@
-"""The proof of a dbt model: its inputs as macros mark them, and what the project says of them."""
+"""The proof of a dbt model from its marked inputs and the declarations of the project."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from headwaters.analysis.unread import unlisted
 from headwaters.platform.nodes import Config, Node, as_tuple, table_name
 from headwaters.platform.problems import Problem
 
-# Characters of a line of SQL in a message.
+# The longest line of SQL in a message.
 _LONGEST = 80
-# Names that stand for inputs begin with it.
+# The prefix of names that stand for inputs.
 _NAME = "hw_input_"
 
 
@@ -34,10 +34,10 @@ def refusal_of(
     graph: Mapping[str, Mapping[str, Node]],
     functions: Mapping[str, str],
 ) -> Problem | None:
-    """Why the strategy cannot maintain the model, or None.
+    """Return why the strategy cannot maintain the model, or None.
 
-    `inputs` are markers' contents, with their `text` and `columns` (of dbt's `Column`);
-    `functions` the definitions of SQL functions that the model calls.
+    `inputs` are the contents of markers, with `text` and `columns` (dbt's `Column`). `functions`
+    are the definitions of the SQL functions that the model calls.
     """
     strategy = strategy_of(config)
     assert strategy is not None
@@ -64,17 +64,19 @@ def derivation(
     functions: Mapping[str, str],
     compiled: str | None = None,
 ) -> dict[str, Any] | Problem:
-    """How a model of plain SQL is maintained: `strategy`, `unique_key`, `inputs` and `reason`.
+    """Return the maintenance of a model of plain SQL: `strategy`, `unique_key`, `inputs`, `reason`.
 
-    `has_feed` of an input: its changes can be followed. `inputs` of the result are what input
-    macros write, by their source: `kind`, with `key`, `via` and `on`. `leads`, or None: the `key`
-    to which changed rows are traced, and for each input the name that stands for it and the `sql`
-    of the affected keys. `stages`, or None: `names` that stand for sources in SQL, `rest`, and
-    `tables` with `sql`, `unique_key` and `inputs`, as those of the result. `reason` says why the
-    table is replaced when some of its inputs changed, or None. `unread`, or None: why the analysis
-    does not understand the SQL; Spark has to list what it reads, see `problem_of_unread`.
+    An input with `has_feed` can be followed. `compiled` is the model's text as dbt compiled it;
+    messages name its lines. The result has these keys:
 
-    `compiled` is the model's text as dbt compiled it, whose lines messages name.
+    - `inputs`: the arguments of input macros by source: `kind`, with `key`, `via` and `on`.
+    - `leads`: None, or the `key` that changed rows are traced to, and for each input its name in
+      SQL and the `sql` of the affected keys.
+    - `stages`: None, or the `names` that stand for sources in SQL, `rest`, and `tables`, each
+      with `sql`, `unique_key` and `inputs`.
+    - `reason`: None, or why a change of some inputs replaces the table.
+    - `unread`: None, or why the analysis does not understand the SQL. Spark then has to list the
+      tables that it reads; see `problem_of_unread`.
     """
     lines = sql.count("\n") + 1
     place = _Place(inputs, lines, compiled)
@@ -92,7 +94,7 @@ def derivation(
         as_tuple(config.get("allow_nondeterministic")),
         bodies(functions),
         frozenset(name for name, spec in _names_of(inputs).items() if not spec["has_feed"]),
-        # rows that expectations drop, or lookups that change nothing, are not told of the rest
+        # hidden tables cannot account for dropped rows or ignored lookups
         bool(config.get("is_whole"))
         or bool(expectations_of(config))
         or config.get("on_lookup_change") == "ignore",
@@ -144,14 +146,14 @@ def derivation(
 
 @dataclass(frozen=True)
 class _Place:
-    """The lines of a model: of its SQL, and of the text that dbt compiled, if it is given."""
+    """The lines of a model: of its SQL, and of the text that dbt compiled, if known."""
 
     inputs: Sequence[Mapping[str, Any]]
     lines: int
     compiled: str | None
 
     def placed(self, refused: Refused) -> Refused:
-        """Return the refusal with its line in the compiled text; an expectation has none."""
+        """Return the refusal with its line in the compiled text; an expectation has no line."""
         clause, line = refused.place
         if line and line > self.lines:
             clause, line = f"expectation: {clause}", None
@@ -160,7 +162,7 @@ class _Place:
         return Refused(refused.code, clause, line, refused.reason, refused.remedy)
 
     def unanalysed(self, refused: Refused) -> str:
-        """Return the place in a query that the analysis does not understand, for a run's line."""
+        """Return the place that the analysis does not understand, for the output line of a run."""
         clause, line = refused.place
         if line and self.compiled is not None:
             text = re.sub(r"/\* .*? \*/ ", "", self.compiled.splitlines()[line - 1]).strip()
@@ -169,7 +171,7 @@ class _Place:
         return f"{where}`{clause}` is not analysed" if clause else f"{where}{refused.reason}"
 
     def problem(self, refused: Refused) -> Problem:
-        """Return the refusal as an error shows it, with the inputs' own names."""
+        """Return the refusal as an error with the names of the inputs."""
         told = self.placed(refused)
         return Problem(told.code, _spoken(str(told), self.inputs))
 
@@ -179,7 +181,7 @@ def problem_of_unread(
 ) -> Problem | None:
     """Return why a table cannot be replaced from SQL that the analysis does not understand.
 
-    `plan` is what `explain extended` gives of the SQL, empty where Spark refuses it.
+    `plan` is the output of `explain extended`, empty if Spark refuses the SQL.
     """
     if not plan:
         return Problem(unread["code"], unread["text"])
@@ -194,16 +196,16 @@ def problem_of_unread(
 
 
 def _kept(sql: str, config: Config) -> str:
-    """The SQL without the rows that expectations drop, as the macro hw_kept_sql has it.
+    """Return the SQL without the rows that expectations drop, as the macro hw_kept_sql writes it.
 
-    Its lines are those of the SQL.
+    The line numbers stay those of the SQL.
     """
     met = [f"coalesce({it.expression}, false)" for it in expectations_of(config) if it.drops]
     return f"select * from ({sql}\n) where {' and '.join(met)}" if met else sql
 
 
 def _roles(inputs: Sequence[Input]) -> dict[str, dict[str, Any]]:
-    """What input macros write of inputs, by their source."""
+    """Return the arguments of input macros, by source."""
     roles: dict[str, dict[str, Any]] = {}
     for source in inputs:
         role: dict[str, Any] = {"kind": source.kind}
@@ -221,7 +223,7 @@ def same_inputs(
     built_of: Sequence[Mapping[str, Any]],
     would_be_of: Sequence[Mapping[str, Any]],
 ) -> bool:
-    """Whether two texts with what built them have the same settings and read the same inputs."""
+    """Return true if two texts have equal settings in their first line and read the same inputs."""
     one, other = ({spec["text"] for spec in inputs} for inputs in (built_of, would_be_of))
     return one == other and built_by.partition("\n")[0] == would_be_built_by.partition("\n")[0]
 
@@ -229,7 +231,7 @@ def same_inputs(
 def is_same_query(
     built_by: str, would_be_built_by: str, inputs: Sequence[Mapping[str, Any]]
 ) -> bool:
-    """Whether they are the same query as well. `inputs` have their `columns`."""
+    """Return true if both texts are the same query. `inputs` have their `columns`."""
     columns = {column.name for spec in inputs for column in spec["columns"]}
     one, other = (
         _with_names(text.partition("\n")[2], inputs) for text in (built_by, would_be_built_by)
@@ -239,11 +241,12 @@ def is_same_query(
 
 @dataclass(frozen=True)
 class Patch:
-    """What makes the table of one query that of another, as SQL over columns of the table.
+    """The changes that turn the table of one query into that of another, as SQL over its columns.
 
-    `columns`: those of the table, in their order, each with what it is computed from; empty where
-    they stay. `kept`: the condition that rows meet which stay; `dropped`: one over the columns of
-    the new query, which no row met that was not there before. Either is empty. `text` says it.
+    - `columns`: the new columns in order, each with its expression; empty if they do not change.
+    - `kept`: the condition that remaining rows meet, or empty.
+    - `dropped`: a condition over the new columns that old rows meet and added rows fail, or empty.
+    - `text`: the changes in words.
     """
 
     columns: list[tuple[str, str]]
@@ -259,9 +262,9 @@ def patch_of(
     config: Config,
     columns: Sequence[Any],
 ) -> Patch | str | None:
-    """What a change of SQL needs in place of a rebuild, or why it needs one; None for nothing.
+    """Return the patch for a change of SQL, the reason for a rebuild, or None if nothing changes.
 
-    Both texts have the same settings and `inputs`, which have their `columns`; `columns` are those
+    Both texts have the same settings and `inputs`, which have their `columns`. `columns` are those
     of the table.
     """
     try:
@@ -291,14 +294,14 @@ def patch_of(
     )
 
 
-# Types of which a partition's text leads back to every value: no text is empty.
+# Types whose values a partition's text preserves; an empty text is lost.
 _STORED_AS_THEY_ARE = re.compile(r"(?:tinyint|smallint|int|bigint|date|boolean|decimal\(.*\))")
 
 
 def _limits(
     inputs: Sequence[Mapping[str, Any]], config: Config, columns: Sequence[Any]
 ) -> changed.Limits:
-    """What the strategy and the settings of a model allow; raises Rebuild."""
+    """Return the changes that the strategy and the settings of a model allow. Raises Rebuild."""
     strategy = strategy_of(config)
     assert strategy is not None
     for name, value in _OTHER_ROWS.items():
@@ -326,7 +329,7 @@ def _limits(
     )
 
 
-# Settings by which a table may have other rows than its query; None stands for any value.
+# Settings that allow rows other than those of the query; None stands for any value.
 _OTHER_ROWS = {
     "allow_nondeterministic": None,
     "incremental_proof": "sample",
@@ -337,7 +340,10 @@ _NAMING = ("partition_by", "cluster_by", "prune_by", "latest_by")
 
 
 def _without_stored(sql: str, config: Config) -> str:
-    """The SQL within what the macro hw_as_stored puts around it, which changes no other columns."""
+    """Return the SQL without the wrapper of the macro hw_as_stored.
+
+    The wrapper changes the partition columns alone.
+    """
     if not as_tuple(config.get("partition_by")):
         return sql
     before, found, _ = sql.rpartition("\n) |> set ")
@@ -348,7 +354,7 @@ def _without_stored(sql: str, config: Config) -> str:
 
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:
-    """Whether a model gives what it gave when its inputs have these columns besides their own."""
+    """Return true if added columns of its inputs do not change the result of a model."""
     try:
         return meaning.keeps_meaning(dialect.parsed(_with_names(sql, inputs)), added)
     except Refused:
@@ -358,7 +364,7 @@ def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence
 def used_columns(
     sql: str, inputs: Sequence[Mapping[str, Any]], text: str, columns: Sequence[str]
 ) -> list[str]:
-    """Those of the columns of an input, by its text, without which a model would give another."""
+    """Return the columns of an input, found by its text, that a model needs for the same result."""
     name = next(name for name, spec in _names_of(inputs).items() if spec["text"] == text)
     try:
         return meaning.used_columns(dialect.parsed(_with_names(sql, inputs)), name, columns)
@@ -367,25 +373,25 @@ def used_columns(
 
 
 def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
-    """The refusal of a model whose SQL has so many lines; what comes after them is added to it."""
+    """Return the refusal of a model with this many lines; later lines come from expectations."""
     return _Place(inputs, lines, None).problem(refused)
 
 
 def _spoken(text: str, inputs: Sequence[Mapping[str, Any]]) -> str:
-    """A message with the inputs' own names."""
+    """Return a message with the names of the inputs."""
     names = _names_of(inputs)
     return re.sub(rf"\b{_NAME}\d+\b", lambda found: str(names[found[0]]["source"]), text)
 
 
 def _names_of(inputs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The inputs by the names that stand for them, each text once."""
+    """Return the inputs by the names that stand for them, each text once."""
     by_text = {spec["text"]: spec for spec in reversed(inputs)}
     texts = dict.fromkeys(spec["text"] for spec in inputs)
     return {f"{_NAME}{number}": by_text[text] for number, text in enumerate(texts)}
 
 
 def _with_names(sql: str, inputs: Sequence[Mapping[str, Any]]) -> str:
-    """The SQL with names in place of marked inputs."""
+    """Return the SQL with names instead of marked inputs."""
     for name, spec in _names_of(inputs).items():
         sql = sql.replace(spec["text"], name)
     return sql
@@ -394,7 +400,7 @@ def _with_names(sql: str, inputs: Sequence[Mapping[str, Any]]) -> str:
 def _named(
     sql: str, inputs: Sequence[Mapping[str, Any]], graph: Mapping[str, Mapping[str, Node]]
 ) -> tuple[str, list[Input]]:
-    """The SQL with names in place of marked inputs, and the inputs."""
+    """Return the SQL with names instead of marked inputs, and the inputs."""
     unique = keys_of([spec["source"] for spec in inputs], graph)
     found = [
         Input(
@@ -413,9 +419,9 @@ def _named(
 
 
 def bodies(functions: Mapping[str, str]) -> dict[str, str]:
-    """The expressions of SQL functions, by their names without schema, in lower case.
+    """Return the expressions of SQL functions, by name without schema, in lower case.
 
-    One of collated texts is left out: it makes them of those that are none.
+    Functions of collated texts are omitted: they turn plain texts into collated ones.
     """
     found = {}
     for name, definition in functions.items():

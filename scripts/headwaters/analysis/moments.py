@@ -1,6 +1,6 @@
-"""Texts that Spark reads as a moment of the run: `'today'` where a date is wanted, also uncast.
+"""Texts that Spark reads as the time of the run, such as `'today'` as a date, also without a cast.
 
-A text without a date, such as `'12:30'`, is today's where a timestamp is wanted.
+As a timestamp, a text without a date, such as `'12:30'`, means today.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from headwaters.analysis import dialect
 from headwaters.analysis.exact import answers
 from headwaters.analysis.relations import Input
 
-# With a zone after it.
+# The text may end with a time zone.
 _NAMED = re.compile(r"\s*(now|today|tomorrow|yesterday)(?:\s+\S+|[^a-z\s]\S*)?\s*", re.IGNORECASE)
 _TIME = re.compile(r"\s*T?\d{1,2}:")
-# What compares its operands with each other, or with patterns, and gives none of them.
+# Operators that compare their operands with each other or with patterns and return neither.
 _COMPARED = (
     *(exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
     *(exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike),
 )
 _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR)
-# Functions of texts that give a text.
+# Functions from text to text.
 _TEXT = {"concat", "concat_ws", "upper", "lower", "ucase", "lcase", "initcap", "trim", "ltrim"}
 _TEXT |= {"rtrim", "btrim", "replace", "substring", "substr", "left", "right", "lpad", "rpad"}
 _TEXT |= {"regexp_replace", "split_part", "regexp_extract", "translate", "reverse", "md5"}
-# Those that make a text of a date, or of anything.
+# Functions that convert a date, or any value, to text.
 _TO_TEXT = {"date_format", "to_json", "get_json_object", "string", "hex", "typeof"}
-# Functions of texts that give none.
+# Functions of texts that return other types.
 _OF_TEXT = {"length", "char_length", "contains", "startswith", "endswith", "instr", "locate"}
 _OF_TEXT |= {"split", "regexp_like", "find_in_set", "levenshtein"}
 
@@ -37,7 +37,7 @@ _OF_TEXT |= {"split", "regexp_like", "find_in_set", "levenshtein"}
 def refuse_moments(
     nodes: Sequence[exp.Expr], inputs: Sequence[Input], allowed: Sequence[str]
 ) -> None:
-    """Refuse such a text wherever it may be taken for a moment; `nodes` are all of a query."""
+    """Refuse texts that Spark may read as a moment; `nodes` are all nodes of the query."""
     texts: frozenset[str] | None = None
     for node in nodes:
         if type(node) in dialect.ATOMS and type(node) is not exp.Literal:
@@ -62,7 +62,7 @@ def refuse_moments(
 
 
 def moment_of(text: str) -> str | None:
-    """The moment that a text names."""
+    """Return the moment that a text names, or None."""
     if _TIME.match(text):
         return "today"
     found = _NAMED.fullmatch(text)
@@ -70,12 +70,12 @@ def moment_of(text: str) -> str | None:
 
 
 def _may_be_moment(type: str) -> bool:
-    """Whether a value of the type is a date or a timestamp, or has one in it."""
+    """Return true if a type is or contains a date or a timestamp."""
     return re.search("date|timestamp", type, re.IGNORECASE) is not None
 
 
 def _names_of_texts(nodes: Sequence[exp.Expr], inputs: Sequence[Input]) -> frozenset[str]:
-    """Names that no column has which may be a date or a timestamp."""
+    """Return names that no column with a date or a timestamp has."""
     of_inputs: dict[str, bool] = {}
     for source in inputs:
         for name, type in source.columns.items():
@@ -101,12 +101,12 @@ def _names_of_texts(nodes: Sequence[exp.Expr], inputs: Sequence[Input]) -> froze
 
 
 def _hands_on(node: exp.Alias) -> bool:
-    """Whether it is a column under its own name."""
+    """Return true if the query selects a column under its own name."""
     return isinstance(node.this, exp.Column) and node.this.name.lower() == node.alias.lower()
 
 
 def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
-    """Whether what uses a text, or what is made of it, wants a text."""
+    """Return true if the text, and every value made of it, is used as text."""
     parent = node.parent
     if parent is None or isinstance(parent, (exp.Select, exp.Values)):
         return True
@@ -115,7 +115,7 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
     chosen = _answers(parent)
     is_answer = any(part is node for part in chosen)
     if isinstance(parent, (*_COMPARED, exp.Case)) and not is_answer:
-        # `case x when 'today'` compares as well: its branches have what is compared
+        # `case x when 'today'` compares as well; its branches contain the compared values
         return all(_is_text(part, texts) for part in _compared(parent, others))
     if isinstance(parent, exp.If) and parent.this is node and isinstance(parent.parent, exp.Case):
         compared = parent.parent.this
@@ -134,7 +134,7 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
 
 
 def _compared(parent: exp.Expr, others: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """What a part of a comparison is compared with; of CASE the values of its branches."""
+    """Yield the operands compared with a part; for CASE, the values of its branches."""
     for part in others:
         if not isinstance(parent, exp.Case):
             yield part
@@ -143,12 +143,12 @@ def _compared(parent: exp.Expr, others: Sequence[exp.Expr]) -> Iterator[exp.Expr
 
 
 def _answers(node: exp.Expr) -> list[exp.Expr]:
-    """What CASE and its like choose from; of others nothing."""
+    """Return the alternatives of CASE and similar nodes; otherwise an empty list."""
     return [part for part, _ in answers(node, dialect.within(node))]
 
 
 def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
-    """Whether a value is known to be no date and no timestamp."""
+    """Return true if a value is known to be neither a date nor a timestamp."""
     if isinstance(node, (exp.Paren, exp.Alias)):
         return _is_text(node.this, texts)
     if isinstance(node, (exp.Literal, exp.RawString, exp.National, exp.Null, exp.Boolean)):

@@ -1,4 +1,4 @@
-"""Whether a query computes nothing: it selects columns, and compares them with one another."""
+"""A check that a query computes nothing: it only selects and compares columns."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _COLUMNS = (
     *(exp.Identifier, exp.Column, exp.Star, exp.Alias, exp.Paren),
     *(exp.And, exp.Or, exp.Not, exp.Is, exp.Null, exp.Boolean),
 )
-# What may stand in `where` and nowhere else: Spark shows conditions in full, and select lists not.
+# Nodes that may only occur in WHERE: Spark shows conditions in full, but not select lists.
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Literal)
 _CLAUSES = {"expressions", "from_", "where", "with_", "this", "alias"}
 _TABLE = {"this", "db", "catalog", "alias"}
-# Names that are functions where no column has them.
+# Names that are functions unless a column has them.
 _VALUES = ("current_", "localtime", "session_user", "user", "grouping__id", "_metadata")
 
 
 def columns_alone(sql: str) -> Literal["columns", "conditions"] | None:
-    """`conditions` where it has some, in which Spark may cast columns and literals; None if not."""
+    """Return `conditions` if Spark may cast columns and literals in them, `columns`, or None."""
     try:
         tree = dialect.parsed(sql)
     except Refused:
@@ -38,7 +38,7 @@ def columns_alone(sql: str) -> Literal["columns", "conditions"] | None:
 
 
 def _is_more(node: exp.Expr) -> bool:
-    """Whether a query or a table has clauses that are not known here, or a name is a value."""
+    """Return true if a node has unknown clauses, or if a name is a function."""
     if isinstance(node, exp.Column):
         return len(node.parts) == 1 and node.name.lower().startswith(_VALUES)
     if isinstance(node, (exp.Select, exp.Subquery)):

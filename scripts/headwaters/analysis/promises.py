@@ -1,4 +1,4 @@
-"""What a project promises of its tables' keys: strategies, constraints and tests say it."""
+"""The keys that a project promises for its tables by strategies, constraints and tests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from headwaters.analysis.strategies import strategy_of
 from headwaters.platform.nodes import Node, as_tuple, table_name
 
 Graph = Mapping[str, Mapping[str, Node]]
-# The graph of an invocation is one object, and large.
+# The graph of an invocation is one large object.
 _read: list[tuple[Graph, dict[str, list[frozenset[str]]]]] = []
 
 
 def keys_of(sources: Iterable[str], graph: Graph) -> dict[str, list[frozenset[str]]]:
-    """For each table, by its name in SQL: the sets of columns that tell its rows apart."""
+    """Return, for each table by its name in SQL, the sets of columns that identify its rows."""
     known = next((keys for read, keys in _read if read is graph), None)
     if known is None:
         known = unique_columns(graph)
@@ -23,18 +23,18 @@ def keys_of(sources: Iterable[str], graph: Graph) -> dict[str, list[frozenset[st
 
 
 def plain(source: str) -> str:
-    """A table's name as the graph has it."""
+    """Return a table's name in the form of the graph."""
     return source.replace("`", "").lower()
 
 
 def unique_columns(
     graph: Mapping[str, Mapping[str, Node]],
 ) -> dict[str, list[frozenset[str]]]:
-    """Sets of columns that tell a table's rows apart, by the table's name in lower case.
+    """Return the sets of columns that identify a table's rows, by table name in lower case.
 
-    From `unique_key` of models that the engine maintains, `unique` and
-    `unique_combination_of_columns` tests that fail a build, and declared keys. `unique` leaves NULL
-    out: it counts where a column is `not_null` as well.
+    They come from the `unique_key` of models that the engine maintains, from `unique` and
+    `unique_combination_of_columns` tests that fail a build, and from declared keys. `unique`
+    ignores NULL, so it counts only if the column is `not_null` as well.
     """
     tables = {**graph.get("nodes", {}), **graph.get("sources", {})}
     promised: dict[str, list[Promise]] = {}
@@ -52,7 +52,7 @@ def unique_columns(
     }
 
 
-# A test's settings under which each row that it finds fails a build.
+# The settings of a test that fails a build for each row that it finds.
 _FAILS = {
     "severity": "error",
     "error_if": "!= 0",
@@ -60,14 +60,14 @@ _FAILS = {
     "where": "",
     "limit": "",
 }
-# What is promised of columns: a `key`, `unique` where they are not NULL, or `not_null`.
+# The promise for some columns: `key`, `unique` unless NULL, or `not_null`.
 Kind = Literal["key", "unique", "not_null"]
 Promise = tuple[Kind, frozenset[str]]
 _PROMISES: dict[str, Kind] = {"primary_key": "key", "unique": "unique", "not_null": "not_null"}
 
 
 def _keys(promises: Sequence[Promise]) -> list[frozenset[str]]:
-    """The sets of columns that tell rows apart, NULL or not."""
+    """Return the sets of columns that identify rows, with NULL or without."""
     filled = frozenset[str]().union(*(names for kind, names in promises if kind == "not_null"))
     return [
         names
@@ -91,7 +91,7 @@ def _declared(node: Node) -> Iterator[Promise]:
 
 
 def _tested(node: Node) -> Iterator[Promise]:
-    """What a test holds of columns in all rows."""
+    """Yield the promises that a test checks for all rows."""
     config, test = node["config"], node.get("test_metadata") or {}
     if any(str(config.get(name) or given).lower() != given for name, given in _FAILS.items()):
         return
@@ -104,6 +104,6 @@ def _tested(node: Node) -> Iterator[Promise]:
 
 
 def _promise(name: str, columns: Iterable[str]) -> Iterator[Promise]:
-    """What a test or a constraint of this name promises."""
+    """Yield the promise of a test or a constraint of this name."""
     if name in _PROMISES:
         yield _PROMISES[name], frozenset(column.lower() for column in columns)

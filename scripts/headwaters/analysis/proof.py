@@ -1,4 +1,4 @@
-"""The proof that a model's SQL can be maintained by its strategy."""
+"""The proof that a strategy can maintain a model's SQL."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def prove(
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
 ) -> Relation:
-    """What the query is, if the rules of its strategy prove it. Raises Refused.
+    """Return the relation of the query if the rules of its strategy prove it. Raises Refused.
 
-    `sql` names the inputs by their `name`; `allowed` are functions of `allow_nondeterministic`,
-    `functions` SQL functions of a person's own, as expressions over their parameters.
+    `sql` refers to the inputs by their `name`. `allowed` are the functions of
+    `allow_nondeterministic`. `functions` are user-defined SQL functions, as expressions over their
+    parameters.
     """
     text = dialect.read(sql)
     refuse_moments(text.nodes, inputs, allowed)
@@ -45,9 +46,9 @@ def prove_derived(
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse expressions over the sums of a row that depend on anything else. Raises Refused.
+    """Refuse derived expressions that depend on more than the sums of their row. Raises Refused.
 
-    An incremental run computes them for the rows whose sums have changed, and for no others.
+    An incremental run computes them only for rows whose sums have changed.
     """
     columns = {column.name: column.type or "" for column in sums.columns}
     rows = Input("hw_sums", "hw_sums", "changes", columns)
@@ -75,7 +76,7 @@ def proven(
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
 ) -> Relation:
-    """The same of a query that is parsed, and stays as it is."""
+    """Prove a parsed query, which stays unchanged. Raises Refused."""
     if rules == "keyed":
         keyed = next(source for source in inputs if source.key is not None)
         assert keyed.key is not None

@@ -1,4 +1,4 @@
-"""What a table notes of its proof: known without reading any SQL, so without the parser."""
+"""The proof that a table notes, computed without SQL and therefore without the parser."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Protocol
 from headwaters.analysis.promises import Graph, keys_of
 from headwaters.platform.nodes import Config
 
-# Changes whenever the rules accept something less: tables that were proven before are proven again.
+# Increase it whenever the rules accept less, so that tables are proven again.
 RULES = "12"
 
 
 def noted_proof(config: Config, inputs: Sequence[Mapping[str, Any]], graph: Graph) -> str:
-    """What a table notes of how its model was proven: the rules, and the keys that they rely on.
+    """Return the note of a model's proof: the rules, and the keys that they rely on.
 
-    Where the strategy was derived, all that was; `sample` where rows are tried in place of a proof.
+    A derived strategy notes the whole derivation. `sample` replaces the proof if rows are compared.
     """
     if config.get("derivation"):
         return json.dumps(config["derivation"], sort_keys=True)
@@ -37,12 +37,12 @@ class _Column(Protocol):
 
 
 def columns_digest(columns: Sequence[_Column]) -> str:
-    """Stands for names and types of columns."""
+    """Return a digest of the names and types of columns."""
     text = json.dumps([[column.name, column.dtype] for column in columns])
     return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def added_columns(before: Sequence[_Column], after: Sequence[_Column]) -> list[str]:
-    """The columns that are new, and those of another type than before."""
+    """Return the columns that are new, and those whose type has changed."""
     known = {(column.name.lower(), column.dtype) for column in before}
     return [column.name for column in after if (column.name.lower(), column.dtype) not in known]

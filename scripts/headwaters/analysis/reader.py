@@ -1,6 +1,6 @@
-"""Reads a query from its tables up, asking a rule book at each operator.
+"""A reader of queries, from their tables up, that consults a rule book at each operator.
 
-A clause that is not named here is not understood, and refused.
+It refuses every clause that this module does not name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from headwaters.analysis.scopes import (
 )
 
 _readings = itertools.count(1)
-# Joins that are tried to find an order of what commas list.
+# The most joins that are tried to find an order for comma joins.
 _MOST_JOINS = 100
 
 _SELECT = {
@@ -66,7 +66,7 @@ _OPERATORS: dict[tuple[type[exp.Expr], bool], Operator] = {
 
 
 class Reader(Expressions):
-    """Reads queries over the inputs by a rule book."""
+    """A reader of queries over the inputs with a rule book."""
 
     def __init__(
         self,
@@ -75,20 +75,18 @@ class Reader(Expressions):
         allowed: Sequence[str] = (),
         functions: Mapping[str, str] | None = None,
     ) -> None:
-        """`allowed`: of `allow_nondeterministic`; `functions`: bodies of SQL functions."""
+        """Store the functions of `allow_nondeterministic`, and the bodies of SQL functions."""
         super().__init__(rules, allowed, functions)
         self._row_rules = rules if isinstance(rules, RowRules) else None
         self._inputs = {source.name.lower(): source for source in inputs}
-        # what common table expressions and brackets are read as; kept so that no other has the id
+        # results of common table expressions and brackets; keeping the node reserves its id
         self._known: dict[int, tuple[exp.Expr, Relation]] = {}
 
     def read(self, tree: exp.Query) -> Relation:
-        """The relation that the query is. Raises Refused."""
+        """Return the relation of the query. Raises Refused."""
         relation = self._query(tree, Names({}), None)
         self._compared(relation.columns, tree)
         return relation
-
-    # queries
 
     def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
         names = self._with(node, names)
@@ -142,7 +140,7 @@ class Reader(Expressions):
         return self._limited(relation, scope, node)
 
     def _limited(self, relation: Relation, scope: Scope, node: exp.Expr) -> Relation:
-        """LIMIT and OFFSET; `scope` is where the order's names are looked up."""
+        """Apply LIMIT and OFFSET; `scope` resolves the names in the order."""
         clause = node.args.get("limit") or node.args.get("offset")
         if clause is None or (clause.expression.name.lower() == "all"):
             return relation
@@ -196,8 +194,6 @@ class Reader(Expressions):
                 self._value(value, empty)
         return Relation(tuple(new_column(f"col{n + 1}") for n in range(len(rows[0]))))
 
-    # from
-
     def _from(
         self,
         items: Sequence[exp.Expr],
@@ -205,7 +201,10 @@ class Reader(Expressions):
         outer: Scope | None,
         where: exp.Expr | None = None,
     ) -> Scope:
-        """The items of a from clause, each but the first a join; `where` is what follows it."""
+        """Read a FROM clause, whose items after the first are joins.
+
+        `where` is the condition of the WHERE clause.
+        """
         if where is not None and len(items) > 1 and all(map(_is_product, items[1:])):
             return self._product(items, names, outer, where)
         scope = Scope(Relation(()), [], (), outer, names=names)
@@ -240,9 +239,10 @@ class Reader(Expressions):
     def _product(
         self, items: Sequence[exp.Expr], names: Names, outer: Scope | None, where: exp.Expr
     ) -> Scope:
-        """What commas or CROSS JOIN list: WHERE joins it, in any order.
+        """Read relations listed by commas or CROSS JOIN, which WHERE joins in any order.
 
-        Each is joined when an equality leads to it. A rule book may take one order and not another.
+        A relation is joined when an equality leads to it. A rule book may take one order and refuse
+        another.
         """
         nodes = [item.this if isinstance(item, exp.Join) else item for item in items]
         sources = [self._source(node, names, outer) for node in nodes]
@@ -254,7 +254,7 @@ class Reader(Expressions):
         budget = iter(range(_MOST_JOINS))
 
         def joined(scope: Scope | None, left: Sequence[int]) -> Scope:
-            """The scope with the rest; each that an equality leads to is tried as the next."""
+            """Return the scope joined with the rest, trying the linked relations in turn."""
             if scope is not None and not left:
                 return scope
             linked = [
@@ -288,7 +288,7 @@ class Reader(Expressions):
         )
 
     def _source(self, node: exp.Expr, names: Names, outer: Scope | None) -> Scope:
-        """What a from clause or a join reads."""
+        """Read a relation of a FROM clause or a join."""
         joins = node.args.get("joins")
         if joins:
             first = node.copy()
@@ -355,7 +355,7 @@ class Reader(Expressions):
         return self._named(relation, node)
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
-        """A common table expression, or what reads no column of a query around it: once."""
+        """Read a common table expression, or a subquery without outer columns, once."""
         known = self._known.get(id(query.this))
         if known is not None:
             return self._read_again(known[1])
@@ -364,7 +364,7 @@ class Reader(Expressions):
         return relation
 
     def _read_again(self, relation: Relation) -> Relation:
-        """The same relation as another reading of it: with columns of its own."""
+        """Return the relation as another reading, with new columns."""
         numbers: dict[int, int] = {}
         readings: dict[int, int] = {}
 
@@ -405,7 +405,7 @@ class Reader(Expressions):
         names: Names,
         known: Sequence[Equal] = (),
     ) -> Scope:
-        """`known`: equalities of WHERE, where it joins as ON does."""
+        """Join two scopes; `known` are equalities of WHERE, which joins as ON does."""
         assert join is not None
         if side in ("left", "full"):
             right = nullable(right)
@@ -443,7 +443,7 @@ class Reader(Expressions):
             of_right = replace(right.relation, columns=right.visible)
             fact = self._rules.joined(side, of_left, of_right, equal, join)
         unique = _unique_of_join(side, left.relation, right.relation, equal)
-        # one value may be two columns, of which one is named
+        # one value may be two columns, with only one of them named
         named = {id(column) for pair in shared for column in pair}
         if side in ("semi", "anti"):
             visible = (*(one for one, _ in shared), *_without(left.visible, named))
@@ -496,7 +496,7 @@ class Reader(Expressions):
         return found[0]
 
     def _lateral(self, scope: Scope, node: exp.Lateral, names: Names, side: Side) -> Scope:
-        """LATERAL in a from clause: a subquery, or a generator."""
+        """Read LATERAL in a FROM clause: a subquery, or a generator."""
         if side not in ("inner", "left"):
             raise self._unknown(node)
         self._only(node, {"this", "alias", "view", "outer", "ordinality"})
@@ -521,8 +521,6 @@ class Reader(Expressions):
             names=names,
         )
 
-    # where, group by, select
-
     def _filter(self, scope: Scope, condition: exp.Expr) -> None:
         equal = [pair for conjunct in implied(condition) if (pair := self._equal(conjunct, scope))]
         scope.relation = ruled(scope.relation, self._rules.filtered, equal, condition)
@@ -541,14 +539,14 @@ class Reader(Expressions):
             scope.relation = replace(scope.relation, fact=fact)
 
     def _narrow(self, scope: Scope, condition: exp.Expr) -> None:
-        """Tell the rule book which conditions every row meets."""
+        """Report the conditions that every row meets to the rule book."""
         if self._row_rules is not None and scope.relation.fact is not None:
             found = [self._rendered(conjunct, scope) for conjunct in conjuncts(condition)]
             texts = [text for text in found if text is not None]
             scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts)
 
     def _made(self, value: Value, node: exp.Expr, scope: Scope, name: str | None = None) -> Column:
-        """The column that an expression is, or makes."""
+        """Return the column of an expression, or a new one that holds it."""
         column = column_of(value, name)
         if value.column is None and self._row_rules is not None:
             text = self._rendered(node, scope)
@@ -558,7 +556,7 @@ class Reader(Expressions):
         return column
 
     def _fixed(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
-        """Columns that have one value in every row: those that are equated with a literal."""
+        """Yield the columns that are equated with a literal and have one value in every row."""
         for conjunct in conjuncts(condition):
             if not isinstance(conjunct, exp.EQ):
                 continue
@@ -566,7 +564,7 @@ class Reader(Expressions):
                 if isinstance(one, exp.Column) and isinstance(other, exp.Literal):
                     found = self._find_in(parts_of(one), scope, one)
                     is_text = found is not None and found[0].type == "string"
-                    # 1e0 is a floating point number, to which different large numbers are equal
+                    # 1e0 is a floating point number, which may equal several large numbers
                     is_exact = other.is_string or type_of(other, ()) is not None
                     is_number = found is not None and decimal_of(found[0].type) is not None
                     is_same = is_exact and (is_text if other.is_string else is_number)
@@ -574,7 +572,7 @@ class Reader(Expressions):
                         yield found[0].id
 
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
-        """Refuse `_weight` where it decides which rows there are."""
+        """Refuse `_weight` if it decides which rows exist."""
         if value.weight is not Weight.PLAIN:
             reason = f"{what} _weight, which deleted rows do not have alike"
             raise dialect.refused(node, "HW_NOT_A_SUM", reason)
@@ -647,7 +645,7 @@ class Reader(Expressions):
                 yield found
 
     def _as_column(self, node: exp.Expr, scope: Scope) -> Column:
-        """A group by expression."""
+        """Return the column of a GROUP BY expression."""
         value = self._value(node, scope)
         self._plain(value, node, "a group by")
         return self._made(value, node, scope)
@@ -655,7 +653,7 @@ class Reader(Expressions):
     def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
         if any(is_several_rows(found, scope.groups is not None) for found in expressions):
-            # wherever it stands in the list, windows are over the rows that it makes
+            # its position does not matter: windows are over the rows that it makes
             scope.relation = replace(scope.relation, unique=())
             scope.is_multiplied = True
         for expression in expressions:
@@ -703,14 +701,14 @@ class Reader(Expressions):
 
 
 def _as_weight(column: Column) -> Column:
-    """A column of a signed input: `_weight` is 1 or -1."""
+    """Return a column of a signed input; the value of `_weight` is 1 or -1."""
     if column.name != "_weight":
         return column
     return column._replace(weight=Weight.ODD, is_filled=True, most=1)
 
 
 def _is_product(item: exp.Expr) -> bool:
-    """Whether it is joined by a comma or CROSS JOIN, and no LATERAL."""
+    """Return true for a comma or CROSS JOIN without LATERAL."""
     return (
         isinstance(item, exp.Join)
         and not isinstance(item.this, exp.Lateral)
@@ -720,13 +718,13 @@ def _is_product(item: exp.Expr) -> bool:
 
 
 def _links(pair: Equal, left: Relation, right: Relation) -> bool:
-    """Whether the equality is between columns of these two."""
+    """Return true if the equality connects columns of these two relations."""
     ids = {pair.left.id, pair.right.id}
     return bool(ids & left.ids) and bool(ids & right.ids)
 
 
 def _without(columns: Iterable[Column], named: Collection[int]) -> list[Column]:
-    """Those that USING does not name."""
+    """Return the columns that USING does not name."""
     return [column for column in columns if id(column) not in named]
 
 
@@ -736,9 +734,9 @@ def _in_order(
     before: Sequence[Column],
     visible: Sequence[Column],
 ) -> list[tuple[str, tuple[Column, ...]]]:
-    """The tables with their columns as `name.*` lists them after USING.
+    """Return the tables with their columns in the order of `name.*` after USING.
 
-    It has those first that this one hides, and those that were hidden `before`.
+    The columns that this join hides come first, then those hidden `before`.
     """
     known = {(column.id, column.name) for column in before}
     of_tables = (column for _, columns in tables for column in columns)
@@ -761,14 +759,14 @@ def _side(join: exp.Join) -> Side:
 
 
 def _turned(pair: Equal, left: Relation) -> Equal:
-    """The equality with the left relation's column on the left, if one is."""
+    """Return the equality with the column of the left relation, if any, on the left."""
     if pair.left.id not in left.ids and pair.right.id in left.ids:
         return Equal(pair.right, pair.left, pair.is_null_safe)
     return pair
 
 
 def _renamed(relation: Relation, alias: exp.Expr) -> Relation:
-    """With the names of a column list, if the alias has one."""
+    """Return the relation with the names of the alias's column list, if it has one."""
     names = [name.name for name in alias.args.get("columns") or []]
     if not names:
         return relation
@@ -781,7 +779,7 @@ def _renamed(relation: Relation, alias: exp.Expr) -> Relation:
 def _unique_of_join(
     side: Side, left: Relation, right: Relation, equal: Sequence[Equal]
 ) -> tuple[frozenset[int], ...]:
-    """The sets of columns that tell the joined rows apart."""
+    """Return the sets of columns that identify the joined rows."""
     if side in ("semi", "anti"):
         return left.unique
     exact = [
@@ -802,7 +800,7 @@ def _unique_of_join(
 
 
 def _of_either(one: Column, other: Column) -> Column:
-    """A column of a set operation."""
+    """Return a column of a set operation."""
     collated = next((column.type for column in (one, other) if is_collated(column.type)), None)
     is_odd = one.weight is other.weight and (
         one.weight is Weight.PLAIN
@@ -822,7 +820,7 @@ def _of_either(one: Column, other: Column) -> Column:
 def _unique_of_all(
     left: Relation, right: Relation, columns: Sequence[Column]
 ) -> Iterator[frozenset[int]]:
-    """What tells the rows of UNION ALL apart: a literal the branches, and keys the rows of each."""
+    """Yield keys of UNION ALL: a literal that identifies the branch, with a key of each branch."""
     pairs = list(zip(left.columns, right.columns, strict=True))
     branches = [
         place

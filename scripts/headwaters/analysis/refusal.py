@@ -1,4 +1,4 @@
-"""Why a model is not proven."""
+"""The reasons why a model is not proven."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _WITHOUT_PROOF = (
 class Refused(Exception):
     """A clause that no rule takes.
 
-    `code` is of docs/errors.md; `clause` the SQL; `line` counts in the compiled
-    model; `reason` the rule that it does not meet, and `remedy` what to write. Clause and line may
-    be functions, which a message calls: most refusals are of ways that were only tried.
+    `code` is a code of docs/errors.md, `clause` the SQL, and `line` its line in the compiled model.
+    `reason` is the rule that it breaks, and `remedy` the change to make. Clause and line may be
+    functions that only a message calls, because the analysis discards most refusals.
     """
 
     code: str
@@ -28,24 +28,24 @@ class Refused(Exception):
 
     @property
     def place(self) -> tuple[str, int | None]:
-        """Clause and line, called where they are functions."""
+        """Return clause and line, calling them if they are functions."""
         clause = self.clause() if callable(self.clause) else self.clause
         return clause, self.line() if callable(self.line) else self.line
 
     @property
     def cause(self) -> str:
-        """Clause, place and reason."""
+        """Return clause, place and reason as text."""
         clause, line = self.place
         place = f" (line {line} of the compiled SQL)" if line else ""
         return (f"`{clause}`{place}: " if clause else "") + self.reason
 
     def __str__(self) -> str:
-        """For a message: clause, place, reason, remedy."""
+        """Return clause, place, reason and remedy for a message."""
         remedy = self.remedy or (_WITHOUT_PROOF if self.code == "HW_NOT_UNDERSTOOD" else "")
         return f"{self.cause}." + (f" {remedy}." if remedy else "")
 
 
 def unforeseen(error: Exception) -> Refused:
-    """What the analysis did not foresee proves nothing."""
+    """Return the refusal for an unforeseen error of the analysis, which proves nothing."""
     reason = f"its analysis failed, {type(error).__name__}: {error}"
     return Refused("HW_NOT_UNDERSTOOD", "", None, reason)

@@ -1,4 +1,4 @@
-"""What is known of a relation while a query is read, and what a rule book answers about it."""
+"""The relations of a query while it is read, and the protocol of rule books."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ids = itertools.count(1)
 
 
 class Weight(Enum):
-    """How a value depends on `_weight`, the sign of a changed row.
+    """The dependence of a value on `_weight`, the sign of a changed row.
 
-    PLAIN: not at all. ODD: it changes its sign with it, and is 0 or NULL where nothing is summed.
-    OTHER: in any other way.
+    PLAIN values do not depend on it. ODD values change their sign with it, and are 0 or NULL for
+    empty sums. OTHER values depend on it in another way.
     """
 
     PLAIN = 0
@@ -26,15 +26,19 @@ class Weight(Enum):
 
 
 class Column(NamedTuple):
-    """A column: `id` is the same wherever the same value is handed on unchanged.
+    """A column; `id` stays the same while its value is handed on unchanged.
 
-    `origin` is the number of the reading, the followed input and its column, where the value is
-    one of its row's; `type` is Spark's name, None where it is not known; `is_filled`: never NULL;
-    `whole` has the ids of columns that it tells apart, as a struct does; `texts` are the only ones
-    that it has, where it is made of literals; `most` is the amount that no value exceeds, where it
-    is less than its type says, or a sum that may wrap around.
+    - `type`: Spark's name, or None if unknown.
+    - `origin`: the number of the reading, the followed input and its column, if the value comes
+      from one of its rows.
+    - `is_filled`: the value is never NULL.
+    - `whole`: the ids of columns that it identifies, as a struct does.
+    - `texts`: the only values of a column made of literals.
+    - `most`: the bound of its values, if it is below that of the type, or if the value is a sum
+      that may wrap around.
 
-    A tuple, since it is made in a third of the time of a frozen dataclass, and there are many.
+    It is a tuple because queries have many columns, and a frozen dataclass takes three times as
+    long to create.
     """
 
     name: str
@@ -48,28 +52,28 @@ class Column(NamedTuple):
     most: int | None = None
 
     def named(self, name: str) -> Column:
-        """The same value under another name."""
+        """Return the same value under another name."""
         return self if name == self.name else self._replace(name=name)
 
 
 def new_id() -> int:
-    """The number of a column that no other has."""
+    """Return an unused column id."""
     return next(_ids)
 
 
 def new_column(name: str, type: str | None = None, weight: Weight = Weight.PLAIN) -> Column:
-    """A value that no other column is."""
+    """Return a column with a new value."""
     return Column(name, next(_ids), type, weight)
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a model, as a relation `name` of its SQL.
+    """An input of a model, as the relation `name` of its SQL.
 
-    `kind` is the input macro: changes, signed, images, affected or lookup. `columns` are names and
-    Spark types; `unique` are sets of columns of which each tells its rows apart. `key` maps the
-    model's key columns to the input's; with `via` the input has no key but shares columns with the
-    relation of that name: `on` maps them to the other's.
+    `kind` is the input macro: changes, signed, images, affected or lookup. `columns` maps names to
+    Spark types. Each set of columns in `unique` identifies its rows. `key` maps the model's key
+    columns to those of the input. With `via`, the input has no key but shares columns with the
+    relation of that name, and `on` maps them to the columns of that relation.
     """
 
     name: str
@@ -83,13 +87,13 @@ class Input:
 
     @property
     def is_followed(self) -> bool:
-        """Whether changes of it are applied; otherwise it is read whole."""
+        """Return true if runs apply its changes; otherwise they read it whole."""
         return self.kind != "lookup"
 
 
 @dataclass(frozen=True)
 class Equal:
-    """A conjunct that two columns are equal; `is_null_safe` for `<=>`."""
+    """A conjunct that equates two columns; `is_null_safe` for `<=>`."""
 
     left: Column
     right: Column
@@ -103,10 +107,10 @@ Side = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 @dataclass(frozen=True)
 class Relation:
-    """The columns of a relation, and what a rule book knows of it.
+    """The columns of a relation, and the fact of its rule book.
 
-    `fact` is None for what depends on no followed input. `unique`: sets of ids of which each tells
-    its rows apart.
+    `fact` is None if no followed input contributes. Each set of ids in `unique` identifies the
+    rows.
     """
 
     columns: tuple[Column, ...]
@@ -115,11 +119,11 @@ class Relation:
 
     @property
     def ids(self) -> frozenset[int]:
-        """Of its columns."""
+        """Return the ids of the columns."""
         return frozenset(column.id for column in self.columns)
 
     def kept(self, columns: Sequence[Column]) -> Relation:
-        """The relation with these columns in place of its own."""
+        """Return the relation with its columns replaced by these."""
         ids = frozenset[int]().union(*({column.id} | column.whole for column in columns))
         return replace(
             self,
@@ -129,17 +133,17 @@ class Relation:
 
 
 class Rules(Protocol):
-    """A rule book: for each operator what it demands of facts, and the fact that it gives.
+    """A rule book: the requirements of each operator on facts, and the resulting fact.
 
-    A method raises Refused where no rule takes the operator. It is asked only where a relation is
-    followed (its fact is not None), except for `base` and `joined`, where one side may be constant.
+    A method raises Refused if no rule takes the operator. The reader calls it only for followed
+    relations (the fact is not None). In `base` and `joined`, one side may be constant.
     """
 
     def base(self, source: Input, relation: Relation) -> Any:
-        """The fact of an input."""
+        """Return the fact of an input."""
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
-        """WHERE: its equalities."""
+        """Apply WHERE; `equal` are its equalities."""
 
     def joined(
         self,
@@ -149,28 +153,28 @@ class Rules(Protocol):
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> Any:
-        """A join; `equal` are conjuncts of its condition."""
+        """Apply a join; `equal` are conjuncts of its condition."""
 
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
-        """GROUP BY these columns; None is one group of all rows."""
+        """Apply GROUP BY these columns; None is one group of all rows."""
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """What an aggregate function gives; `is_plain`: without DISTINCT or FILTER."""
+        """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
 
     def having(self, relation: Relation, node: exp.Expr) -> Any:
-        """A filter over groups."""
+        """Apply a filter over groups."""
 
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
-        """A window over these columns."""
+        """Apply a window that is partitioned by these columns."""
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
-        """DISTINCT rows."""
+        """Apply DISTINCT."""
 
     def projected(self, relation: Relation, node: exp.Expr) -> Any:
-        """Fewer, more or other columns: those that `relation` has now."""
+        """Apply a select list; `relation` already has the new columns."""
 
     def limited(self, relation: Relation, node: exp.Expr) -> Any:
-        """LIMIT, OFFSET."""
+        """Apply LIMIT or OFFSET."""
 
     def united(
         self,
@@ -180,7 +184,7 @@ class Rules(Protocol):
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> Any:
-        """A set operation; `columns` are its output, in the order of both sides'."""
+        """Apply a set operation; `columns` are its output, in the order of both sides."""
 
     def nested(
         self,
@@ -190,33 +194,33 @@ class Rules(Protocol):
         tested: Column | None,
         node: exp.Expr,
     ) -> Any:
-        """The outer relation with a subquery in its expressions; `tested` is what IN looks for."""
+        """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
 
     def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
-        """The fact of the same relation with other ids."""
+        """Return the fact of the same relation with other ids."""
 
     def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
-        """The id of what `coalesce` of these columns is, where a full join knows it."""
+        """Return the id of the `coalesce` of these columns, if a full join knows it."""
 
     def correlated(
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> Any:
-        """WHERE of a subquery that compares its columns (right) with the outer query's (left)."""
+        """Apply WHERE of a subquery that compares its columns (right) with outer ones (left)."""
 
 
 @runtime_checkable
 class RowRules(Protocol):
-    """What a rule book is told besides, if it wants: expressions that fail for no row."""
+    """The optional part of a rule book for expressions that cannot fail."""
 
     def narrowed(self, relation: Relation, texts: Sequence[str]) -> Any:
-        """Conditions that all rows meet; columns are their ids between two marks."""
+        """Take conditions that all rows meet; column ids stand between two marks."""
 
     def computed(self, relation: Relation, column: int, text: str) -> Any:
-        """A column is made by an expression."""
+        """Take a column computed by an expression."""
 
 
 def ruled(relation: Relation, rule: Callable[..., Any], *of: Any) -> Relation:
-    """The relation after an operator: a rule takes it, unless nothing followed is in it."""
+    """Return the relation after an operator; a rule takes it if a followed input contributes."""
     if relation.fact is None:
         return relation
     return replace(relation, fact=rule(relation, *of))

@@ -1,7 +1,7 @@
-"""Whether two texts are the same query: a change of text that changes nothing rebuilds nothing.
+"""A comparison of two texts as queries, so that a change without effect rebuilds nothing.
 
-Names of common table expressions, aliases of tables, the order of conjuncts, comments and
-formatting say nothing. What is not understood here is taken for a change.
+Names of common table expressions, table aliases, the order of conjuncts, comments and formatting do
+not matter. Every construct that this module does not understand counts as a change.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.scopes import conjuncts, depends_on_comma
 
-# Aliases of tables, in lower case, and the names that stand for them.
+# Table aliases in lower case, and the names that replace them.
 _Aliases = Mapping[str, str]
-# An expression as a tree of names and texts, without brackets that say nothing.
+# An expression as a tree of names and texts, without redundant brackets.
 Structure = tuple[Any, ...]
 _JOIN = {"this", "side", "kind", "on", "using", "method", "hint"}
 
 
 class NotUnderstood(Exception):
-    """A piece of syntax whose names are not known to be aliases."""
+    """Syntax whose names may be more than aliases."""
 
 
 def is_same(one: str, other: str, columns: Iterable[str]) -> bool:
-    """Whether two queries are equal but for names that say nothing.
+    """Return true if two queries are equal apart from names without meaning.
 
-    `columns` are those of the inputs: an alias that has the name of a column may mean either.
+    `columns` are those of the inputs: an alias with the name of a column is ambiguous.
     """
     try:
         return _normal(one, columns) == _normal(other, columns)
@@ -50,10 +50,10 @@ def _normal(sql: str, columns: Iterable[str]) -> Structure:
 
 
 def structure(node: exp.Expr) -> Structure:
-    """What an expression is."""
+    """Return the structure of an expression."""
     while isinstance(node, exp.Paren):
         node = node.this
-    # only a typed literal such as date'2026-01-01' is a Cast, and it is written as what `cast` is
+    # only a typed literal, such as date'2026-01-01', is a Cast; treat it like `cast`
     parts: list[Any] = ["TryCast" if type(node) is exp.Cast else type(node).__name__]
     for name, value in sorted(node.args.items()):
         values = value if isinstance(value, list) else [value]
@@ -71,14 +71,14 @@ def structure(node: exp.Expr) -> Structure:
 
 
 class Normal:
-    """Rewrites a query; `taken` are names of columns, which no alias may have."""
+    """A rewriter of queries; `taken` are column names that aliases must not have."""
 
     def __init__(self, taken: set[str]) -> None:
-        """`taken` in lower case."""
+        """Store the names `taken`, in lower case."""
         self._taken = taken
 
     def query(self, node: exp.Expr, outer: _Aliases, queries: _Aliases, depth: int) -> exp.Expr:
-        """A copy of the query; `outer` are the aliases around it, `queries` what `with` names."""
+        """Return a rewritten copy; `outer` are aliases around it, `queries` the names of WITH."""
         made = node.copy()
         clause = made.args.get("with_")
         if clause is not None:
@@ -145,7 +145,7 @@ class Normal:
         queries: _Aliases,
         depth: int,
     ) -> None:
-        """What a from clause or a join reads; it is called `name`."""
+        """Rewrite the relation of a FROM clause or a join, and call it `name`."""
         source = holder.this
         if any(source.args.get(part) for part in ("joins", "pivots", "sample", "laterals")):
             raise NotUnderstood
@@ -175,7 +175,7 @@ class Normal:
     def _rename(
         self, holder: exp.Expr, part: str, aliases: _Aliases, queries: _Aliases, depth: int
     ) -> None:
-        """Renames the aliases in a clause, and in its subqueries."""
+        """Rename the aliases in a clause and its subqueries."""
         value = holder.args[part]
         for node in value if isinstance(value, list) else [value]:
             if not isinstance(node, exp.Expr):
@@ -191,7 +191,7 @@ class Normal:
 
 
 def _columns(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns of an expression, without those of its subqueries."""
+    """Yield the columns of an expression, without those of its subqueries."""
     if isinstance(node, exp.Column):
         yield node
     if not isinstance(node, (exp.Select, exp.SetOperation)):
@@ -200,7 +200,7 @@ def _columns(node: exp.Expr) -> Iterator[exp.Column]:
 
 
 def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost queries in an expression."""
+    """Yield the outermost queries in an expression."""
     if isinstance(node, (exp.Select, exp.SetOperation)):
         yield node
         return
@@ -209,6 +209,6 @@ def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _sorted(condition: exp.Expr) -> exp.Expr:
-    """The conjuncts in an order that does not depend on the text's."""
+    """Return the conjuncts in an order that does not depend on the text."""
     found = sorted(conjuncts(condition), key=dialect.whole_text)
     return exp.and_(*(part.copy() for part in found), copy=False)

@@ -1,4 +1,4 @@
-"""Where the names of a query are looked up, and what stands in its expressions."""
+"""The scopes that resolve the names of a query, and the values of its expressions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from headwaters.analysis.relations import Column, Relation, Weight, new_id
 
 
 class Value(NamedTuple):
-    """What is known of an expression: `column`, if it is one as it is; `is_filled`: never NULL.
+    """The known properties of an expression; `column` if it is exactly that column.
 
-    `whole` has the ids of columns that it tells apart: its own, or those in a struct. `texts` has
-    the text that a literal is; `most` is that of a column. A tuple as `Column` is.
+    `is_filled` means never NULL. `whole` has the ids of the columns that it identifies: its own, or
+    those in a struct. `texts` has the text of a literal; `most` is as in `Column`. It is a tuple
+    for the same reason as `Column`.
     """
 
     weight: Weight = Weight.PLAIN
@@ -39,11 +40,11 @@ class Names:
 
 @dataclass
 class Scope:
-    """Where names are looked up: the tables of a FROM clause, and those around the subquery.
+    """The names of a FROM clause and of the queries around the subquery.
 
-    `visible` are the columns of `*`, in order. `is_open`: there are more, whose names are not
-    known. `aliases` are those of the select list so far, what each stands for and its column;
-    `groups` the group by expressions.
+    `visible` are the columns of `*`, in order. `is_open` means that there are more, with unknown
+    names. `aliases` are those of the select list so far, with their values and columns. `groups`
+    are the GROUP BY expressions.
     """
 
     relation: Relation
@@ -55,22 +56,22 @@ class Scope:
     windows: dict[str, exp.Expr] = field(default_factory=dict)
     groups: dict[tuple[type, str], Column] | None = None
     may_aggregate: bool = False
-    is_of_rows: bool = False  # within an aggregate, whose arguments are those of rows
-    # what tells rows apart before they are grouped
+    is_of_rows: bool = False  # within an aggregate, whose arguments are values of rows
+    # keys of the rows before they are grouped
     rows_unique: tuple[frozenset[int], ...] = ()
     names: Names = field(default_factory=lambda: Names({}))
-    kinds_of_groups: frozenset[type] = frozenset()  # of expressions that are grouped by
+    kinds_of_groups: frozenset[type] = frozenset()  # of GROUP BY expressions
     is_multiplied: bool = False  # the select list makes several rows of one
-    order_of_copies: str = ""  # the one window order in which equal rows tie
+    order_of_copies: str = ""  # the one window order that lets equal rows tie
     _by_name: dict[int, tuple[tuple[Column, ...], dict[str, list[Column]]]] = field(
         default_factory=dict
     )
 
     def named(self, columns: tuple[Column, ...], name: str) -> list[Column]:
-        """The columns of a table of the scope, or its visible ones, that have a name."""
+        """Return the columns with a name, of one table of the scope or of the visible columns."""
         known = self._by_name.get(id(columns))
         if known is None:
-            # the tuple is kept, so that no other has its id
+            # keep the tuple to reserve its id
             known = self._by_name[id(columns)] = columns, {}
             for column in columns:
                 known[1].setdefault(column.name.lower(), []).append(column)
@@ -78,19 +79,19 @@ class Scope:
 
 
 def value_of(column: Column) -> Value:
-    """A column as it is."""
+    """Return the value of a column."""
     whole = column.whole | {column.id}
     return Value(column.weight, column, column.type, column.is_filled, whole, most=column.most)
 
 
 @functools.lru_cache(maxsize=1000)
 def plain_value(type: str | None, is_filled: bool) -> Value:
-    """An expression of which nothing else is known, as of most: the same object for all of them."""
+    """Return the shared value of expressions without other known properties."""
     return Value(type=type, is_filled=is_filled)
 
 
 def column_of(value: Value, name: str | None = None) -> Column:
-    """The column that an expression is, or makes, under a name if it has one."""
+    """Return the column of an expression, or a new one, under a name if one is given."""
     if value.column is not None:
         return value.column if name is None else value.column.named(name)
     return Column(
@@ -107,15 +108,15 @@ def column_of(value: Value, name: str | None = None) -> Column:
 
 
 def parts_of(node: exp.Column) -> list[str]:
-    """A dotted name."""
-    if len(node.args) == 1:  # as most have no table
+    """Return the parts of a dotted name."""
+    if len(node.args) == 1:  # most columns have no table
         return [node.this.name.lower()]
     parts = map(node.args.get, ("catalog", "db", "table", "this"))
     return [part.name.lower() for part in parts if part]
 
 
 def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
-    """The arguments of a function, without the unit of `timestampdiff(second, …)`."""
+    """Return the arguments of a function, without the unit of `timestampdiff(second, …)`."""
     first, *rest = function.expressions or [None]
     is_unit = (
         function.name.lower() in functions.BY_UNIT
@@ -127,7 +128,7 @@ def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
 
 
 def nullable(scope: Scope) -> Scope:
-    """The side of an outer join that rows of the other may lack."""
+    """Return the optional side of an outer join, with columns that may be NULL."""
 
     def emptied(columns: tuple[Column, ...]) -> tuple[Column, ...]:
         return tuple(
@@ -143,23 +144,23 @@ def nullable(scope: Scope) -> Scope:
 
 
 def around(scope: Scope | None) -> Iterator[Scope]:
-    """The scope and those around it, from within."""
+    """Yield the scope and the scopes around it, from the innermost."""
     while scope is not None:
         yield scope
         scope = scope.outer
 
 
 def is_grouped(node: exp.Select) -> bool:
-    """Whether the query aggregates."""
+    """Return true if the query aggregates."""
     return bool(node.args.get("group") or node.args.get("having")) or any(
         True for found in node.expressions for _ in aggregates(found)
     )
 
 
 def aggregates(node: exp.Expr, around: Collection[int] | None = None) -> Iterator[exp.Expr]:
-    """Aggregate functions of this query, not those of windows and subqueries.
+    """Yield aggregate functions of this query, without those of windows and subqueries.
 
-    `around` has the ids of all nodes that have one within them, None where they are not known.
+    `around` has the ids of all nodes that contain an aggregate; None if unknown.
     """
     waiting = [node] if around is None or id(node) in around else []
     while waiting:
@@ -181,7 +182,7 @@ def aggregates(node: exp.Expr, around: Collection[int] | None = None) -> Iterato
 
 
 def own_nodes(node: exp.Expr) -> list[exp.Expr]:
-    """The node and what is within it but leaves, and not within subqueries."""
+    """Return the node and its descendants, without leaves and without those of subqueries."""
     every = [node]
     for found in every:
         if not isinstance(found, exp.Query):
@@ -190,23 +191,23 @@ def own_nodes(node: exp.Expr) -> list[exp.Expr]:
 
 
 def depends_on_comma(join: exp.Expr, before: Iterable[exp.Expr]) -> bool:
-    """Whether it matters which of a comma and CROSS JOIN stands before a join.
+    """Return true if the choice between comma and CROSS JOIN before a join matters.
 
-    The tree does not tell them apart; Spark joins first what follows a comma.
+    The tree does not distinguish them, but Spark first joins what follows a comma.
     """
     is_crossed = any(found.args.get("kind") == "CROSS" for found in before)
     return is_crossed and bool(is_by_names(join) or join.args.get("side") in ("RIGHT", "FULL"))
 
 
 def is_by_names(join: exp.Expr) -> bool:
-    """Whether it is a join by USING, or NATURAL."""
+    """Return true for a join by USING, or NATURAL."""
     return bool(join.args.get("using") or join.args.get("method"))
 
 
 def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
-    """Whether an item of a select list makes several rows of one: generators, sliding windows.
+    """Return true if an item makes several rows of one: generators and sliding windows.
 
-    `of_groups`: by windows rows are grouped, or they are within aggregates.
+    `of_groups` means that windows group rows, or are within aggregates.
     """
     for found in own_nodes(node):
         if type(found) is not exp.Anonymous:
@@ -219,27 +220,27 @@ def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
 
 
 def wrappers(node: exp.Expr) -> Iterator[exp.Expr]:
-    """FILTER, WITHIN GROUP, IGNORE NULLS around an aggregate."""
+    """Yield FILTER, WITHIN GROUP and IGNORE NULLS around an aggregate."""
     while isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
         yield node
         node = node.this
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
-    """The function within."""
+    """Return the innermost function."""
     for wrapper in wrappers(node):
         node = wrapper.this
     return node
 
 
 def inner_function(node: exp.Expr) -> exp.Expr | None:
-    """The function within FILTER and the like, None where nothing is around it."""
+    """Return the function within FILTER and similar wrappers; None without a wrapper."""
     inner = unwrapped(node)
     return inner if inner is not node else None
 
 
 def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    """What AND joins."""
+    """Yield the conjuncts of a condition."""
     node = node.unnest()
     if isinstance(node, exp.And):
         yield from conjuncts(node.this)
@@ -249,7 +250,7 @@ def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def implied(node: exp.Expr) -> Iterator[exp.Expr]:
-    """What AND joins, and the equalities that are in every branch of an OR."""
+    """Yield the conjuncts, and the equalities in every branch of an OR."""
     for conjunct in conjuncts(node):
         yield conjunct
         if isinstance(conjunct, exp.Or):
@@ -262,7 +263,7 @@ def implied(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def is_negated(node: exp.Expr) -> bool:
-    """Whether it matters if it is false or NULL, as it does not in conjuncts of a condition."""
+    """Return true if false and NULL differ here; in conjuncts of a condition they do not."""
     parent = node.parent
     while parent is not None and not isinstance(parent, (exp.Where, exp.Join)):
         if not isinstance(parent, (exp.And, exp.Paren)):

@@ -1,8 +1,8 @@
-"""What can be told from a model's SQL by its tokens, without a syntax tree.
+"""The analysis of a model's SQL by tokens, without a syntax tree.
 
-The tokens are Spark's: nested comments, hints, strings in single and double quotes and raw
-strings, names in backquotes. An input macro leaves a comment, its marker, in front of its relation
-(headwaters.runs.inputs); in a comment of somebody else it marks nothing.
+The tokens are Spark's: nested comments, hints, strings in single and double quotes, raw strings,
+and names in backquotes. An input macro writes a comment, its marker, before its relation
+(headwaters.runs.inputs). Within another comment it marks nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-# What headwaters.runs.inputs and views write; the first names its kind twice.
+# The markers of headwaters.runs.inputs and of views; the first names its kind twice.
 _MARKER = re.compile(r'/\* (?:view \{.*\}|(\w+) \{.*"kind": "\1".*\}) \*/', re.DOTALL)
 
-# After the relation in a from clause these words begin what comes next, and name no alias.
+# These words follow a relation in a FROM clause and are never its alias.
 _SET_OPERATIONS = {"except", "intersect", "minus", "setminus", "union"}
 _JOINS = {"anti", "cross", "full", "inner", "join", "lateral", "left", "natural", "right", "semi"}
 _CLAUSES = {*_SET_OPERATIONS, *_JOINS, "having", "on", "select", "using", "where", "window"}
 _BY = {"cluster", "distribute", "group", "order", "sort"}
-_FOLLOWED_BY = {  # as do these, where such a token follows
+_FOLLOWED_BY = {  # as do these, if such a token follows
     **dict.fromkeys(_BY, re.compile("by", re.I)),
     **dict.fromkeys(["limit", "offset"], re.compile(r"\d+|all", re.I)),
     **dict.fromkeys(["pivot", "unpivot"], re.compile(r"\(")),
@@ -40,7 +40,7 @@ _FOLLOWED_BY = {  # as do these, where such a token follows
 _ENDS_FROM = {*_SET_OPERATIONS, *_BY, "having", "limit", "offset", "qualify", "select", "where"}
 _ENDS_FROM |= {"window", "with", "|>"}
 
-# Words that name nothing but a clause, an operator or a literal: their case says nothing.
+# Words that only name clauses, operators or literals, so that their case does not matter.
 _KEYWORDS = {
     *("all", "and", "as", "asc", "between", "by", "case", "cross", "desc", "distinct", "else"),
     *("end", "except", "exists", "false", "from", "full", "group", "having", "in", "inner"),
@@ -48,7 +48,7 @@ _KEYWORDS = {
     *("outer", "over", "partition", "right", "select", "then", "true", "union", "using", "when"),
     *("where", "with"),
 }
-# Whether there is a blank beside one of these says nothing. It does beside `-` (`1e-3`) and `.`.
+# Blanks around these do not matter. Around `-` (`1e-3`) and `.` they do.
 _APART = {*"(),=<>*/%"}
 
 _COUNT = "\0"  # stands for `sum(_weight)`
@@ -61,19 +61,19 @@ _CAST_COUNT = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of SQL: `kind` is blank, comment, marker, text, quoted, word or symbol."""
+    """A piece of SQL; `kind` is blank, comment, marker, text, quoted, word or symbol."""
 
     kind: str
     text: str
 
     @property
     def word(self) -> str:
-        """A word in lower case or a symbol; '' for everything else."""
+        """Return a word in lower case or a symbol; '' for other tokens."""
         return self.text.lower() if self.kind in ("word", "symbol") else ""
 
     @property
     def name(self) -> str:
-        """The identifier that the token is, in lower case; '' for everything else."""
+        """Return an identifier in lower case; '' for other tokens."""
         if self.kind == "quoted":
             return self.text[1:-1].replace("``", "`").lower()
         return self.text.lower() if self.kind == "word" else ""
@@ -81,16 +81,16 @@ class Token:
 
 @dataclass(frozen=True)
 class Name:
-    """A dotted name. `is_relation`: it stands where a from clause names what it reads."""
+    """A dotted name; `is_relation` if a FROM clause reads it."""
 
     parts: tuple[str, ...]
     is_relation: bool
-    start: int = field(default=0, compare=False)  # where in the SQL it stands
+    start: int = field(default=0, compare=False)  # its position in the SQL
     end: int = field(default=0, compare=False)
 
 
 def tokens(sql: str) -> Iterator[Token]:
-    """All of the text, in order."""
+    """Yield all tokens of the text, in order."""
     place = 0
     while place < len(sql):
         if sql.startswith("/*", place) and not sql.startswith("/*+", place):
@@ -115,7 +115,7 @@ def _end_of_comment(sql: str, start: int) -> int:
 
 
 def without_format(sql: str) -> str:
-    """The SQL, equal to that of another text which differs in blanks and case of keywords only."""
+    """Return the SQL in a form that ignores blanks and the case of keywords."""
     kept: list[str] = []
     for token in tokens(sql):
         if token.kind == "blank":
@@ -129,10 +129,10 @@ def without_format(sql: str) -> str:
 
 
 def prepared(sql: str) -> str:
-    """A compiled model as the engine reads it: as a subquery, its inputs replaced by others.
+    """Return a compiled model as the engine reads it: as a subquery with replaceable inputs.
 
-    Without comments, markers excepted, and without semicolons at its end. An input that has no
-    alias gets its table's name as one: what replaces it has no name of its own.
+    It has no comments except markers, and no semicolons at its end. An input without an alias gets
+    the name of its table as one, because its replacement has no name.
     """
     kept = [
         Token("blank", " ") if token.kind == "comment" else token
@@ -146,7 +146,7 @@ def prepared(sql: str) -> str:
 
 
 def line_in(code: str, line: int) -> int:
-    """Return the line of a compiled model that is this line of it as `prepared`."""
+    """Return the line of a compiled model for a line of the `prepared` text."""
     at = place = 1
     has_begun = False
     for token in tokens(code):
@@ -160,7 +160,7 @@ def line_in(code: str, line: int) -> int:
 
 
 def _missing_aliases(code: list[Token]) -> Iterator[tuple[int, str]]:
-    """The place after which an alias has to stand, and ` as `name``, for each input without."""
+    """Yield the token to append to and ` as `name`` for each input without an alias."""
     there = [place for place, token in enumerate(code) if token.kind != "blank"]
     for number, place in enumerate(there):
         if code[place].kind != "marker":
@@ -182,10 +182,10 @@ def _missing_aliases(code: list[Token]) -> Iterator[tuple[int, str]]:
 
 
 def _input_at(code: list[Token], there: list[int], number: int) -> tuple[str, int]:
-    """The table's name of the input after a marker, and the number of its last token.
+    """Return the table name of the input after a marker, and the number of its last token.
 
-    An input is `schema.table version as of 7`, or a subquery over that. What has no name, such as
-    a sample that dbt takes of it, gives ''.
+    An input is `schema.table version as of 7`, or a subquery over that. Inputs without a name, such
+    as a sample that dbt takes, give ''.
     """
     source = json.loads(code[there[number - 1]].text[3:-3].partition(" ")[2])["source"]
     name = [token.text for token in tokens(source)][-1].strip("`")
@@ -201,7 +201,7 @@ def _input_at(code: list[Token], there: list[int], number: int) -> tuple[str, in
 
 
 def _closing(code: list[Token], there: Sequence[int], number: int) -> int:
-    """The number of the bracket that closes the one with this number."""
+    """Return the number of the token that closes the bracket with this number."""
     depth = 0
     for other in range(number, len(there)):
         depth += {"(": 1, ")": -1}.get(code[there[other]].word, 0)
@@ -212,7 +212,7 @@ def _closing(code: list[Token], there: Sequence[int], number: int) -> int:
 
 @dataclass
 class _Level:
-    """What is known between two brackets: a select list was there, a from clause is."""
+    """The state between two brackets: after a select list, within a FROM clause."""
 
     is_query: bool = False
     in_from: bool = False
@@ -220,7 +220,7 @@ class _Level:
 
 
 def names(sql: str) -> list[Name]:
-    """The dotted names of the SQL, in order, functions excepted; single words only as relations."""
+    """Return dotted names in order, without functions; single words only if they are relations."""
     code, starts = _code_of(sql)
     words = ["", *(token.word for token in code), ""]  # the word of token n is words[n + 1]
     levels = [_Level()]
@@ -259,7 +259,7 @@ def names(sql: str) -> list[Name]:
 
 
 def _code_of(sql: str) -> tuple[list[Token], list[int]]:
-    """The tokens without blanks and comments, and where each begins."""
+    """Return the tokens without blanks and comments, and the start of each."""
     code: list[Token] = []
     starts: list[int] = []
     place = 0
@@ -272,13 +272,13 @@ def _code_of(sql: str) -> tuple[list[Token], list[int]]:
 
 
 def source_of(name: Name) -> str:
-    """A relation's name as inputs have it, without Spark's own catalog."""
+    """Return a relation's name in the form of inputs, without Spark's default catalog."""
     parts = name.parts[1:] if name.parts[0] == "spark_catalog" else name.parts
     return ".".join(part if re.fullmatch(r"\w+", part) else f"`{part}`" for part in parts)
 
 
 def relations(sql: str) -> list[Name]:
-    """What the SQL reads, its own common table expressions excepted."""
+    """Return the relations that the SQL reads, without its common table expressions."""
     within = list(_queries(sql))
     return [
         name
@@ -292,14 +292,15 @@ def relations(sql: str) -> list[Name]:
 
 
 def _queries(sql: str) -> Iterator[tuple[str, range]]:
-    """Common table expressions, and from where to where in the text they are seen.
+    """Yield common table expressions, each with the range of the text that sees it.
 
-    It is from behind the expression, unless it is recursive, to the bracket around all of it.
+    The range begins after the expression, or at its name if it is recursive, and ends at the
+    enclosing bracket.
     """
     code, starts = _code_of(sql)
     words = [token.word for token in code]
     every = range(len(code))
-    around: list[int] = []  # brackets that are open
+    around: list[int] = []  # open brackets
     is_recursive = False
     for place, (before, word) in enumerate(itertools.pairwise(["", *words])):
         if word == "(":
@@ -315,18 +316,18 @@ def _queries(sql: str) -> Iterator[tuple[str, range]]:
 
 
 def parts_of(source: str) -> tuple[str, ...]:
-    """The last two parts of a relation's name, in lower case: schema and table."""
+    """Return the last two parts of a relation's name, schema and table, in lower case."""
     names = [token.name for token in tokens(source) if token.kind in ("word", "quoted")]
     return tuple(names[-2:])
 
 
 def relations_in(sql: str) -> list[str]:
-    """What the SQL reads, each once, in the order of the text."""
+    """Return the relations that the SQL reads, each once, in the order of the text."""
     return list(dict.fromkeys(source_of(name) for name in relations(sql)))
 
 
 def with_relations(sql: str, replacements: Mapping[str, str]) -> str:
-    """The SQL with other text in place of the relations that it reads."""
+    """Return the SQL with relations replaced by other text."""
     for name in reversed(relations(sql)):
         if source_of(name) in replacements:
             sql = sql[: name.start] + replacements[source_of(name)] + sql[name.end :]
@@ -334,9 +335,10 @@ def with_relations(sql: str, replacements: Mapping[str, str]) -> str:
 
 
 def weight_column(sql: str) -> str | None:
-    """The column that `sum(_weight)` is, as it is or cast; None where there is none.
+    """Return the column that holds `sum(_weight)`, plain or cast; None without one.
 
-    `sum(_weight) as n`, `cast(sum(o._weight) as int) as n`, `coalesce(sum(_weight), 0) as n`.
+    Examples: `sum(_weight) as n`, `cast(sum(o._weight) as int) as n`, `coalesce(sum(_weight), 0) as
+    n`.
     """
     code = [t for t in tokens(sql) if t.kind not in ("blank", "comment", "marker")]
     text = " ".join(token.text for token in code)
@@ -354,5 +356,5 @@ def weight_column(sql: str) -> str | None:
 
 
 def with_names(sql: str, texts: Mapping[str, str]) -> str:
-    """The SQL with texts in place of names that no other word is, such as `hw_input_0`."""
+    """Return the SQL with placeholder names, such as `hw_input_0`, replaced by texts."""
     return re.sub(r"\bhw_(?:input|stage)_\d+\b", lambda found: texts.get(found[0], found[0]), sql)

@@ -1,19 +1,18 @@
-"""Cuts a query where it stops being local to a key: hidden tables below, the rest above.
+"""The cut of a query at the limit of key locality: hidden tables below, the rest above.
 
-A *hidden query* is one below a cut: it groups rows or makes them distinct, and the rules for keys
-prove that it is maintained incrementally. The *rest* is the query with the tables of its hidden
-queries in place of what they compute, and is computed in full. There are three cuts:
+A *hidden query* is a query below a cut that groups rows or makes them distinct. The rules for keys
+prove that it can be maintained incrementally. The *rest* is the query that reads the tables of its
+hidden queries instead, and is computed in full. There are three cuts:
 
-- a query in brackets that groups or is DISTINCT is a hidden query as it is;
-- aggregates of all rows become aggregates of a hidden query's, which are grouped by a column;
-- a query that groups and whose select list or HAVING has a window or a subquery reads its groups
-  from a hidden query.
+- a query in brackets that groups or is DISTINCT becomes a hidden query unchanged;
+- aggregates of all rows become aggregates over a hidden query, which groups them by a column;
+- a grouping query with a window or a subquery in its select list or HAVING reads its groups from a
+  hidden query.
 
-Texts are cut out of the query's own text, at the places that the tree knows: what is not found to
-be the part of the tree that it was taken for is not cut. No SQL is written from a tree, which would
-have to say in all details what Spark understands. The parts of a piece, and the common table
-expressions that it reads, are those of the query's own tree, so that none is parsed or read once
-more for each piece.
+Texts are cut out of the query's own text, at positions that the tree knows. If a text does not
+parse to its part of the tree, it is not cut. No SQL is generated from a tree, because that would
+have to match Spark in every detail. A piece shares its parts, and the common table expressions that
+it reads, with the query's tree. None of them is parsed or read again for each piece.
 """
 
 from __future__ import annotations
@@ -35,32 +34,32 @@ from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
 from headwaters.analysis.scopes import aggregates, is_grouped, parts_of, unwrapped
 
-# The name of a hidden query in the rest is this and its number. Its columns are `hw_1`, `hw_2`, …
+# The prefix of a hidden query's name in the rest. Its columns are `hw_1`, `hw_2`, …
 STAGE = "hw_stage_"
 _ALIAS = "hw_s"
-# Queries that are tried as hidden queries, and ways to group all rows.
+# Limits: queries that are tried as hidden queries, and ways to group all rows.
 _MOST_TRIED = 12
 _MOST_WAYS = 6
-# Ends of branches on each side of what a branch mentions that are tried.
+# Candidate ends of a branch on each side of its first and last name.
 _MOST_EDGES = 4
 _OPERATORS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _ALL_OR_DISTINCT = {TokenType.ALL, TokenType.DISTINCT}
-# Clauses of a select that is cut within.
+# Clauses of a select that allow a cut within it.
 _CLAUSES = {"with_", "expressions", "from_", "joins", "where", "group", "having", "order"}
-# Aggregates of all rows, of those of the groups.
+# Aggregates of all rows, from those of the groups.
 _AGAIN = {
     "count": "coalesce(sum({part}), 0)",
     "count_if": "coalesce(sum({part}), 0)",
     "max": "max({part})",
     "min": "min({part})",
-    # the part of a group that has values is NULL where it overflowed, and so is the sum
+    # the sum of a group with values is NULL after an overflow; the total is then NULL as well
     "sum": "cast(if(count_if({part} is null and {count} > 0) > 0, null, sum({part})) as {type})",
 }
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A query below a cut. Its columns are `hw_1` and so on, `unique_key` some of them."""
+    """A query below a cut. Its columns are `hw_1` and so on; `unique_key` names some of them."""
 
     sql: str
     unique_key: tuple[str, ...]
@@ -69,15 +68,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class Cut:
-    """A query that is cut."""
+    """A query with its hidden queries cut out."""
 
     rest: str
     stages: tuple[Stage, ...]
 
 
-# A hidden query and what it is, if its SQL is proven to be one; a query as a relation by rules that
-# allow everything, which raises Refused. Both of the tree and the inputs that it may read. Trees
-# may share their common table expressions.
+# `Prove` returns a hidden query and its relation, or None without a proof. `Read` returns the
+# relation of a query by rules that allow everything, or raises Refused. Both get the tree and the
+# inputs that it may read. Trees may share common table expressions.
 Prove = Callable[[str, exp.Query, Sequence[Input]], tuple[Stage, Relation] | None]
 Read = Callable[[exp.Query, Sequence[Input]], Relation]
 
@@ -90,9 +89,9 @@ def cut(
     prove: Prove,
     read: Read,
 ) -> Cut | None:
-    """The query with hidden queries for what can be below cuts; None where nothing is gained.
+    """Return the query with everything possible in hidden queries; None if that gains nothing.
 
-    `relation` is what `read` gives of it; `constant` are names of inputs that seldom change.
+    `relation` is the result of `read` for the query. `constant` names inputs that seldom change.
     """
     try:
         return _Cutter(text, inputs, prove, read).cut(relation, constant)
@@ -107,17 +106,17 @@ class _Cutter:
         self._sql, self._tree, self._nodes = text.sql, text.tree, text.nodes
         self._inputs = {source.name.lower(): source for source in inputs}
         self._prove, self._read = prove, read
-        # the same texts are parsed and read for one purpose and another
+        # several callers parse and read the same texts
         self._parsed = functools.cache(dialect.parsed)
         self._pieces: dict[tuple[int, str, str], exp.Query] = {}
         self._tokens = text.tokens
-        # where brackets open and close, and clauses may begin
+        # positions of brackets, and of possible starts of clauses
         marks = {TokenType.L_PAREN, TokenType.R_PAREN, *_BEGINS}
         self._marks = [token for token in self._tokens if token.token_type in marks]
         self._places: dict[int, tuple[int, int] | None] = {}
-        # of the columns of hidden queries, by their SQL; empty where they are not known
+        # types of the columns of hidden queries, by their SQL; empty if unknown
         self._types: dict[str, dict[str, str]] = {}
-        # nodes of the tree that have queries or tables within them, and others
+        # ids of nodes that contain queries or tables, windows, DISTINCT, and aggregates
         self._around = text.holders(exp.Query, exp.Table)
         self._around_windows = text.holders(exp.Window)
         self._around_distinct = text.holders(exp.Distinct)
@@ -128,38 +127,38 @@ class _Cutter:
         self._ctes = {query.alias.lower(): query for query in queries}
         self._named_by = _named_by(queries, self._around)
         self._stages: list[Stage] = []
-        # begin and end of what is replaced, and by what
+        # replacements: begin, end and text
         self._edits: list[tuple[int, int, str]] = []
         self._visited: set[str] = set()
         self._tried = 0
 
     @functools.cached_property
     def _at(self) -> dict[int, int]:
-        """Of each word by where it begins: the how manieth it is."""
+        """Return the index of each token by its start."""
         return {token.start: place for place, token in enumerate(self._tokens)}
 
     @functools.cached_property
     def _brackets(self) -> dict[int, int]:
-        """Where brackets that open at a place close."""
+        """Return the position of the closing bracket for each opening one."""
         return dict(_brackets(self._marks))
 
     def cut(self, relation: Relation, constant: Collection[str]) -> Cut | None:
-        """None where no input is read by hidden queries alone."""
+        """Return the cut; None unless only hidden queries read some input."""
         nodes = self._nodes
         names = [query.alias.lower() for query in nodes if isinstance(query, exp.CTE)]
         if len(set(names)) < len(names) or set(names) & set(self._inputs):
-            return None  # a name that means two things
+            return None  # an ambiguous name
         for found in nodes:
             if type(found) not in dialect.NAMES:
                 continue
             name = found.args["this"].lower()
             if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
-                return None  # names of hidden queries and inputs are replaced in the text
+                return None  # the text replaces names of hidden queries and inputs
         self._visit(self._tree)
         read = self._still_read(lambda node: _outside_with(node, self._around))
         below = {source.name.lower() for stage in self._stages for source in stage.inputs}
         if not below - read - {name.lower() for name in constant}:
-            return None  # what is grouped is read in full all the same
+            return None  # the rest reads all grouped inputs in full anyway
         rest = self._sql
         for begin, end, text in sorted(self._left_out(), reverse=True):
             rest = f"{rest[:begin]}{text}{rest[end:]}"
@@ -174,10 +173,10 @@ class _Cutter:
         return Cut(rest, tuple(self._stages))
 
     def _left_out(self) -> list[tuple[int, int, str]]:
-        """The edits, and those that leave out common table expressions which nothing reads then."""
+        """Return the edits, and those that remove common table expressions without readers."""
         clause = self._tree.args.get("with_")
         queries: list[exp.CTE] = clause.expressions if clause is not None else []
-        # those within brackets stay in the text, whether anything reads them or not
+        # nested common table expressions stay in the text, used or not
         read = self._still_read(
             lambda node: dialect.found(node, exp.Table) if id(node) in self._around else ()
         )
@@ -201,7 +200,7 @@ class _Cutter:
         ]
 
     def _still_read(self, tables_of: Callable[[exp.Expr], Iterable[exp.Table]]) -> set[str]:
-        """Names of tables in what no edit replaces, and in the queries that they name."""
+        """Return the table names outside of edits, and those in the queries that they name."""
         found: set[str] = set()
         waiting = list(_within(self._tree))
         while waiting:
@@ -215,10 +214,8 @@ class _Cutter:
                     waiting.append(self._ctes[name].this)
         return found
 
-    # where to cut
-
     def _visit(self, query: exp.Expr) -> None:
-        """Cut a query, or what it reads."""
+        """Cut a query, or the queries that it reads."""
         if isinstance(query, exp.Select) and self._tried < _MOST_TRIED:
             if query is not self._tree and (query.args.get("group") or query.args.get("distinct")):
                 self._tried += 1
@@ -233,7 +230,7 @@ class _Cutter:
         self._visit_parts(query)
 
     def _visit_parts(self, node: exp.Expr) -> None:
-        """Cut the queries within a clause, and those that it reads by their names."""
+        """Cut the queries within a clause, and those that it reads by name."""
         if isinstance(node, exp.Table) and node.name.lower() in self._ctes:
             name = node.name.lower()
             if name not in self._visited:
@@ -245,10 +242,8 @@ class _Cutter:
             elif id(child) in self._around and not isinstance(child, exp.With):
                 self._visit_parts(child)
 
-    # a query in brackets
-
     def _cut_whole(self, query: exp.Select) -> bool:
-        """Make it a hidden query. Whether it is one."""
+        """Make the query a hidden query; return true on success."""
         place, names = self._place_of_query(query), _names(query)
         if place is None or names is None:
             return False
@@ -266,10 +261,8 @@ class _Cutter:
         self._edits.append((*place, read))
         return True
 
-    # within a query
-
     def _cut_within(self, query: exp.Select) -> bool:
-        """Make a hidden query of its groups, or of parts of its one group. Whether it is one."""
+        """Make a hidden query of its groups, or of parts of its one group; true on success."""
         if any(value for name, value in query.args.items() if name not in _CLAUSES):
             return False
         clauses = self._clauses(query)
@@ -316,7 +309,7 @@ class _Cutter:
         plain: Sequence[exp.Column],
         calls: Sequence[exp.Expr],
     ) -> bool:
-        """A hidden query of the query's groups."""
+        """Make a hidden query of the query's groups."""
         by = {name: self._text_of(key) for name, key in keys.items()}
         texts = {self._text_of(node): node for node in (*keys.values(), *calls)}
         columns = _numbered([*by.values(), *texts])
@@ -339,7 +332,7 @@ class _Cutter:
     def _cut_parts(
         self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
     ) -> bool:
-        """A hidden query of parts of the one group, which are grouped by columns."""
+        """Make a hidden query of parts of the one group, which are grouped by columns."""
         texts = list(map(self._text_of, calls))
         counts = [_counted(text) for call, text in zip(calls, texts, strict=True) if _is_sum(call)]
         columns = _numbered([*by, *texts, *counts])
@@ -352,7 +345,7 @@ class _Cutter:
         for call, text in zip(calls, texts, strict=True):
             part, count = columns[text], columns.get(_counted(text), "")
             if _is_sum(call) and not types[part]:
-                return False  # of floating point numbers, or of who knows what
+                return False  # of floating point numbers, or of an unknown type
             again = _AGAIN[call.name.lower()].format(part=part, count=count, type=types[part])
             edits.append((*self._place_of(call), again))
         self._edits += edits
@@ -367,7 +360,7 @@ class _Cutter:
         columns: Mapping[str, str],
         meant: Mapping[str, exp.Expr],
     ) -> Stage | None:
-        """`columns`: texts and names of the select list, some of which are `meant` to be nodes."""
+        """Prove a hidden query whose `columns` map texts to names; each must parse as `meant`."""
         listed = ", ".join(f"{text} as {name}" for text, name in columns.items())
         rows = self._sql[slice(*clauses["rows"])]
         group = f"\ngroup by {', '.join(by)}"
@@ -381,17 +374,17 @@ class _Cutter:
         return self._proven(query, body, around)
 
     def _read_stage(self, clauses: _Clauses, stage: Stage) -> None:
-        """Put it in place of what the query reads and groups."""
+        """Replace the relations that the query reads and groups by a hidden query."""
         begin, end = clauses["rows"][0], clauses.get("group", clauses["rows"])[1]
         self._edits.append((begin, end, f"from {self._named(stage)} as {_ALIAS} "))
         if "order" in clauses:
             self._edits.append((*clauses["order"], " "))
 
     def _ways(self, query: exp.Select, clauses: _Clauses) -> Iterator[Sequence[str]]:
-        """Columns by which all rows may be grouped in parts that are fewer than the rows.
+        """Yield columns that group all rows into fewer parts than there are rows.
 
-        Those that are equated, all but the last of a key of several columns, and dates, of which
-        there are few: files that do not have the affected ones are left out.
+        They are equated columns, a key of several columns without its last one, and dates. There
+        are few dates, and runs skip files without the affected ones.
         """
         rows = f"\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
@@ -425,10 +418,8 @@ class _Cutter:
             if not any(key <= relation.ids for key in relation.unique):
                 yield by
 
-    # hidden queries
-
     def _proven(self, query: exp.Select, body: str, around: str = "") -> Stage | None:
-        """SQL that is made of parts of a query, as a hidden query."""
+        """Return SQL made of parts of a query as a hidden query; None without a proof."""
         tree = self._piece(query, body, around)
         proven = self._prove(f"{self._with(query)}{body}", tree, self._used(tree))
         if proven is None:
@@ -438,13 +429,13 @@ class _Cutter:
         return stage
 
     def _named(self, stage: Stage) -> str:
-        """The name by which the rest reads a hidden query."""
+        """Return the name that the rest uses for a hidden query."""
         if stage not in self._stages:
             self._stages.append(stage)
         return f"{STAGE}{self._stages.index(stage) + 1}"
 
     def _queries(self, node: exp.Expr) -> Iterator[exp.Expr]:
-        """The subqueries of an expression, without those within them."""
+        """Yield the outermost subqueries of an expression."""
         for child in dialect.within(node) if id(node) in self._around else ():
             if isinstance(child, exp.Query) and not isinstance(child, exp.Subquery):
                 yield child
@@ -452,9 +443,9 @@ class _Cutter:
                 yield from self._queries(child)
 
     def _is_alone(self, query: exp.Expr) -> bool:
-        """Whether a subquery reads no column of the queries around it.
+        """Return true if a subquery reads no column of the queries around it.
 
-        In the rest there are others around it, and a name might be found in one further out.
+        The rest puts it into other queries, which might resolve a name further out.
         """
         place = self._place_of_query(query)
         try:
@@ -463,10 +454,10 @@ class _Cutter:
             return False
 
     def _piece(self, query: exp.Expr, body: str, around: str = "") -> exp.Query:
-        """The tree of SQL that is made of parts of a query, with what it reads by WITH.
+        """Return the tree of SQL made of parts of a query, with the WITH queries that it reads.
 
-        `around` is the same without what is known, and may be long: without FROM and WHERE, where
-        they are those of the query, or with another query in brackets in place of this one.
+        `around` is the same SQL without its known parts, which may be long. It omits FROM and WHERE
+        if they are those of the query, or has another query in brackets instead of this one.
         """
         key = id(query), body, around
         if key not in self._pieces:
@@ -484,24 +475,24 @@ class _Cutter:
         if read and tree.args.get("with_"):
             raise dialect.refused(tree, "HW_NOT_UNDERSTOOD", "it has common table expressions")
         if read:
-            # they stay those of the query: what is around them is not changed
+            # do not change their parents: they remain parts of the query
             tree.args["with_"] = exp.With()
             tree.args["with_"].args["expressions"] = read
             tree.args["with_"].parent = tree
         return tree
 
     def _read_piece(self, query: exp.Expr, body: str, around: str = "") -> Relation:
-        """What a piece is, by rules that allow everything. Raises Refused."""
+        """Return the relation of a piece by rules that allow everything. Raises Refused."""
         tree = self._piece(query, body, around)
         return self._read(tree, self._used(tree))
 
     def _used(self, tree: exp.Query) -> list[Input]:
-        """The inputs that a piece reads, or common table expressions that it reads do."""
+        """Return the inputs that a piece reads, directly or through common table expressions."""
         names = _tables(tree, self._named_by)
         return [source for name, source in self._inputs.items() if name in names]
 
     def _read_by(self, query: exp.Expr) -> list[exp.CTE]:
-        """The common table expressions around a query that it reads."""
+        """Return the common table expressions around a query that it reads."""
         read = _tables(query, self._named_by, self._around) & self._ctes.keys()
         if not read:
             return []
@@ -511,7 +502,7 @@ class _Cutter:
         ]
 
     def _with(self, query: exp.Expr) -> str:
-        """The same, as a clause."""
+        """Return them as a WITH clause."""
         texts = []
         for found in self._read_by(query):
             place = self._place_of_query(found.this)
@@ -522,10 +513,8 @@ class _Cutter:
             texts.append(f"{_quoted(found.alias)}{listed} as (\n{self._sql[slice(*place)]}\n)")
         return f"with {', '.join(texts)}\n" if texts else ""
 
-    # places in the text
-
     def _place_of_query(self, query: exp.Expr) -> tuple[int, int] | None:
-        """Where a query begins and ends: all of the text, what is within brackets, or a branch."""
+        """Return begin and end of a query: the whole text, the inside of brackets, or a branch."""
         if query is self._tree:
             return 0, len(self._sql)
         if id(query) not in self._places:
@@ -533,7 +522,7 @@ class _Cutter:
         return self._places[id(query)]
 
     def _place_after_as(self, query: exp.CTE) -> tuple[int, int] | None:
-        """Where what a common table expression has in brackets after AS begins and ends."""
+        """Return begin and end of the query in brackets after AS of a common table expression."""
         at = self._at.get(query.args["alias"].this.meta_get("start", -1))
         if at is None:
             return None
@@ -573,7 +562,7 @@ class _Cutter:
         return None
 
     def _branches(self) -> tuple[list[int], list[int]]:
-        """Where branches of set operations may begin and end."""
+        """Return the positions at which branches of set operations may begin and end."""
         begins, ends = [0], list[int]()
         for token, after in zip(self._tokens, [*self._tokens[1:], None], strict=True):
             if token.token_type is TokenType.L_PAREN:
@@ -587,7 +576,7 @@ class _Cutter:
         return begins, [*ends, len(self._sql)]
 
     def _clauses(self, query: exp.Select) -> _Clauses | None:
-        """Where clauses begin and end: `rows` (FROM and WHERE), `group`, `having` and `order`."""
+        """Return begin and end of clauses: `rows` (FROM to WHERE), `group`, `having`, `order`."""
         place = self._place_of_query(query)
         if place is None or not query.args.get("from_"):
             return None
@@ -612,12 +601,12 @@ class _Cutter:
         return clauses if same else None
 
     def _place_of(self, node: exp.Expr) -> tuple[int, int]:
-        """Where a column, or the call of a function, begins and ends. Raises Refused."""
+        """Return begin and end of a column or a function call. Raises Refused."""
         words = [part.name for part in node.parts] if isinstance(node, exp.Column) else [node.name]
         first = node.parts[0] if isinstance(node, exp.Column) else node
         at = self._at.get(first.meta_get("start", -1))
         found = self._tokens[at : at + 2 * len(words)] if at is not None else []
-        # a name is one word or sign, and a dot between two of them
+        # a name consists of words with a dot between them
         if [token.text for token in found[: 2 * len(words) - 1 : 2]] == words:
             if isinstance(node, exp.Column):
                 return found[0].start, found[2 * len(words) - 2].end + 1
@@ -640,7 +629,7 @@ _BEGINS = {
 
 
 def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
-    """Where brackets open and close."""
+    """Yield the positions of opening and closing brackets."""
     opened = []
     for token in tokens:
         if token.token_type is TokenType.L_PAREN:
@@ -650,19 +639,19 @@ def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
 
 
 def _hidden(number: int, stage: Stage, types: Mapping[str, str]) -> Input:
-    """A hidden query as what the rest reads."""
+    """Return a hidden query as an input of the rest."""
     return Input(f"{STAGE}{number}", "", "lookup", types, [frozenset(stage.unique_key)])
 
 
 def _results(query: exp.Select) -> Iterator[exp.Expr]:
-    """What is computed of groups: the select list and HAVING."""
+    """Yield the expressions over groups: the select list and HAVING."""
     yield from query.expressions
     if query.args.get("having"):
         yield query.args["having"]
 
 
 def _keys(query: exp.Select) -> dict[tuple[str, ...], exp.Column]:
-    """The columns by which a query groups, by their names; none if it groups by something else.
+    """Return the grouping columns by name; none if the query groups by another expression.
 
     A number stands for a column of the select list.
     """
@@ -678,7 +667,7 @@ def _keys(query: exp.Select) -> dict[tuple[str, ...], exp.Column]:
 
 
 def _within(query: exp.Expr) -> Iterator[exp.Expr]:
-    """The clauses of a query without its WITH, which stands before it."""
+    """Yield the clauses of a query without WITH, which precedes it."""
     for name, value in query.args.items():
         if name != "with_":
             yield from (node for node in ensure_list(value) if isinstance(node, exp.Expr))
@@ -689,9 +678,9 @@ def _tables(
     named_by: Mapping[str, Collection[str]],
     around: Collection[int] | None = None,
 ) -> set[str]:
-    """Names of the tables that are read, also by common table expressions, which name others.
+    """Return the names of the tables read directly or through common table expressions.
 
-    `around`: as of `_outside_with`.
+    `around` is as in `_outside_with`.
     """
     parts = _within(node) if isinstance(node, exp.Select) else [node]
     waiting = [table.name.lower() for part in parts for table in _outside_with(part, around)]
@@ -705,7 +694,7 @@ def _tables(
 
 
 def _named_by(queries: Iterable[exp.CTE], around: Collection[int]) -> dict[str, set[str]]:
-    """For each common table expression the names of the tables that it reads."""
+    """Return, for each common table expression, the names of the tables that it reads."""
     return {
         query.alias.lower(): {table.name.lower() for table in _outside_with(query.this, around)}
         for query in queries
@@ -713,9 +702,9 @@ def _named_by(queries: Iterable[exp.CTE], around: Collection[int]) -> dict[str, 
 
 
 def _outside_with(node: exp.Expr, around: Collection[int] | None) -> Iterator[exp.Table]:
-    """The tables of a query, without those that its common table expressions read.
+    """Yield the tables of a query, without those of its common table expressions.
 
-    `around` has the ids of all nodes that have tables within them, None where they are not known.
+    `around` has the ids of all nodes that contain tables; None if unknown.
     """
     waiting = [node] if around is None or id(node) in around else []
     while waiting:
@@ -731,9 +720,10 @@ def _outside_with(node: exp.Expr, around: Collection[int] | None) -> Iterator[ex
 
 
 def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
-    """The columns of groups: neither in aggregates nor in subqueries.
+    """Yield the columns of groups, outside of aggregates and subqueries.
 
-    `is_windowed`: the function of a window, which may have the name of an aggregate and is none.
+    `is_windowed` marks the function of a window, which is not an aggregate even with the name of
+    one.
     """
     if isinstance(node, exp.Column):
         yield node
@@ -747,13 +737,13 @@ def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
 
 
 def _names_in_having(query: exp.Select) -> set[str]:
-    """Names of columns that HAVING mentions, which may be those of the select list."""
+    """Return the column names in HAVING, which may belong to the select list."""
     having = query.args.get("having")
     return {column.name.lower() for column in having.find_all(exp.Column)} if having else set()
 
 
 def _new_names(query: exp.Select) -> set[str]:
-    """The names that a select list gives to something else than the column of that name."""
+    """Return the aliases of the select list that do not name the column of that name."""
     return {
         node.alias.lower()
         for node in query.expressions
@@ -763,7 +753,7 @@ def _new_names(query: exp.Select) -> set[str]:
 
 
 def _is_wrapped(call: exp.Expr) -> bool:
-    """Whether FILTER and the like belong to an aggregate."""
+    """Return true if a FILTER or a similar wrapper belongs to an aggregate."""
     return isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls))
 
 
@@ -772,21 +762,21 @@ def _is_sum(call: exp.Expr) -> bool:
 
 
 def _counted(sum: str) -> str:
-    """How many values a sum has."""
+    """Return the text that counts the values of a sum."""
     return f"count{sum[len('sum') :]}"
 
 
 def _name(node: exp.Expr) -> str | None:
-    """The name of a column of the select list; None where it has none, or is several."""
+    """Return the name of a column of the select list; None if it has no name or several columns."""
     if isinstance(node, exp.Alias):
         return node.alias
     return node.name if isinstance(node, exp.Column) and not node.is_star else None
 
 
 def _is_seen(query: exp.Expr) -> bool:
-    """Whether the names of a query's columns are those of a relation.
+    """Return true if the names of a query's columns become those of a relation.
 
-    They are not in an expression, where a list of columns names them, or another branch.
+    They do not in an expression, under a column list, or in a later branch.
     """
     parent = query.parent
     if isinstance(parent, exp.Subquery):
@@ -799,7 +789,7 @@ def _is_seen(query: exp.Expr) -> bool:
 
 
 def _names(query: exp.Select) -> list[str | None] | None:
-    """The names of a query's columns, None for those without; None where they are not known."""
+    """Return the column names of a query, None for unnamed columns; None if they are unknown."""
     if any(node.is_star and not isinstance(node, exp.Alias) for node in query.expressions):
         return None
     names = [_name(node) for node in query.expressions]
@@ -809,7 +799,7 @@ def _names(query: exp.Select) -> list[str | None] | None:
 
 
 def _numbered(texts: Iterable[str]) -> dict[str, str]:
-    """`hw_1`, `hw_2` and so on for each text."""
+    """Return the texts mapped to `hw_1`, `hw_2` and so on."""
     return {text: f"hw_{number}" for number, text in enumerate(dict.fromkeys(texts), 1)}
 
 

@@ -1,7 +1,7 @@
-"""The incremental strategies that follow change data feeds: the one list of them.
+"""The list of incremental strategies that follow change data feeds.
 
 A strategy is a row here, a class in headwaters.runs.strategies with its hooks, and the macro that
-marks its inputs. A column of this list is a fact that other wings read as well.
+marks its inputs. Each field is a fact that other wings read as well.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# The rule books of headwaters.analysis, by which a model's SQL is proven.
+# The rule books of headwaters.analysis, which prove a model's SQL.
 RuleBook = Literal["linear", "sums", "keyed", "whole"]
-# What of a change of SQL a table can follow without a rebuild: `rows`, all that is computed from
-# its rows one by one; `appended`, columns after its own, and conditions over its key; `keys`,
-# conditions over its key. See headwaters.analysis.changed.
+# The changes of SQL that a table can follow without a rebuild: `rows`, all that its rows determine
+# one by one; `appended`, columns after the existing ones, and conditions over the key; `keys`,
+# conditions over the key. See headwaters.analysis.changed.
 Patch = Literal["rows", "appended", "keys", "never"]
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a model is maintained.
+    """A way to maintain a model.
 
-    `name` is that of its class in headwaters.runs.strategies; `configured_as` is what a model's
-    configuration says, with the setting `chosen_by` where one strategy has two ways; `marker` is
-    the macro around the inputs that it follows, one or `many_inputs` of them.
+    `name` is that of its class in headwaters.runs.strategies. `configured_as` is the value in a
+    model's configuration; the setting `chosen_by` selects one of two ways that share it. `marker`
+    is the macro around the inputs that it follows: one, or several with `many_inputs`.
     """
 
     name: str
@@ -34,24 +34,24 @@ class Strategy:
     rules: RuleBook = "linear"
     many_inputs: bool = False
     on_gap: Literal["rebuild", "fail"] = "rebuild"
-    # The model names its unique_key.
+    # The model must name its unique_key.
     needs_key: bool = True
-    # Without a unique_key its rows are told apart by all of their columns, and counted.
+    # Without a unique_key, all columns identify the rows, and equal rows are counted.
     may_lack_key: bool = False
-    # Its rows are told apart by unique_key and these columns.
+    # Columns that identify the rows together with unique_key.
     further_keys: tuple[str, ...] = ()
-    # Names that its statements give to columns of their own.
+    # Column names that its statements use.
     reserved: tuple[str, ...] = ("_image",)
-    # A table of it keeps rows that its inputs no longer have.
+    # Its tables keep rows that the inputs no longer have.
     keeps_past: bool = False
-    # Expectations may leave rows out: those that stay do not depend on them.
+    # Expectations may drop rows, because the remaining ones do not depend on them.
     may_drop_rows: bool = True
     # on_lookup_change may be ignore.
     may_ignore_lookups: bool = True
-    # The rows that a run replaces are computed from the change feed, not read from the table.
+    # A run computes the rows that it replaces from the change feed, and does not read the table.
     computes_old_rows: bool = False
     patch: Patch = "never"
-    # No configuration names it: it is derived.
+    # Only a derivation chooses it, never a configuration.
     is_derived: bool = False
 
 
@@ -67,7 +67,7 @@ STRATEGIES = {
             computes_old_rows=True,
             patch="rows",
         ),
-        # Of rows that are equal in `latest_by` the rest of the row decides, in its order.
+        # If rows tie in `latest_by`, the other columns decide, in their order.
         Strategy(
             "latest_by",
             "change_feed",
@@ -85,7 +85,7 @@ STRATEGIES = {
             may_lack_key=True,
             patch="rows",
         ),
-        # Only what is derived has leads.
+        # Only a derived model has leads.
         Strategy(
             "led_keys",
             "affected_keys",
@@ -130,7 +130,7 @@ STRATEGIES = {
             needs_key=False,
             patch="rows",
         ),
-        # The way of what is replaced that computes a part of it from hidden tables.
+        # The strategy of a replaced table that computes a part of itself from hidden tables.
         Strategy(
             "staged",
             "staged",
@@ -143,7 +143,7 @@ STRATEGIES = {
             may_ignore_lookups=False,
             is_derived=True,
         ),
-        # Stands for the one that is derived: headwaters.analysis.derive.
+        # It stands for the derived strategy: headwaters.analysis.derive.
         Strategy("auto", "auto", "ref", rules="whole", many_inputs=True, needs_key=False),
     )
 }
@@ -152,7 +152,8 @@ STRATEGIES = {
 def strategy_of(config: Mapping[str, Any]) -> Strategy | None:
     """Return the strategy of a model by its configuration; None for a model of another kind.
 
-    A table or a view may have the `incremental_strategy` of its folder, which means nothing there.
+    A table or a view may inherit the `incremental_strategy` of its folder, which has no effect on
+    it.
     """
     found = None
     if config.get("materialized", "incremental") != "incremental":
@@ -166,6 +167,6 @@ def strategy_of(config: Mapping[str, Any]) -> Strategy | None:
 
 
 def strategy_names() -> list[str]:
-    """What `incremental_strategy` may be for a model that follows change data feeds."""
+    """Return the values of `incremental_strategy` for models that follow change data feeds."""
     named = (strategy for strategy in STRATEGIES.values() if not strategy.is_derived)
     return list(dict.fromkeys(strategy.configured_as for strategy in named))

@@ -1,7 +1,7 @@
-"""Queries that the analysis cannot read: the table is replaced if nothing changes by itself.
+"""A check of queries that the analysis cannot read: replace the table if nothing changes by itself.
 
-The words of the text decide, so that more is refused than has to be: a function that nothing is
-known of, a moment of the run, a text that Spark may take for one.
+It checks only words, so it refuses more than necessary: unknown functions, the time of the run, and
+texts that Spark may read as a moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.analysis.sql_text import Token, relations_in, tokens
 
-# Words before a bracket that call no function.
+# Words before a bracket that do not call a function.
 _NO_CALLS = functions.names(
     "aggregate all and anti any array as bernoulli between bucket by case cast char",
     "character cluster cross cube dec decimal delete distinct distribute drop else except",
@@ -35,9 +35,10 @@ _NOT_PROVEN = (
 def refuse_changing_words(
     sql: str, inputs: Sequence[Input], allowed: Sequence[str], bodies: Mapping[str, str]
 ) -> None:
-    """Refuse words that may be different on another day. Raises Refused.
+    """Refuse words whose value may differ between runs. Raises Refused.
 
-    `allowed`: of `allow_nondeterministic`; `bodies`: of SQL functions, by their names.
+    `allowed` are the functions of `allow_nondeterministic`; `bodies` those of SQL functions, by
+    name.
     """
     columns = {name.lower() for source in inputs for name in source.columns}
     code, lines, line = list[Token](), list[int](), 1
@@ -88,7 +89,7 @@ def _content(text: str) -> str:
 
 
 def _is_named(code: Sequence[Token], place: int) -> bool:
-    """Tell whether the brackets after a name list the columns of an alias."""
+    """Return true if the brackets after a name list the columns of an alias."""
     before = code[place - 1].word if place else ""
     if before in ("as", "with", "recursive", ")"):
         return True
@@ -106,9 +107,9 @@ def _changing(text: str, name: str, line: int) -> Refused:
 
 
 def unlisted(plan: str, sql: str, inputs: Sequence[str]) -> str | None:
-    """Return what a query reads besides its inputs, by Spark's plan of it, None where nothing.
+    """Return the first relation that a query reads besides its inputs, by Spark's plan, or None.
 
-    `plan` is what `explain extended` gives; `inputs` are names of tables.
+    `plan` is the output of `explain extended`; `inputs` are names of tables.
     """
     parsed, _, analyzed = plan.partition("== Analyzed Logical Plan ==")
     known = {_plain(name) for name in inputs}

@@ -1,4 +1,4 @@
-"""How an expression depends on `_weight`: what makes a measure of `signed_sum` additive."""
+"""The dependence of expressions on `_weight`, which makes a measure of `signed_sum` additive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.relations import Weight
 from headwaters.analysis.scopes import Value
 
-# Rounding that treats x and -x alike.
+# Functions that treat x and -x alike, such as rounding.
 _ODD_FUNCTIONS = {"round", "bround", "negative", "positive"}
 _CHOICES = {"coalesce", "nvl", "if", "ifnull"}
 _FIRST_FILLED = {"coalesce", "nvl", "ifnull"}
@@ -19,23 +19,23 @@ _NULL_OF_NULL = {exp.Add, exp.Sub, exp.Mul, exp.Neg}
 
 
 def joined(*parts: Value) -> Value:
-    """Of an expression that is made of others in a way that nothing is known of."""
+    """Return the value of an expression whose parts have an unknown effect."""
     plain = all(part.weight is Weight.PLAIN for part in parts)
     return Value(Weight.PLAIN if plain else Weight.OTHER)
 
 
 def weighed(parts: Sequence[Value]) -> list[Weight]:
-    """The weights of those that depend on `_weight`."""
+    """Return the weights of the parts that depend on `_weight`."""
     return [part.weight for part in parts if part.weight is not Weight.PLAIN]
 
 
 def weight_of(
     node: exp.Expr, parts: Sequence[Value], is_summed: bool = False, is_exact: bool = True
 ) -> Weight:
-    """Of an expression with these parts.
+    """Return the weight of an expression with these parts.
 
-    Of a row's, it changes its sign with `_weight`. Above the aggregate (`is_summed`) it has to add
-    up as well, so nothing may be rounded: `is_exact` says that it is not.
+    An expression of a row must change its sign with `_weight`. Above the aggregate (`is_summed`) it
+    must add up as well, which excludes rounding: `is_exact` guarantees that.
     """
     weights = weighed(parts)
     if not weights:
@@ -49,7 +49,7 @@ def weight_of(
     elif isinstance(node, (exp.Div, exp.IntDiv)):
         is_odd = odd == [True, False] and not is_summed
     elif isinstance(node, (exp.Add, exp.Sub)):
-        # a sum over no value is NULL, and counts as 0; NULL and another sum is NULL
+        # an empty sum is NULL and counts as 0, but NULL plus another sum is NULL
         adds_up = is_exact and all(part.is_filled for part in parts)
         is_odd = all(odd) and (adds_up or not is_summed)
     elif isinstance(node, exp.Neg):
@@ -64,7 +64,7 @@ def weight_of(
 
 
 def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
-    """Whether an expression with these parts is never NULL."""
+    """Return true if an expression with these parts is never NULL."""
     kind, name = type(node), dialect.name_of(node)
     if kind in _NEVER_NULL:
         return True
@@ -75,17 +75,17 @@ def is_filled(node: exp.Expr, parts: Sequence[Value]) -> bool:
     if kind is exp.Case and node.args.get("this") is None:
         return bool(node.args.get("default")) and all(part.is_filled for part in parts)
     if kind is exp.If or name == "if":
-        # the branch of a CASE has one answer
+        # a branch of CASE has one alternative
         return all(part.is_filled for part in parts[1:])
     return False
 
 
 def _is_odd_choice(node: exp.Expr, parts: Sequence[Value]) -> bool:
-    """CASE and its like: conditions without a weight, answers that are odd, 0 or NULL."""
+    """Check a choice: conditions without a weight, alternatives that are odd, 0 or NULL."""
     answers = list(zip(node.iter_expressions(), parts, strict=True))
     name = dialect.name_of(node)
     if isinstance(node, exp.Case):
-        # its branches are `If`s, of which the weight is known; `case x when …` compares x
+        # its branches are `If`s with a known weight; `case x when …` compares x
         if node.args.get("this") is not None:
             return False
     elif isinstance(node, exp.If) or name == "if":
@@ -98,7 +98,7 @@ def _is_odd_choice(node: exp.Expr, parts: Sequence[Value]) -> bool:
 
 
 def _is_nothing(node: exp.Expr) -> bool:
-    """0, NULL, or a branch of CASE that answers so."""
+    """Return true for 0, NULL, or a branch of CASE that returns one of them."""
     node = node.unnest()
     if isinstance(node, exp.If):
         return all(

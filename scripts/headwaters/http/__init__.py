@@ -1,1 +1,1 @@
-"""The HTTP endpoint: records for streams, into topics of Kafka or into Delta tables."""
+"""The HTTP endpoint: receive records and write them to Kafka topics or Delta tables."""

@@ -28,15 +28,15 @@ from headwaters.platform.names import or_nearest
 from headwaters.streams.contract import Contract
 
 _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_LARGE = 1 << 16  # bytes of a body that is read in a thread, so that others are answered meanwhile
-_VALID = 1.0  # seconds for which an answer about health is valid
+_LARGE = 1 << 16  # bytes; a thread reads larger bodies, so that other requests continue
+_VALID = 1.0  # seconds; a health check stays valid for that long
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """A stream with the writer of its records, which go to one of its topics, or to its table.
 
-    `required_key` is the only field that may be the key of a message, and has to be.
+    If `required_key` is set, every message needs a key, and only this field may be the key.
     """
 
     contract: Contract
@@ -47,22 +47,22 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The stream's name, which is in the endpoint's path."""
+        """Return the stream's name, which is in the endpoint's path."""
         return self.contract.name
 
     @property
     def target(self) -> str:
-        """The place of its records, in words."""
+        """Return a description of the target."""
         if self.topics:
             return f"topic {', '.join(self.topics)}"
         return f"table {self.contract.stream.path}"
 
 
 class Metrics:
-    """The numbers for Prometheus."""
+    """The metrics for Prometheus."""
 
     def __init__(self) -> None:
-        """Register all of them."""
+        """Register all metrics."""
         self.registry = registry = CollectorRegistry()
         self.requests = Counter(
             "headwaters_http_requests",
@@ -98,7 +98,7 @@ class Application:
     """Endpoints, keys and limits, with the requests in flight."""
 
     def __init__(self, endpoints: Sequence[Endpoint], keys: Keys, limits: Limits) -> None:
-        """Make the application of these endpoints."""
+        """Store the endpoints by name, and reset all counters."""
         self.endpoints: Mapping[str, Endpoint] = {one.name: one for one in endpoints}
         self.keys, self.limits = keys, limits
         self.metrics = Metrics()
@@ -107,12 +107,12 @@ class Application:
         self._health: tuple[float, dict[str, str]] = (0.0, {})
 
     def asgi(self) -> ASGIApp:
-        """Return what uvicorn serves.
+        """Return the ASGI application for uvicorn.
 
-        FastAPI describes all of it. Records do not go through its layers, which cost as much as the
-        work itself.
+        FastAPI describes all routes. Records bypass its layers, which cost as much as the work
+        itself.
         """
-        # behind a proxy, pages have its address
+        # show the address of a proxy in front of the endpoint
         others: Any = ProxyHeadersMiddleware(cast(Any, self._described()))
         posts = {f"/streams/{name}": endpoint for name, endpoint in self.endpoints.items()}
 
@@ -190,7 +190,7 @@ class Application:
         return self._counted(answer, endpoint.name)
 
     async def _take(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Response:
-        # of a header that is sent twice, the first one
+        # the first of repeated headers counts
         headers = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         self._admit(headers.get(b"authorization"))
@@ -296,7 +296,7 @@ class Application:
     # -- pages -------------------------------------------------------------------------------------
 
     async def _healthy(self, request: Request) -> Response:
-        """Answer if every target does; each is asked at most once a second."""
+        """Report the state of every target, checked at most once a second."""
         checked, states = self._health
         if time.monotonic() - checked > _VALID:
             writers = self._writers
@@ -340,14 +340,14 @@ _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def answered(code: int, content: Mapping[str, Any], headers: Any = None) -> Response:
-    """Return an answer of JSON."""
-    # a refused text may have half of a surrogate pair
+    """Return a JSON response."""
+    # a refused text may contain half of a surrogate pair
     body = _to_json(content).encode("utf-8", "replace")
     return Response(body, code, headers, media_type="application/json")
 
 
 def refused(refusal: Refusal) -> Response:
-    """Return the answer of a refusal."""
+    """Return the response for a refusal."""
     more = dict(refusal.more)
     headers = more.pop("headers", {})
     if (after := more.get("retry_after")) is not None:

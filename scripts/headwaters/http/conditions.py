@@ -1,7 +1,7 @@
-"""The `check` constraints that are limits of one value; ingestion evaluates all others.
+"""The `check` constraints that limit one value; ingestion evaluates all others.
 
 A limit compares a column that is read, or the length of a text, with a literal: by `=`, `<>`, `<`,
-`<=`, `>`, `>=`, `between` or `in`, also after `not`. Limits may be joined by `and`.
+`<=`, `>`, `>=`, `between` or `in`, also after `not`. `and` may join limits.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COMPARISONS: Mapping[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.LT: operator.lt,
     exp.LTE: operator.le,
 }
-_MOST_DIGITS = 15  # of a literal: a double has them, and no decimal becomes too wide for Spark
+_MOST_DIGITS = 15  # digits of a literal: exact in a double, and narrow enough for Spark's decimals
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of the values of a column that are not null; `owner` has the constraint."""
+    """A limit on the non-null values of a column; `owner` has the constraint."""
 
     column: str
     owner: str
@@ -41,7 +41,7 @@ class Limit:
 
 
 def limits_of(kinds: Mapping[str, Kind], owner: str, expression: str) -> list[Limit]:
-    """Return the limits that a constraint consists of. Raises ValueError for another constraint."""
+    """Return the limits that make up a constraint. Raises ValueError for other constraints."""
     try:
         found = [*_limits(kinds, parse_one(expression, dialect="spark"))]
     except SqlglotError as error:
@@ -82,7 +82,7 @@ def _limit(kinds: Mapping[str, Kind], node: exp.Expr) -> tuple[str, Holds]:
 def _subject(
     kinds: Mapping[str, Kind], node: exp.Expr
 ) -> tuple[str, Callable[[Any], Any], Callable[[exp.Expr], Any]]:
-    """Return the column of a limit, what is compared of its value, and a reader of literals."""
+    """Return the column of a limit, the compared part of its value, and a reader of literals."""
     length = isinstance(node, exp.Length)
     column = node.this if isinstance(node, exp.Length) else node
     names = {name.lower(): name for name in kinds}

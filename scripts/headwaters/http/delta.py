@@ -1,7 +1,8 @@
-"""Accepted records into a Delta table of the lake, without Spark: a commit for several requests.
+"""A writer of accepted records to a Delta table of the lake, without Spark.
 
-The endpoint is the table's only writer, by a lock file; the stream reads the table into bronze.
-Each commit carries a number (`txn`), which tells if a commit without an answer was written.
+Several requests share a commit. A lock file makes the endpoint the only writer of the table, and
+the stream reads the table into bronze. Each commit carries a number (`txn`), which shows if a
+commit without an answer was written.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ APP = "headwaters-serve"
 
 
 def arrow_schema(reader: Reader) -> Any:
-    """Return the columns of a stream's inbox. Raises ValueError for a type that it cannot have."""
+    """Return the columns of a stream's inbox. Raises ValueError for types of Spark alone."""
     for column in reader.columns:
         if column.kind.arrow is None:
             raise ValueError(f"{column.data_type} is a type that only Spark writes")
@@ -33,7 +34,7 @@ def arrow_schema(reader: Reader) -> Any:
 
 
 class DeltaWriter(Writer):
-    """Appends to one table."""
+    """A writer that appends to one table."""
 
     def __init__(self, reader: Reader, table: Path, linger: float, most: int) -> None:
         """Make the writer of a stream's inbox."""
@@ -46,7 +47,7 @@ class DeltaWriter(Writer):
     def open(self) -> None:
         """Lock the table; create it, or check that it has the contract's columns.
 
-        Raises WorkError if another process writes it, UserError if its columns are others.
+        Raises WorkError if another process writes it, UserError if its columns differ.
         """
         self._lock = _locked(self.path)
         if not DeltaTable.is_deltatable(str(self.path)):
@@ -73,7 +74,7 @@ class DeltaWriter(Writer):
         return None if os.access(log, os.W_OK | os.X_OK) else f"{log} cannot be written"
 
     def close(self) -> None:
-        """Write what was sent, and release the table."""
+        """Write the requests sent so far, and release the table."""
         super().close()
         if self._lock is not None:
             self._lock.close()
@@ -81,7 +82,7 @@ class DeltaWriter(Writer):
     def write(self, batch: Sequence[Request]) -> list[dict[str, Any]]:
         """Write a batch in one commit."""
         rows = [row for request in batch for row in request.rows]
-        # another for each attempt, so that a commit of unknown outcome is not taken for the next
+        # number each attempt, so that a commit of unknown outcome is never mistaken for the next
         self._number = number = self._number + 1
         try:
             table = DeltaTable(self.path)
@@ -97,7 +98,7 @@ class DeltaWriter(Writer):
         return [{"table": self.contract.stream.path, "version": version} for _ in batch]
 
     def _committed(self, number: int, error: Exception) -> int:
-        """Return the version of a failed commit that is in the log. Raises Unwritten."""
+        """Return the version of a failed commit that is in the log. Raises Unwritten otherwise."""
         reason = " ".join(str(error).split())[:300]
         try:
             table = DeltaTable(self.path)
@@ -115,7 +116,7 @@ def _columns(schema: Schema) -> dict[str, str]:
 
 
 def _locked(table: Path) -> IO[str]:
-    """Lock the file beside a table. Raises WorkError if another process holds the lock."""
+    """Lock the file next to a table. Raises WorkError if another process holds the lock."""
     table.parent.mkdir(parents=True, exist_ok=True)
     lock = (table.parent / f".{table.name}.serve.lock").open("a+")
     try:

@@ -1,8 +1,8 @@
-"""Accepted records into topics: one producer, whose transactions several requests share.
+"""A writer of accepted records to topics: requests share the transactions of one producer.
 
-Ingestion reads `read_committed`, so records of an aborted transaction were not written. If a commit
-was sent and no answer came, the outcome is unknown: the next producer of the same
-`transactional.id` has the broker complete or abort it.
+Ingestion reads `read_committed`, so the records of an aborted transaction do not count as written.
+If a commit was sent and no answer came, the outcome is unknown: the next producer of the same
+`transactional.id` makes the broker complete or abort it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from headwaters.streams.sources.kafka_client import (
     transactional,
 )
 
-PATIENCE = 15.0  # seconds for the broker to take a transaction, and to commit it
-CONNECTING = 5.0  # seconds for the broker to know the producer
+PATIENCE = 15.0  # seconds for the broker to receive a transaction, and to commit it
+CONNECTING = 5.0  # seconds for the broker to register the producer
 ABORTING = 5.0  # seconds for the broker to abort a transaction
-PAUSE = 0.5  # seconds in which a broker that was away is not asked again
+PAUSE = 0.5  # seconds before the next attempt to reach a broker that did not answer
 
 
 class KafkaWriter(Writer):
-    """Writes into the topics of one broker."""
+    """A writer to the topics of one broker."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class KafkaWriter(Writer):
         """Make a writer; the broker knows its transactions by `identity`."""
         super().__init__("headwaters-kafka", linger, most)
         self.servers, self.identity, self._settings = servers, identity, settings
-        # without what the protocol adds to a record
+        # reserve space for the protocol's overhead per record
         self.largest = int(settings().get("message.max.bytes", 1_000_000)) - 1000
         self.partitions: dict[str, int] = {}
         self._producer: Producer | None = None
@@ -55,9 +55,9 @@ class KafkaWriter(Writer):
         self._asked = -PAUSE
 
     def open(self, topics: Sequence[str], create: bool) -> None:
-        """Connect, and check that the topics exist; `create` makes those that are missing.
+        """Connect, and check that the topics exist; `create` creates the missing ones.
 
-        Raises WorkError if the broker does not answer, or has no such topic.
+        Raises WorkError if the broker does not answer or lacks a topic.
         """
         try:
             found = self._connected().list_topics(timeout=10).topics
@@ -84,7 +84,7 @@ class KafkaWriter(Writer):
         return compacted(self.servers, topics, self._settings())
 
     def idle(self) -> None:
-        """Connect again if the broker was away, so that health reports its return."""
+        """Reconnect to a broker that did not answer, so that health reports its return."""
         with suppress(Unwritten, CodedError):
             self._connected().poll(0)
 
@@ -100,7 +100,7 @@ class KafkaWriter(Writer):
         return None
 
     def close(self) -> None:
-        """Write what was sent, and leave the broker."""
+        """Write the requests sent so far, and disconnect."""
         super().close()
         self._drop()
 
@@ -130,7 +130,7 @@ class KafkaWriter(Writer):
         topic = request.place
         place = _Place(topic)
         if request.keys is None:
-            # of those between, the offsets are between; errors of all end the transaction
+            # the first and last offsets enclose the others, and any error ends the transaction
             last = len(request) - 1
             partition = next(self._next) % max(1, self.partitions.get(topic, 1))
             for index, text in enumerate(request.texts):
@@ -144,7 +144,7 @@ class KafkaWriter(Writer):
         return place
 
     def _commit(self, producer: Producer, until: float) -> None:
-        """Commit; repeat it while it may be and there is time. Raises Unwritten."""
+        """Commit, and retry while the error permits it and time is left. Raises Unwritten."""
         while True:
             try:
                 producer.commit_transaction(max(0.1, until - time.monotonic()))
@@ -160,7 +160,7 @@ class KafkaWriter(Writer):
     def _aborted(self, producer: Producer, error: Exception) -> Unwritten:
         """Abort a transaction that was not committed; none of its records was written.
 
-        If that fails, the broker aborts it: at the next producer's start, or by its timeout.
+        If that fails, the broker aborts it when the next producer starts, or after its timeout.
         """
         reason = error.args[0] if isinstance(error, KafkaException) else None
         try:
@@ -178,7 +178,7 @@ class KafkaWriter(Writer):
         return Unwritten("none", reason.str())
 
     def _connected(self) -> Producer:
-        """Return the producer, connected again if it was dropped. Raises Unwritten."""
+        """Return the producer, and reconnect if it was dropped. Raises Unwritten."""
         if self._producer is not None:
             return self._producer
         if time.monotonic() - self._asked < PAUSE:
@@ -207,7 +207,7 @@ class KafkaWriter(Writer):
 
 
 class _Purged(Unwritten):
-    """Records that librdkafka threw away: it does so once after a transaction that was refused."""
+    """Records that librdkafka purged, as it does once after a refused transaction."""
 
 
 class _Place:

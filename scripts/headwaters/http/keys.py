@@ -15,20 +15,20 @@ SHORTEST = 16
 
 
 class Keys:
-    """The keys of clients; without any, every client may send."""
+    """The keys of clients; without keys, every client may send."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         """Keep the hashes of the keys."""
         self._hashes = [_hash(key) for key in keys]
 
     def __bool__(self) -> bool:
-        """Return whether clients need a key."""
+        """Return true if clients need a key."""
         return bool(self._hashes)
 
     def admit(self, authorization: str | None) -> bool:
-        """Return whether a header `Authorization: Bearer …` has one of the keys.
+        """Return true if a header `Authorization: Bearer …` has one of the keys.
 
-        Each comparison takes the same time for every header.
+        Comparisons take the same time for every header.
         """
         if not self._hashes:
             return True
@@ -45,8 +45,8 @@ def _hash(key: str) -> bytes:
 def keys_from(variable: str | None, host: str) -> Keys:
     """Return the keys in an environment variable, separated by blanks or commas.
 
-    Raises UserError if the variable has none, or one that is too short; and if no variable is named
-    and other machines could send.
+    Raises UserError if the variable has no key or a key that is too short. Also raises it if no
+    variable is named although other machines could send.
     """
     if variable is None:
         if host in LOOPBACK:

@@ -1,4 +1,4 @@
-"""The limits of a request, of its head and its body, and of all bodies in flight."""
+"""The limits of a request, of its head and body, and of all bodies in flight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headwaters.http.schema import Form
 
-MOST_OUTSIDE = 1 << 16  # bytes of the head of a request, and of what surrounds chunks of its body
+MOST_OUTSIDE = 1 << 16  # bytes of a request's head, and of the framing between chunks of its body
 FORMS: dict[str, Form] = {
     "application/json": "array",
     "application/x-ndjson": "lines",
@@ -35,17 +35,17 @@ class Limits:
 
 
 class Refusal(Exception):
-    """A request that is refused: its code, a type for programs, a message for people."""
+    """A refused request: its code, a type for programs, a message for people."""
 
     def __init__(self, code: int, type_: str, message: str, **more: Any) -> None:
-        """Make a refusal; `more` goes into the answer."""
+        """Store the parts of the answer, with the additional fields `more`."""
         super().__init__(code, type_, message)
         self.code, self.type, self.message, self.more = code, type_, message, more
 
 
 @lru_cache(maxsize=64)
 def form_of(content_type: str | None) -> Form:
-    """Return the form of a body. Raises Refusal (415) for a type that no stream takes."""
+    """Return the form of a body. Raises Refusal (415) for an unsupported type."""
     name, *parameters = (part.strip().lower() for part in (content_type or "").split(";"))
     charsets = [one.partition("=")[2].strip('"') for one in parameters if one[:7] == "charset"]
     form = FORMS.get(name)
@@ -60,7 +60,7 @@ def form_of(content_type: str | None) -> Form:
 
 
 def is_gzip(content_encoding: str | None) -> bool:
-    """Return whether a body is gzip. Raises Refusal (415) for another encoding."""
+    """Return true if a body is gzip. Raises Refusal (415) for another encoding."""
     name = (content_encoding or "identity").strip().lower()
     if name not in ("gzip", "x-gzip", "identity"):
         reason = f"{content_encoding} is not taken: send gzip, or no encoding"
@@ -76,7 +76,7 @@ def too_large(limit: int) -> Refusal:
 
 
 def busy() -> Refusal:
-    """Return the refusal of a request that comes while too many are in flight."""
+    """Return the refusal of a request that arrives while too many are in flight."""
     return Refusal(429, "busy", "too many requests are in flight: try again", retry_after=1)
 
 
@@ -125,13 +125,13 @@ class Body:
         self.size += size
 
     def give_back(self) -> None:
-        """Give its bytes back to the budget."""
+        """Return its bytes to the budget."""
         self.budget.taken -= self.size
         self.size = 0
 
 
 class _Unpacking:
-    """Unpacks gzip in pieces of bounded size; members may follow each other."""
+    """A decoder of gzip in pieces of bounded size; several members may follow each other."""
 
     def __init__(self) -> None:
         self._members, self._unpack = 1, zlib.decompressobj(_GZIP)
@@ -160,9 +160,9 @@ def _broken() -> Refusal:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Refuses a request with a larger head, or with larger trailers.
+    """A protocol that refuses requests with a larger head or larger trailers.
 
-    httptools itself gathers a header of any size.
+    httptools itself accepts headers of any size.
     """
 
     _outside = _headers = 0
@@ -180,14 +180,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header or a trailer: any number may come at once, with body around them."""
+        """Count a header or a trailer; one call of `data_received` may contain many, and bodies."""
         self._headers += len(name) + len(value)
         if self._headers > MOST_OUTSIDE:
             raise ValueError("The head of the request is too large.")  # answered with 400
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body out of the count."""
+        """Exclude a part of a body from the count."""
         self._outside -= len(body)
         super().on_body(body)
 
@@ -196,7 +196,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._outside = 0
 
     def on_message_complete(self) -> None:
-        """End a request: another may be in the same data."""
+        """End a request; the same data may contain the next one."""
         self._outside = 0
         super().on_message_complete()
 

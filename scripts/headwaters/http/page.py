@@ -9,7 +9,7 @@ from typing import Any
 
 from headwaters.http.schema import Column, EventReader, Reader
 
-# nothing may be loaded from anywhere, or run
+# pages may neither load nor run anything
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -46,7 +46,7 @@ def _record_schema(reader: Reader) -> dict[str, Any]:
     row = _row_schema(reader, required)
     if not isinstance(reader, EventReader):
         return row
-    # of a deleted row, or of one before its change, no more than the key may be known
+    # a deleted row, and the image before a change, may have only the key
     image = _row_schema(reader, [column for column in required if column.name in reader.key])
     common = {"source": {"type": ["object", "null"]}, "ts_ms": {"type": ["integer", "null"]}}
 
@@ -66,7 +66,7 @@ def _record_schema(reader: Reader) -> dict[str, Any]:
 
 
 def operation(reader: Reader, keyed: bool) -> dict[str, Any]:
-    """Return what OpenAPI has about a stream's endpoint."""
+    """Return the OpenAPI description of a stream's endpoint."""
     record, stream = _record_schema(reader), reader.contract.stream
     content = {
         "application/json": {"schema": {"type": "array", "items": record}},

@@ -100,7 +100,7 @@ def serve(
 def endpoints_of(
     project: Project, contracts: Sequence[Contract], options: Options, port: int
 ) -> list[Endpoint]:
-    """Return the endpoints of streams that have a target, with their writers connected.
+    """Return the endpoints of streams that have a target, with connected writers.
 
     Raises UserError and WorkError if a target cannot be written.
     """
@@ -113,7 +113,7 @@ def with_target(
 ) -> list[Contract]:
     """Return the streams that have a target, and print a reason for each of the others.
 
-    Raises UserError if one of the others was selected by its name, or if no stream is left.
+    Raises UserError if a stream without a target was selected by name, or if no stream is left.
     """
     found = []
     for contract in contracts:
@@ -199,7 +199,7 @@ def _to_topics(
 
 
 def _required_key(contract: Contract, compacted: Sequence[str]) -> str | None:
-    """Return the field that has to be the key of each message, if the topic is compacted.
+    """Return the field that must be the key of each message, if the topic is compacted.
 
     Raises UserError for a stream that needs more than the last message of each key.
     """
@@ -260,7 +260,7 @@ def _check_certificate(options: Options) -> None:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
                 options.tls_cert, options.tls_key
             )
-        except OSError as error:  # also of ssl's own
+        except OSError as error:  # includes errors of ssl
             raise UserError(
                 "HW_SERVE_TLS",
                 f"--tls-cert {options.tls_cert}, --tls-key {options.tls_key}: {error}",

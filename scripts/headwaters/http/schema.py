@@ -1,8 +1,8 @@
 """The schema of a stream's records, made from its contract: stricter than ingestion, without Spark.
 
-msgspec decodes the records of a request into a type that is made from the contract. If that fails,
-or leaves a doubt, each record is examined by itself, which also finds the reasons of a refusal.
-Ingestion puts what is accepted here into bronze with the same value.
+msgspec decodes the records of a request into a type that is made from the contract. If that fails
+or leaves a doubt, each record is examined separately, which also finds the reasons for a refusal.
+Ingestion writes accepted records into bronze with the same values.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from headwaters.streams.formats import texts as spark
 Form = Literal["array", "lines"]
 Reason = tuple[str, str | None, str]  # type, field, message
 
-SHOWN = 100  # refused records of one request that are listed
-MOST_RECORDS = 50_000  # of one request
+SHOWN = 100  # refused records that are listed for one request
+MOST_RECORDS = 50_000  # records of one request
 DEEPEST = 200  # levels of objects and arrays; Spark's parser stops at 1,000
 LONGEST_NAME = 10_000  # characters; Spark's parser stops at 50,000
 _LARGEST_INTEGER = 10**38
@@ -43,7 +43,7 @@ _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 @dataclass(frozen=True)
 class Problem:
-    """A reason of a refusal: the record's place in the request, and what quarantine would say."""
+    """A reason for a refusal: the index of the record, and the reason as in quarantine."""
 
     index: int
     type: str
@@ -63,24 +63,24 @@ class Reading:
 
 
 class TooMany(Exception):
-    """A request with more records than one may have."""
+    """A request with too many records."""
 
 
 class NotJson(Exception):
-    """A body other than an array of JSON."""
+    """A body that is not a JSON array."""
 
 
 class Number(str):
-    """The text of a number of JSON with a point or an exponent."""
+    """The text of a JSON number with a point or an exponent."""
 
     __slots__ = ()
 
 
 class Column:
-    """A column that is read, with what its values have to be."""
+    """A column that is read, with the rules for its values."""
 
     def __init__(self, name: str, data_type: str, required: bool) -> None:
-        """Make the column's decoder. Raises ValueError for a type that is not understood."""
+        """Make the column's decoder. Raises ValueError for an unknown type."""
         self.name, self.data_type, self.required = name, data_type, required
         self.kind = kind_of(data_type)
         self.quoted = msgspec.json.encode(name)
@@ -89,11 +89,11 @@ class Column:
         self.limits: list[Limit] = []
 
     def read(self, sent: Any) -> Any:
-        """Return the value of what msgspec decoded. Raises an exception of `_INVALID`."""
+        """Convert a decoded value to the column's value. Raises an exception of `_INVALID`."""
         return sent if self.kind.read is None else self.kind.read(sent)
 
     def reasons(self, value: Any) -> list[Reason]:
-        """Return what is wrong with a value of the column's type."""
+        """Return the reasons to refuse a value of the column's type."""
         if value is None:
             return [("not_null", self.name, "is null")] if self.required else []
         return [
@@ -103,7 +103,7 @@ class Column:
         ]
 
     def accept(self, values: Sequence[Any]) -> bool:
-        """Return whether nothing is wrong with any of these values of the column's type."""
+        """Return true if all of these values of the column's type are acceptable."""
         if self.required and None in values:
             return False
         if not self.limits:
@@ -114,7 +114,7 @@ class Column:
 
 @dataclass
 class Record:
-    """A record that was examined: as msgspec decoded its columns, their values, and reasons."""
+    """An examined record: its decoded columns, their values, and reasons for a refusal."""
 
     sent: dict[str, Any] = field(default_factory=dict)
     row: dict[str, Any] = field(default_factory=dict)
@@ -129,10 +129,11 @@ def reader_of(contract: Contract, no_others: bool = False) -> Reader:
 
 
 class Reader:
-    """Reads the requests of one stream.
+    """A reader of one stream's requests.
 
     `unchecked` are the conditions of the contract that only ingestion evaluates. With `no_others`,
-    an undeclared field is refused even if the contract keeps it: a table has no column for it.
+    an undeclared field is refused even if the contract keeps it, because a table has no column for
+    it.
     """
 
     def __init__(self, contract: Contract, no_others: bool = False) -> None:
@@ -166,7 +167,7 @@ class Reader:
         self._decode_array = msgspec.json.Decoder(GenericAlias(list, (record,))).decode
 
     def _limit(self) -> list[str]:
-        """Give each column its limits; return the conditions that are none."""
+        """Assign its limits to each column; return the conditions left to ingestion."""
         columns = {column.name: column for column in self.columns}
         kinds = {name: column.kind for name, column in columns.items()}
         unchecked = []
@@ -185,9 +186,9 @@ class Reader:
     def read(
         self, body: bytes, form: Form, key: str | None = None, keep_rows: bool = False
     ) -> Reading:
-        """Return the records of a body, with their rows if they are kept.
+        """Return the records of a body, and with `keep_rows` their rows.
 
-        Raises TooMany, and NotJson for a body that should be an array and is none.
+        Raises TooMany, and NotJson if the body should be an array but is not.
         """
         texts = _split(body, form)
         if len(texts) > MOST_RECORDS:
@@ -203,17 +204,17 @@ class Reader:
     def _decode_all(
         self, body: bytes, form: Form, reading: Reading, key: str | None, keep: bool
     ) -> None:
-        """Decode all records. Raises an exception of `_INVALID` if one is wrong or in doubt."""
-        # a line has to be one record
+        """Decode all records. Raises an exception of `_INVALID` if one is invalid or in doubt."""
+        # each line must be one record
         decoded = self._decode_array(body) if form == "array" else map(self._decode, reading.texts)
         records = [*map(astuple, decoded)]
-        # a name may be escaped, and ingestion may parse the text of an object
+        # a name may be escaped, and ingestion may parse an object in a text
         if b"\\" in body or b'"{' in body or b'"[' in body or any(w(body) for w in self._wild):
             raise ValueError("a record is in doubt")
         columns: list[Sequence[Any]] = []
         for column, values in zip(self.columns, zip(*records, strict=True), strict=False):
             absent = values.count(_ABSENT)
-            # as often as records have the field: no record has it twice
+            # a count above the number of records with the field means that one has it twice
             if body.count(column.quoted) != len(records) - absent:
                 raise ValueError("a record is in doubt")
             sent = [None if one is _ABSENT else one for one in values] if absent else values
@@ -230,7 +231,7 @@ class Reader:
             reading.rows = [dict(zip(self.names, row, strict=True)) for row in rows]
 
     def _examine_all(self, reading: Reading, key: str | None, keep: bool) -> None:
-        """Examine each record by itself."""
+        """Examine each record separately."""
         keys: list[str | None] = []
         for index, text in enumerate(reading.texts):
             record = self.examine(bytes(text))
@@ -248,7 +249,7 @@ class Reader:
             reading.texts, reading.rows = [], []
 
     def examine(self, text: bytes) -> Record:
-        """Return a record with all that is wrong with it."""
+        """Return a record with all of its problems."""
         try:
             fields = _object(text)
         except ValueError as error:
@@ -256,7 +257,7 @@ class Reader:
         return self.examine_row(fields, text)
 
     def examine_row(self, fields: dict[str, Any], text: bytes, strict: bool = False) -> Record:
-        """Return a record of these fields; `strict` if Spark may write any number as a text."""
+        """Return a record of these fields; `strict` if Spark may write any number as text."""
         record, raws = Record(), _fields(text)
         if any(search(text) for search in self._wild):
             reason = "has a number with an exponent of five digits"
@@ -285,7 +286,7 @@ class Reader:
 
 
 class EventReader(Reader):
-    """Reads change events in Debezium's envelope, as ingestion takes them (formats/debezium.py)."""
+    """A reader of change events in Debezium's envelope, as in formats/debezium.py."""
 
     def __init__(self, contract: Contract) -> None:
         """Make the schemas of a row, and of an image that may have only the key."""
@@ -304,7 +305,7 @@ class EventReader(Reader):
         raise ValueError("each event is examined")
 
     def examine(self, text: bytes) -> Record:
-        """Return the row of an event with all that is wrong with the event."""
+        """Return the row of an event with all problems of the event."""
         try:
             event = _object(text)
             if "payload" in event:
@@ -355,7 +356,7 @@ def _payload(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _images(event: dict[str, Any]) -> tuple[str, str]:
-    """Return the names of the row that an event is about, and of the other. Raises _Wrong."""
+    """Return the names of the row of an event, and of its other image. Raises _Wrong."""
     op, moment, source = event.get("op"), event.get("ts_ms"), event.get("source")
     if not isinstance(op, str):
         raise _Wrong("malformed", None, "has no op, and is no change event")
@@ -393,13 +394,13 @@ _parse = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Number).decode
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    """Return the fields of a record. Raises ValueError unless it is an object of JSON."""
+    """Return the fields of a record. Raises ValueError unless it is a JSON object."""
     try:
         decoded = text.decode()
         fields = _parse(decoded)
         half = "\\u" in decoded and _HALF(decoded) is not None
         if not half:
-            msgspec.json.decode(text)  # which knows no NaN
+            msgspec.json.decode(text)  # rejects NaN
     except UnicodeDecodeError:
         raise ValueError("has bytes that are not UTF-8") from None
     except RecursionError:
@@ -420,12 +421,12 @@ def _object(text: bytes) -> dict[str, Any]:
 
 
 def _is_nested(sent: Any) -> bool:
-    """Return whether a text looks like an object or array, whose numbers ingestion compares."""
+    """Return true if a text looks like an object or array, whose numbers ingestion compares."""
     return isinstance(sent, str) and sent[:1] in ("{", "[")
 
 
 def _unsafe(fields: dict[str, Any]) -> Iterator[Reason]:
-    """Yield the values that Spark may change, or refuse, when it writes them as texts."""
+    """Yield the values that Spark may change or refuse when it writes them as text."""
     for name, value in fields.items():
         if (message := _unsafe_value({name: value}, 0)) is not None:
             yield "type", name[:100], message

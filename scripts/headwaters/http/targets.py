@@ -1,7 +1,7 @@
-"""The writers of accepted records: the common part of Kafka's and of Delta's.
+"""The common part of the writers to Kafka and Delta.
 
-A writer takes batches: the records of several requests, written together, all or none. One thread
-writes while the next batch gathers.
+A writer writes batches, the records of several requests: all of them or none. One thread writes a
+batch while the next one gathers.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Unwritten(Exception):
     """Records that were not written (`none`), or whose outcome is `unknown`."""
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
-        """Keep the reason, in a few words."""
+        """Store the outcome and a short reason."""
         super().__init__(outcome, reason)
         self.outcome, self.reason = outcome, reason
 
 
 class TooLarge(Unwritten):
-    """A record that the target does not take, however often it is sent."""
+    """A record that the target never accepts."""
 
     def __init__(self, reason: str) -> None:
-        """Keep the reason, in a few words."""
+        """Store a short reason."""
         super().__init__("none", reason)
 
 
@@ -45,8 +45,8 @@ class TooLarge(Unwritten):
 class Request:
     """The records of one request; `place` is the topic, if the writer has several.
 
-    The writer settles an `answer` that is a future of an event loop in this loop, for all requests
-    of a batch at once.
+    If the `answer` is a future of an event loop, the writer settles it in that loop, for all
+    requests of a batch at once.
     """
 
     place: str
@@ -57,29 +57,32 @@ class Request:
     answer: Answer = field(default_factory=Future)
 
     def __post_init__(self) -> None:
-        """Forbid to cancel a request that is being written."""
+        """Prevent the cancellation of a request that is being written."""
         if isinstance(self.answer, Future):
             self.answer.set_running_or_notify_cancel()
 
     def __len__(self) -> int:
-        """Return the number of its records."""
+        """Return the number of records."""
         return len(self.texts)
 
 
 class Writer(ABC):
-    """Writes requests in batches, in a thread of its own, in the order in which they come."""
+    """A writer of requests in batches, in a separate thread and in order of arrival."""
 
     def __init__(self, name: str, linger: float, most: int) -> None:
-        """Make a writer that waits `linger` seconds for more, and writes at most `most` records."""
+        """Store how long to wait for further requests, and the size limit of a batch.
+
+        `linger` is in seconds, `most` in records.
+        """
         self.linger, self.most = linger, most
         self.largest = sys.maxsize  # bytes of one record
-        # called with the reason why a batch was not written
+        # called with the reason if a batch was not written
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def send(self, request: Request) -> None:
@@ -87,7 +90,7 @@ class Writer(ABC):
         self._queue.put(request)
 
     def close(self) -> None:
-        """Write what was sent, and end."""
+        """Write the requests sent so far, and stop the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -101,7 +104,7 @@ class Writer(ABC):
 
     @abstractmethod
     def problem(self) -> str | None:
-        """Return why the target does not answer, or None; takes two seconds at most."""
+        """Return why the target does not answer, or None, within two seconds."""
 
     def _run(self) -> None:
         ended = False
@@ -117,7 +120,7 @@ class Writer(ABC):
             self._write(batch)
 
     def _gather(self, first: Request) -> tuple[list[Request], bool]:
-        """Return the requests that come until the time is over, or there are enough records."""
+        """Return the requests that arrive in time, until they have enough records."""
         batch, records = [first], len(first)
         until = time.monotonic() + self.linger
         while records < self.most:
@@ -140,7 +143,7 @@ class Writer(ABC):
                     self._write([request])
                 return
             self._failed(batch, error)
-        except Exception as error:  # a defect must not end the thread; the log has it
+        except Exception as error:  # a defect must not end the thread; the log records it
             self._failed(batch, error)
         else:
             _settle(batch, answers)
@@ -159,7 +162,7 @@ def _settle(batch: Sequence[Request], found: Sequence[dict[str, Any] | Exception
         else:
             loops.setdefault(answer.get_loop(), []).append((answer, one))
     for loop, settled in loops.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed, so that no client waits
             loop.call_soon_threadsafe(_set, settled)
 
 

@@ -1,4 +1,4 @@
-"""The types of columns: for msgspec, as values of Python, in Arrow and in JSON Schema."""
+"""The types of columns in msgspec, Python, Arrow and JSON Schema."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _OFFSET = "(?:Z|[-+](?:0[0-9]|1[0-7]):[0-5][0-9])"
 _FLOAT = rb"(?P<number>-?(?:0|[1-9][0-9]{0,308})(?:\.[0-9]{1,400})?(?:[eE][-+]?[0-9]{1,3})?)"
-_LARGEST_FLOAT = 3.4028235677973366e38  # from here on, the nearest float is infinity
+_LARGEST_FLOAT = 3.4028235677973366e38  # larger numbers round to infinity as float
 
 
 @dataclass(frozen=True)
 class Kind:
     """A type of SQL.
 
-    msgspec decodes a value into `decoded`. `read` makes the column's value of it, or raises
-    ValueError; without it, the decoded value is the column's. `arrow` is None for a type that only
-    Spark writes.
+    msgspec decodes a value into `decoded`. `read` converts it to the column's value, or raises
+    ValueError; without `read`, both are the same. `arrow` is None for a type that only Spark
+    writes.
     """
 
     name: str
@@ -45,17 +45,17 @@ class Kind:
 
     @property
     def nullable(self) -> Any:
-        """The type into which msgspec decodes a value or null."""
+        """Return the type that msgspec decodes a value or null into."""
         return Raw if self.decoded is Raw else self.decoded | None
 
     @property
     def nullable_schema(self) -> dict[str, Any]:
-        """The JSON Schema of a value or null."""
+        """Return the JSON Schema of a value or null."""
         return {"anyOf": [self.schema, {"type": "null"}]} if self.schema else {}
 
 
 def kind_of(data_type: str) -> Kind:
-    """Return the kind of a declared type. Raises ValueError for one that is not understood."""
+    """Return the kind of a declared type. Raises ValueError for an unsupported type."""
     try:
         return _kind(exp.DataType.build(data_type, dialect="spark"))
     except (SqlglotError, KeyError):
@@ -84,7 +84,7 @@ def _or_null(read: Read) -> Read:
 
 
 def _text(pattern: str, parse: Read) -> Read:
-    """Return what reads texts of a pattern."""
+    """Return a reader of texts that match a pattern."""
     matches = re.compile(pattern, re.ASCII).fullmatch
 
     def read(value: str | None) -> Any:
@@ -98,7 +98,7 @@ def _text(pattern: str, parse: Read) -> Read:
 
 
 def _number(pattern: bytes, parse: Read) -> Read:
-    """Return what reads numbers by the bytes that were sent, since their digits count."""
+    """Return a reader of numbers from the bytes that were sent, because their digits count."""
     match = re.compile(pattern).fullmatch
 
     def read(value: Raw | None) -> Any:
@@ -162,7 +162,7 @@ def _map(inner: Kind) -> Kind:
     return Kind(
         "map",
         GenericAlias(dict, (str, inner.nullable)),
-        # entries, as Arrow takes them
+        # entries, as Arrow requires
         _or_null(lambda value: [(key, read(one)) for key, one in value.items()]),
         inner.arrow and pa.map_(pa.string(), inner.arrow),
         {"type": "object", "additionalProperties": inner.nullable_schema},
@@ -193,7 +193,7 @@ def _struct(fields: dict[str, Kind]) -> Kind:
 
 
 def record_of(fields: dict[str, tuple[Any, bool]], absent: object = None) -> Any:
-    """Return msgspec's type of an object with these fields alone: a type, and if it is required."""
+    """Return msgspec's type of an object with only these fields, given by type and if required."""
     places = {f"c{place}": name for place, name in enumerate(fields)}
     return msgspec.defstruct(
         "Record",

@@ -53,7 +53,7 @@ def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[
 
 
 def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
-    """Return whether a model, or a macro that it calls, depends on its table or on the run."""
+    """Return true if a model, or a macro that it calls, depends on its table or on the run."""
     if node.get("language") == "python":
         return re.search(r"\bdbt\.(is_incremental|this)\b", node.get("raw_code") or "") is not None
     if _names(node.get("raw_code") or "") & _MARKS:
@@ -82,7 +82,7 @@ def _names(text: str) -> set[str]:
 
     try:
         tree = get_environment().parse(text)
-    except TemplateError:  # dbt reports it
+    except TemplateError:  # dbt reports the error
         return set(_MARKS)
     names = {name.name for name in tree.find_all(nodes.Name)}
     return names | {attribute.attr for attribute in tree.find_all(nodes.Getattr)}

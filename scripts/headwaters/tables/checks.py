@@ -45,7 +45,7 @@ def node_problems(node: Node) -> Iterator[Problem]:
 
 
 def manifest_problems(manifest: Manifest) -> list[Problem]:
-    """Return the problems of each node of a manifest, or none for another adapter's project."""
+    """Return the problems of each node of a manifest; none if the project uses another adapter."""
     if manifest.metadata.adapter_type != "headwaters":
         return []
     found: list[Problem] = []
@@ -65,11 +65,11 @@ def manifest_problems(manifest: Manifest) -> list[Problem]:
 
 
 def _seen(node: Any) -> dict[str, Any]:
-    """Return a manifest's node in the form that `graph` has, with the checked parts."""
+    """Return a node of a manifest in the form of `graph`, with the parts to check."""
     names = ("resource_type", "original_file_path", "name", "schema", "package_name", "language")
     seen = {name: getattr(node, name, None) for name in (*names, "raw_code")}
     seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
-    # not the config itself: dbt warns of a `get` of names in its meta
+    # a copy, because dbt warns of a `get` of names in the config's meta
     seen["config"] = node.config.to_dict(omit_none=True)
     seen["depends_on"] = {"macros": getattr(getattr(node, "depends_on", None), "macros", [])}
     seen["columns"] = {

@@ -1,7 +1,7 @@
-"""What the commits of a Delta table say to a reader of its change feed.
+"""The effects of a Delta table's commits on a reader of its change feed.
 
-Pure functions over rows of `describe history`. Everything that an operation's name does not say is
-taken to have changed rows, and everything that no commit says is found when the feed is read.
+Pure functions over rows of `describe history`. An unknown operation counts as a change of rows. The
+reader of the feed finds problems that no commit mentions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from headwaters.tables.grouping import Grouping
 
-# They change neither rows nor columns, nor what a table permits.
+# Operations that change neither rows nor columns, nor what a table permits.
 _WITHOUT_EFFECT = frozenset(
     {
         "OPTIMIZE",
@@ -32,9 +32,9 @@ _WITHOUT_EFFECT = frozenset(
         "DOMAIN METADATA CLEANUP",
     }
 )
-# They write the same rows into other files.
+# Operations that write the same rows into other files.
 _REWRITES = frozenset({"OPTIMIZE", "REORG"})
-# They change no row.
+# Operations that change no row.
 _WITHOUT_ROWS = _WITHOUT_EFFECT | frozenset(
     {
         "ADD CONSTRAINT",
@@ -53,11 +53,11 @@ _WITHOUT_ROWS = _WITHOUT_EFFECT | frozenset(
         "DROP COLUMNS",
     }
 )
-_ADD_COLUMNS = frozenset({"ADD COLUMN", "ADD COLUMNS"})  # delta-rs names it in the singular
+_ADD_COLUMNS = frozenset({"ADD COLUMN", "ADD COLUMNS"})  # delta-rs uses the singular
 _ALTER_COLUMNS = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
 _MOVE_COLUMNS = frozenset({"RENAME COLUMN", "DROP COLUMNS"})
 
-# They change rows; AS SELECT does as well. What is named nowhere may change anything.
+# Operations that change rows, as AS SELECT does. Operations without a list may change anything.
 _WITH_ROWS = frozenset(
     {
         "WRITE",
@@ -74,10 +74,10 @@ _WITH_ROWS = frozenset(
     }
 )
 
-# Engines whose change images were compared, value by value, with the rows that were there.
+# Engines whose change images were compared with the rows of the table, value by value.
 _SPARK = "Apache-Spark/"
 _WITH_WHOLE_IMAGES = (_SPARK, "delta-rs:")
-# It has milliseconds only: of a timestamp its images and rewritten files have no more.
+# An engine that truncates timestamps in change images and rewritten files to milliseconds.
 _WITH_MILLISECONDS = "trino"
 
 _FEED = "delta.enableChangeDataFeed"
@@ -87,9 +87,10 @@ _WEEK = 604_800_000
 
 @dataclass(frozen=True)
 class Effect:
-    """What a commit does to rows: `rows`, an upper bound of those that changed.
+    """The effect of a commit on rows; `rows` is an upper bound of the changed ones.
 
-    `inserts_only`: nothing was deleted or updated. `uncounted`: the commit does not say how many.
+    With `inserts_only`, the commit deleted and updated nothing. With `uncounted`, it has no row
+    count.
     """
 
     rows: int
@@ -101,7 +102,7 @@ class Effect:
 class Commit:
     """A row of `describe history`: `at` in milliseconds since 1970, metrics and parameters as text.
 
-    `operation` and `engine` are empty where the commit does not name them.
+    `operation` and `engine` are empty if the commit does not name them.
     """
 
     version: int
@@ -115,7 +116,7 @@ class Commit:
 
     @property
     def effect(self) -> Effect:
-        """What the commit does to the rows of its table."""
+        """Return the effect of the commit on the rows of its table."""
         if self.operation in _WITHOUT_ROWS:
             return Effect(0, inserts_only=True)
         if self.is_append:
@@ -130,14 +131,14 @@ class Commit:
             return self._effect("numDeletedRows", inserts_only=False)
         if self.operation == "UPDATE":
             return self._effect("numUpdatedRows", inserts_only=False)
-        # what INSERT … REPLACE leaves in the files that it rewrites counts as output as well
+        # output of INSERT … REPLACE includes the rows that it copies into rewritten files
         written = self._metric("numOutputRows", 0) - self._metric("numCopiedRows", 0)
         rows = written + self._metric("numDeletedRows", 0)
         return Effect(max(rows, 1), inserts_only=False, uncounted=rows == 0)
 
     @property
     def is_append(self) -> bool:
-        """Whether it added files and did nothing else, so that its rows in the feed are theirs."""
+        """Return true if the commit only added files: the feed then has just their rows."""
         mode = self.parameters.get("mode") or self.parameters.get("outputMode")
         if self.operation == "WRITE" and mode is None:
             return bool(self.is_blind_append)
@@ -145,7 +146,7 @@ class Commit:
 
     @property
     def replaces_all(self) -> bool:
-        """Whether it puts other rows, and maybe other columns, in place of the whole table."""
+        """Return true if the commit replaced all rows, and possibly the columns."""
         overwrites = self.parameters.get("mode") == "Overwrite"
         conditions = ("predicate", "replaceOnCond", "replaceUsingCols")
         return (
@@ -155,14 +156,15 @@ class Commit:
         )
 
     def layout(self, before: Hashable, known: Mapping[int, Hashable]) -> Hashable:
-        """Return what stands for partition columns and column mapping from this commit on.
+        """Return a token for the partition columns and the column mapping after this commit.
 
-        `before` is theirs before it, and `known` those of earlier versions. Two are equal only if
-        columns and mapping are. What no commit says is the commit's own version, equal to none.
+        `before` is the token before the commit, and `known` has those of earlier versions. Two
+        tokens are equal only if columns and mapping are. If no commit has this information, the
+        token is the commit's version, which equals no other.
         """
         if self.operation == "RESTORE":
             if 0 in known and set(known.values()) == {before}:
-                return before  # they never changed
+                return before  # the layout never changed
             return known.get(_whole(self.parameters.get("version"), -1), self.version)
         properties = as_mapping(self.parameters.get("properties"))
         if self.operation == "SET TBLPROPERTIES" and _MAPPING in properties:
@@ -178,7 +180,7 @@ class Commit:
         return tuple(name.lower() for name in as_names(names)), mapping
 
     def _layout_of_write(self, before: Hashable) -> Hashable:
-        """Return the layout after an overwrite: it may change the partition columns alone."""
+        """Return the layout after an overwrite, which may only change the partition columns."""
         keeps = self.parameters.get("canOverwriteSchema")
         if keeps == "false":
             return before
@@ -186,25 +188,25 @@ class Commit:
         columns = tuple(name.lower() for name in names)
         if not isinstance(before, tuple):
             return self.version
-        # engines that do not say more leave them out of an overwrite that keeps the partitions
+        # other engines omit partition columns from an overwrite that keeps them
         is_told = bool(columns) or keeps is not None or before[0] == columns
         return (columns, before[1]) if is_told else self.version
 
     @property
     def is_operation(self) -> bool:
-        """Whether an operation of this project made it on purpose: repair, maintenance, erasure."""
+        """Return true for a commit of this project's operations: repair, maintenance, erasure."""
         return {"operation", "id", "reason"} <= as_mapping(self.user_metadata).keys()
 
     @property
     def is_without_effect(self) -> bool:
-        """Whether the table has the rows and columns, and permits the same, as before."""
+        """Return true if the table has the same rows and columns and permits the same as before."""
         return self.operation in _WITHOUT_EFFECT
 
     @property
     def vacuumed_before(self) -> int:
-        """The moment up to which a VACUUM deleted files that were no longer part of the table.
+        """Return the time before which a VACUUM deleted files that had left the table.
 
-        Delta for Spark follows 0 alone of what RETAIN says, other engines follow all of it.
+        Delta for Spark ignores the duration in RETAIN unless it is 0; other engines apply it.
         """
         retention = _whole(self.parameters.get("defaultRetentionMillis"), _WEEK)
         specified = _whole(self.parameters.get("specifiedRetentionMillis"), retention)
@@ -214,23 +216,23 @@ class Commit:
 
     @property
     def removes_files(self) -> bool:
-        """Whether files may have left the table, which a later VACUUM then deletes."""
-        if self.operation == "MERGE":  # writes rows of a file again that it leaves as they are
+        """Return true if files may have left the table, so that a later VACUUM deletes them."""
+        if self.operation == "MERGE":  # rewrites a file for its unchanged rows
             return self._metric("numTargetFilesRemoved", 1) > 0
         return self.operation in _REWRITES or not self.effect.inserts_only
 
     @property
     def drops_deletion_vectors(self) -> bool:
-        """Whether what the feed says of earlier deletions and updates is wrong from now on.
+        """Return true if the feed is wrong about earlier deletions and updates from now on.
 
-        Without the feature Delta takes files whose rows were marked as deleted for whole ones.
+        Without the feature, Delta treats files with rows marked as deleted as complete.
         """
         feature = self.parameters.get("featureName")
         return self.operation == "DROP FEATURE" and feature == "deletionVectors"
 
     @property
     def doubtful_images(self) -> str | None:
-        """Why the rows that the feed says were there need not be those that were, or None."""
+        """Return why pre-images in the feed may differ from the actual rows, or None."""
         rewrites = self.operation in _REWRITES
         if self.engine.startswith(_WITH_WHOLE_IMAGES):
             return None
@@ -244,12 +246,12 @@ class Commit:
 
     @property
     def has_milliseconds(self) -> bool:
-        """Whether only timestamps are in doubt."""
+        """Return true if only timestamps are in doubt."""
         return self.engine.lower().startswith(_WITH_MILLISECONDS)
 
     @property
     def turns_feed_off(self) -> bool:
-        """Whether the table has no change feed from this commit on."""
+        """Return true if the table has no change feed from this commit on."""
         properties = as_mapping(self.parameters.get("properties"))
         if self.operation == "SET TBLPROPERTIES":
             return str(properties.get(_FEED, "true")).lower() != "true"
@@ -260,21 +262,22 @@ class Commit:
         return False
 
     def is_same(self, noted: Mapping[str, int]) -> bool:
-        """Whether it is the commit that was noted as `version` and `at`.
+        """Return true for the commit that was noted with `version` and `at`.
 
-        Delta tells commits of one moment apart by a millisecond each, as far back as it was asked.
+        Delta separates commits of the same moment by a millisecond each, depending on how much of
+        the history it reads. A small tolerance accepts that.
         """
         return self.version == noted["version"] and abs(self.at - noted["at"]) < 100
 
     @property
     def is_known(self) -> bool:
-        """Whether its operation is one whose effect on columns is known."""
+        """Return true if the effect of the operation on columns is known."""
         operation = self.operation
         return operation in _WITHOUT_ROWS | _WITH_ROWS or operation.endswith("TABLE AS SELECT")
 
     @property
     def tells_properties(self) -> bool:
-        """Whether it says which properties it sets, if it sets any; Trino's do not."""
+        """Return true if the commit lists the properties that it sets; Trino does not list them."""
         return self.operation != "SET TBLPROPERTIES" or "properties" in self.parameters
 
     def _effect(self, metric: str, inserts_only: bool) -> Effect:
@@ -287,17 +290,19 @@ class Commit:
 
 @dataclass(frozen=True)
 class Range:
-    """What a table went through after version `after` up to version `to`.
+    """The history of a table after version `after` up to version `to`.
 
-    `rows` that changed, an upper bound; `commits` that changed rows, and `changed_by`, the one that
-    did where it is one; `replaced`: the versions that replaced the whole table; `uncounted`: the
-    feed has to be asked, how many rows changed and whether it has them; `doubt`: why its timestamps
-    need not be right; `gap`: why the feed cannot tell the range; both None where there is no
-    reason; `repartitioned`: a gap unless the feed turns out to have no rows; `needs_history`: older
-    commits may tell more of the layout; `grouping`: how its rows are grouped, None where
-    Spark can compare all of their columns; `texts`: the columns in which the feed may have U+FFFD
-    for bytes that are not UTF-8; `at_hand`: SQL of a relation with the rows of the feed that reads
-    no feed, or None.
+    - `rows`: an upper bound of the changed rows.
+    - `commits`: the number of commits that changed rows; `changed_by` is the only one, or None.
+    - `replaced`: the versions that replaced the whole table.
+    - `uncounted`: only the feed knows the number of changed rows, and if it has them.
+    - `doubt`: why its timestamps may be wrong, or None.
+    - `gap`: why the feed cannot describe the range, or None.
+    - `repartitioned`: a reason for a gap, unless the feed turns out to have no rows.
+    - `needs_history`: older commits may explain the layout.
+    - `grouping`: the grouping of its rows; None if Spark can compare all of their columns.
+    - `texts`: the columns whose bytes may be replaced by U+FFFD in the feed if they are not UTF-8.
+    - `at_hand`: SQL of a relation that has the rows without reading the feed, or None.
     """
 
     source: str
@@ -321,20 +326,20 @@ class Range:
 
     @property
     def versions(self) -> int:
-        """How many versions the range has."""
+        """Return the number of versions in the range."""
         return self.to - self.after
 
     @property
     def needs_columns(self) -> bool:
-        """Whether the columns of `replaced` and of both ends decide if there is a gap."""
+        """Return true if the columns of `replaced` and of both ends decide on a gap."""
         decides = self.columns_altered or bool(self.replaced) or self.doubt is not None
         return self.gap is None and decides
 
     def with_columns(self, columns: Mapping[int, str]) -> Range:
-        """The range once the columns are known: types of structs, by version.
+        """Return the range with known columns: types of structs, by version.
 
-        Those in between count as well: of columns that were added and dropped the feed cannot be
-        read.
+        Versions in between count as well, because the feed cannot be read across columns that were
+        added and dropped.
         """
         if self.doubt is not None and has_timestamps(columns):
             return self.with_gap(self.doubt)
@@ -348,23 +353,23 @@ class Range:
 
     @property
     def needs_grouping(self) -> bool:
-        """Whether images are summed over equal rows: where some may cancel out."""
+        """Return true if images must be summed over equal rows, because some may cancel out."""
         return self.gap is None and self.commits > 1 and not self.inserts_only
 
     def with_grouping(self, grouping: Grouping | None) -> Range:
-        """The range once it is known how its rows are grouped."""
+        """Return the range with a known grouping of its rows."""
         return replace(self, grouping=grouping)
 
     def with_texts(self, texts: Iterable[str]) -> Range:
-        """The range once its columns of text are known, or known to be UTF-8 throughout."""
+        """Return the range with its text columns; none if all texts are known to be UTF-8."""
         return replace(self, texts=tuple(texts))
 
     def with_rows_at_hand(self, relation: str) -> Range:
-        """The range once a run before has handed its rows on, or this one has stored them."""
+        """Return the range with rows that an earlier run handed on or this run has stored."""
         return replace(self, at_hand=relation)
 
     def with_rows(self, rows: int) -> Range:
-        """The range once its rows are counted."""
+        """Return the range with counted rows."""
         counted = replace(self, rows=rows, uncounted=False)
         return counted.with_gap(self.repartitioned) if rows and self.repartitioned else counted
 
@@ -373,17 +378,17 @@ class Range:
         return replace(self, repartitioned=reason) if self.uncounted else self.with_gap(reason)
 
     def with_gap(self, gap: str) -> Range:
-        """The range with the reason why it cannot be read; the first reason stays."""
+        """Return the range with the reason why it cannot be read; an earlier reason stays."""
         return self if self.gap is not None else replace(self, gap=gap)
 
 
 def commits_of(rows: Iterable[Any]) -> list[Commit]:
-    """Rows of `describe history` as commits, in their order."""
+    """Return rows of `describe history` as commits, in their order."""
     return [commit_of(row) for row in rows]
 
 
 def commit_of(row: Any) -> Commit:
-    """A row of `describe history`, by the names of its columns."""
+    """Return the commit of a row of `describe history`."""
     blind = row["isBlindAppend"]
     return Commit(
         version=int(row["version"]),
@@ -398,9 +403,9 @@ def commit_of(row: Any) -> Commit:
 
 
 def vacuumed_before(commits: Iterable[Commit]) -> int | None:
-    """Up to when files were vacuumed, by commits newest first; None where none were.
+    """Return the time before which files were vacuumed, by commits newest first, or None.
 
-    What failed, or was killed and has no end, does not count.
+    A VACUUM that failed, or has no end because it was killed, does not count.
     """
     found: list[int] = []
     is_complete = False
@@ -414,15 +419,15 @@ def vacuumed_before(commits: Iterable[Commit]) -> int | None:
 
 
 def retains(commits: Iterable[Commit], version: int) -> bool:
-    """Whether all files of a version are there still, as far as later commits tell.
+    """Return true if all files of a version still exist, as far as later commits show.
 
-    A VACUUM that was interrupted may have deleted some of what it would.
+    An interrupted VACUUM may have deleted some of its files.
     """
     return not _files_lost([commit for commit in commits if commit.version > version])
 
 
 def commit_of_log(version: int, at: int, info: Mapping[str, Any]) -> Commit:
-    """A line `commitInfo` of Delta's log as a commit, made at a moment in milliseconds."""
+    """Return the commit of a line `commitInfo` of Delta's log, at a time in milliseconds."""
     return Commit(
         version=version,
         at=at,
@@ -440,10 +445,10 @@ def _text(value: Any) -> str:
 
 
 def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:
-    """What `source` went through after the commit `applied` up to version `to`.
+    """Return the history of `source` after the commit `applied` up to version `to`.
 
-    `commits` are newest first, from the newest of the table, and reach back to that commit where
-    its history still has it.
+    `commits` are newest first, beginning with the newest of the table. They reach back to `applied`
+    if the history still has it.
     """
     result = _told(source, applied, to, commits)
     known = layouts(commits)
@@ -457,19 +462,19 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
 
 
 def layouts(commits: Sequence[Commit]) -> dict[int, Hashable]:
-    """Return by version what stands for partition columns and mapping, of commits newest first.
+    """Return tokens for partition columns and mapping by version, of commits newest first.
 
-    Delta's feed reads all files with the newest of both, those of older versions too.
+    Delta's feed reads all files with the newest layout, including those of older versions.
     """
     known: dict[int, Hashable] = {}
-    layout: Hashable = None  # before the oldest commit
+    layout: Hashable = None  # of the version before the oldest commit
     for commit in reversed(commits):
         layout = known[commit.version] = commit.layout(layout, known)
     return known
 
 
 def _told(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:
-    """Return the range without a look at partition columns."""
+    """Return the range without checking the layout."""
     after = applied["version"]
     result = Range(source, after, to)
     span = f"{source} from version {after} to {to}"
@@ -478,7 +483,7 @@ def _told(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Co
             f"{source} is at version {to}, behind the {after} that was read last: "
             "it was restored elsewhere or recreated"
         )
-    # what was done since the version was pinned removes files and changes the feed as well
+    # commits after the pinned version also remove files and affect the feed
     since = [commit for commit in commits if commit.version > after]
     dropped = _deletion_vectors_dropped(since)
     horizon, lost = _vacuum_horizon(since), _files_lost(since)
@@ -546,7 +551,7 @@ def _with_commit(result: Range, commit: Commit, span: str, is_vacuumed: bool) ->
 
 
 def replacements(commits: Sequence[Commit], to: int) -> list[int]:
-    """The versions up to `to` that replaced the whole table, without the oldest commit."""
+    """Return the versions up to `to` that replaced the whole table, except the oldest commit."""
     return [
         commit.version for commit in commits[:-1] if commit.version <= to and commit.replaces_all
     ]
@@ -555,10 +560,10 @@ def replacements(commits: Sequence[Commit], to: int) -> list[int]:
 def first_known(
     source: str, to: int, commits: Sequence[Commit], columns: Mapping[int, str]
 ) -> Commit:
-    """The oldest commit from which on the feed can tell everything up to version `to`.
+    """Return the oldest commit after which the feed is complete up to version `to`.
 
-    `commits` is the whole history, newest first; `columns` are the types of structs of version
-    `to`, and of each of `replacements` and the version before it.
+    `commits` is the whole history, newest first. `columns` are the types of structs of version
+    `to`, of each version in `replacements`, and of the version before each.
     """
     horizon = _vacuum_horizon(commits)
     dropped = _deletion_vectors_dropped(commits)
@@ -585,10 +590,11 @@ def first_known(
 
 
 def first_readable(versions: Sequence[int], is_readable: Callable[[int], bool]) -> int:
-    """The least of `versions`, in their order, from which on the feed can be read.
+    """Return the least of the sorted `versions` that the feed can be read from.
 
-    `is_readable` is asked as seldom as possible, first of the least and never of the greatest,
-    after which there is nothing to read; what can be read from one version on can be from later.
+    A feed that can be read from one version can be read from all later ones. `is_readable` is
+    expensive: it is first called for the least version, and never for the greatest, which no
+    version follows.
     """
     if len(versions) == 1 or is_readable(versions[0]):
         return versions[0]
@@ -603,19 +609,19 @@ def first_readable(versions: Sequence[int], is_readable: Callable[[int], bool]) 
 
 
 def has_timestamps(columns: Mapping[int, str]) -> bool:
-    """Whether types of structs have a timestamp; a column of that name counts as well."""
+    """Return true if types of structs have a timestamp; a column of that name counts as well."""
     return any("timestamp" in types for types in columns.values())
 
 
 def _vacuum_horizon(commits: Sequence[Commit]) -> int:
-    """The moment up to which a VACUUM among the commits may have deleted files."""
+    """Return the time before which a VACUUM among the commits may have deleted files."""
     return max((c.vacuumed_before for c in commits if c.operation == "VACUUM START"), default=0)
 
 
 def _files_lost(commits: Sequence[Commit]) -> int:
-    """The newest version whose removed files a VACUUM may have deleted; 0 where there is none.
+    """Return the newest version whose removed files a VACUUM may have deleted, or 0.
 
-    Files that older versions added may be among them.
+    These may include files that older versions added.
     """
     horizon = _vacuum_horizon(commits)
     return max((c.version for c in commits if c.removes_files and c.at < horizon), default=0)
@@ -626,12 +632,12 @@ def _deletion_vectors_dropped(commits: Sequence[Commit]) -> int:
 
 
 def _loses_columns(columns: Mapping[int, str], version: int) -> bool:
-    """Whether a replacement took columns away: those before are not the first of those after."""
+    """Return true unless a replacement kept the columns before it as its first ones."""
     return not f"{columns[version][:-1]},".startswith(f"{columns[version - 1][:-1]},")
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
-    """A map, or JSON of one, as Spark gives it; empty where there is none."""
+    """Return a map, or JSON of one, from Spark as a dict; empty without one."""
     if isinstance(value, Mapping):
         return dict(value)
     if not isinstance(value, str):
@@ -644,7 +650,7 @@ def as_mapping(value: Any) -> dict[str, Any]:
 
 
 def as_names(value: Any) -> tuple[str, ...]:
-    """A list of names as Spark gives it: a list, or its text."""
+    """Return a list of names from Spark, which may be text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -654,7 +660,7 @@ def as_names(value: Any) -> tuple[str, ...]:
 
 
 def milliseconds(value: datetime | str) -> int:
-    """A moment in milliseconds since 1970; as text it is UTC."""
+    """Return a moment in milliseconds since 1970; text is UTC."""
     moment = value
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
@@ -662,7 +668,7 @@ def milliseconds(value: datetime | str) -> int:
 
 
 def _whole(value: Any, default: int) -> int:
-    """A number that may be text, or missing in one way or another."""
+    """Return a number that may be text, or the default if it is missing."""
     try:
         return int(value)
     except (TypeError, ValueError):

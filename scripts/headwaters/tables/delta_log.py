@@ -44,7 +44,7 @@ class Logged:
 
     @property
     def rows(self) -> int:
-        """Return the rows it changed at most: those of its files if the commit has no count."""
+        """Return an upper bound of the changed rows; without a count, the rows of its files."""
         effect = self.commit.effect
         return max(effect.rows, self.rows_added) if effect.uncounted else effect.rows
 
@@ -165,7 +165,7 @@ def _replay(table: Path) -> _Replayed | None:
 
 
 def _gap(commits: Mapping[int, Path], start: int, version: int) -> int | None:
-    """Return the first version after a checkpoint that the log lacks."""
+    """Return the first version missing from the log after a checkpoint."""
     return next((number for number in range(start + 1, version) if number not in commits), None)
 
 

@@ -97,11 +97,11 @@ class Table:
             return Size(files, total, {SMALL[-1]: files - total // SMALL[-1]})
 
     def now(self) -> DataFrame:
-        """Return its rows."""
+        """Return the rows of the table."""
         return self.spark.read.format("delta").load(str(self.path))
 
     def at(self, version: int) -> DataFrame:
-        """Return its rows at a version."""
+        """Return the rows of the table at a version."""
         return self.spark.read.format("delta").option("versionAsOf", version).load(str(self.path))
 
     def columns(self) -> list[tuple[str, str]]:
@@ -134,10 +134,10 @@ class Table:
     def make(self, columns: Sequence[tuple[str, str]], properties: Mapping[str, str]) -> None:
         """Create the table, or add the columns and set the properties that it lacks.
 
-        Properties that are no longer declared are removed, and no others. The macro
-        `register_sources` creates the same table if dbt runs first; dbt is just registering a table
-        without columns. Raises UserError if a column has another type in the table, because nothing
-        rewrites a table unasked.
+        Only properties that are no longer declared are removed. If dbt runs first, the macro
+        `register_sources` creates the same table. A table without columns is one that dbt is
+        registering at this moment. Raises UserError if a column has another type in the table,
+        because nothing rewrites a table unasked.
         """
         self._known = None
         settings = ", ".join(

@@ -1,7 +1,7 @@
-"""The rules that decide, for an erasure, whether a text contains a person's value. Pure, no Spark.
+"""The rules of an erasure that decide if a text contains a person's value. Pure, no Spark.
 
 A landed record is compared by its whole values after decoding: `"Zo\\u00eb\\/17-9"` is `Zoë/17-9`,
-and `Zoë/17-9-1` is another person. If a text cannot be decoded but mentions the value, a person has
+and `Zoë/17-9-1` is another person. If a text mentions the value but cannot be decoded, a person has
 to decide.
 """
 
@@ -22,7 +22,7 @@ class Verdict(Enum):
     """The relation of a text to the subject; the greater of two verdicts counts."""
 
     ABSENT = 0
-    UNDECIDED = 1  # it contains the value, of an unknown owner
+    UNDECIDED = 1  # it contains the value, but the owner is unknown
     PRESENT = 2
 
     def __or__(self, other: Verdict) -> Verdict:
@@ -49,7 +49,7 @@ class Form:
 
 
 def verdict(text: bytes | None, value: str, form: Form = Form()) -> Verdict:
-    """Return whether a text has the value as a whole: a field, a key, an element, or all of it."""
+    """Return the verdict on a text; the value must be a whole field, key, element or text."""
     if not text:
         return Verdict.ABSENT
     decoded = _decoded(text)
@@ -97,7 +97,7 @@ def _parts_of(path: str) -> Iterator[str]:
 
 
 def _of_json(text: str, value: str, form: Form) -> Verdict | None:
-    """Return the verdict of JSON, each line being a record, or None if it is not JSON."""
+    """Return the verdict on JSON, with a record on each line, or None if it is not JSON."""
     parsed = _parsed(text)
     if parsed is not None:
         return _held(_within(parsed[0], value, form.others))

@@ -43,7 +43,7 @@ REMEDY = (
     "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "
     "the value is: {%s: {env: SUBJECT}}, or {file: path} with a path that only you can read"
 )
-# Larger files are not read in one piece.
+# Larger files are read in several pieces.
 LINE = 64 << 20
 
 

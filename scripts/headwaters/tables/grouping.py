@@ -1,8 +1,8 @@
-"""Grouping rows by all of their columns where Spark's own `group by all` is not enough.
+"""The grouping of rows by all of their columns, if Spark's `group by all` is not enough.
 
-It cannot compare variants. Of maps it gives the entries sorted, though `map_keys` and others tell
-in which order they were, and it takes maps of other orders for the same. Of -0.0 it makes 0.0,
-though its text and its angle are others.
+Spark cannot compare variants. It sorts the entries of grouped maps and equates maps with different
+orders, although `map_keys` and other functions expose the order. It turns -0.0 into 0.0, although
+their texts and angles differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headwaters.platform.sql import identifier
 
-# Without them a timestamp beside a variant would lose its microseconds, and a null its name.
+# Without these options, a timestamp in a variant would lose its microseconds, and a null its name.
 _EXACT = (
     "map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', "
     "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'ignoreNullFields', 'false')"
@@ -22,18 +22,18 @@ _EXACT = (
 
 @dataclass(frozen=True)
 class Grouping:
-    """How equal rows are grouped: `columns`, what to select, and `keys`, what to group by."""
+    """A grouping of equal rows: `columns` are the select list, `keys` the GROUP BY expressions."""
 
     columns: tuple[str, ...]
     keys: tuple[str, ...]
 
 
 def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
-    """How to group rows of these columns, pairs of name and type; None where `group by all` does.
+    """Return the grouping for columns, pairs of name and type; None if `group by all` suffices.
 
-    Two variants are the same where their JSON and their schema are: 1 is not 1.0, and a date is
-    not its text. Two maps are the same where their JSON is, which has the order, and two floating
-    point numbers where their text is, which has the sign. Two that are told apart by mistake do no
+    Two variants are the same if their JSON and their schema are: 1 is not 1.0, and a date is not
+    its text. Two maps are the same if their JSON is, which preserves the order. Two floating point
+    numbers are the same if their text is, which preserves the sign. Separating equal values does no
     harm.
     """
     known = list(columns)
@@ -48,7 +48,7 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
             selected.append(quoted)
             keys.append(quoted)
             continue
-        # grouped by the value itself, what is selected would be normalised as well
+        # grouping by the value itself would normalise the selected value as well
         selected.append(f"any_value({quoted}) as {quoted}")
         if dtype in ("double", "float"):
             keys.append(f"cast({quoted} as string)")
@@ -58,22 +58,22 @@ def grouping_of(columns: Iterable[tuple[str, str]]) -> Grouping | None:
             keys += [f"to_json({quoted})", f"schema_of_variant({quoted})"]
         else:
             keys.append(f"to_json({quoted}, {_EXACT})")
-            # a map is an object only where its keys are text
+            # a map is an object only if its keys are text
             if not re.search(r"\bmap<(?!string,)", dtype):
                 keys.append(f"schema_of_variant(to_variant_object({quoted}))")
     return Grouping(tuple(selected), tuple(keys))
 
 
 def texts_of(columns: Iterable[tuple[str, str]]) -> list[str]:
-    """The columns that are text, or have text in them."""
+    """Return the columns that are or contain text."""
     return [name for name, dtype in columns if re.search(r"\b(?:string|varchar|char)\b", dtype)]
 
 
 def _is_normalised(dtype: str) -> bool:
-    """Whether Spark makes one of values that it takes for the same."""
+    """Return true if Spark merges different values of the type when it groups."""
     return any(_has(dtype, kind) for kind in ("double", "float", "map"))
 
 
 def _has(dtype: str, kind: str) -> bool:
-    """Whether a type has one of this kind in it; a field of that name counts as well."""
+    """Return true if a type is or contains this kind; a field of that name counts as well."""
     return re.search(rf"\b{kind}\b", dtype) is not None

@@ -12,7 +12,7 @@ from typing import Literal
 
 from headwaters.tables.policy import Policy
 
-_CLONE = "headwaters.clone"  # a property: "source,version", and those of its source after `;`
+_CLONE = "headwaters.clone"  # a property: "source,version", then those of its source after `;`
 
 
 @dataclass(frozen=True)

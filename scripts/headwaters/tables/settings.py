@@ -266,7 +266,7 @@ def given_settings(config: Config) -> dict[str, Any]:
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether a value counts as an absent setting."""
+    """Return true if a value counts as an absent setting."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, list | tuple | Mapping) and not value)

@@ -20,12 +20,12 @@ from headwaters.platform.nodes import Config, as_tuple, setting
 from headwaters.platform.problems import Problem
 
 DESTINATION, SOURCE = "DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE"
-# How alike a name must be to be taken for a misspelt one: other keys are the project's own.
+# The similarity of a misspelt name to a setting; other keys belong to the project.
 _ALIKE = 0.85
 
 
 def _names(value: Any) -> Any:
-    """Return the names, without the backticks that dbt-spark asks for."""
+    """Return the names without the backticks that dbt-spark requires."""
     if isinstance(value, Mapping):
         raise PydanticCustomError("mapping", "is a mapping; write one name or a list of names")
     names = as_tuple(value) if isinstance(value, str | list | tuple) else (value,)
@@ -128,7 +128,7 @@ def is_empty(value: Any) -> bool:
 
 
 def stock_settings(config: Config) -> StockSettings:
-    """Return the settings of a node; raises ValidationError for what `stock_problems` names."""
+    """Return the settings of a node. Raises ValidationError if `stock_problems` yields any."""
     names = StockSettings.model_fields
     given = {name: setting(config, name) for name in names}
     if is_empty(given["incremental_predicates"]):
@@ -137,7 +137,7 @@ def stock_settings(config: Config) -> StockSettings:
 
 
 def stock_problems(config: Config) -> Iterator[Problem]:
-    """Yield what is wrong with the settings of an incremental model."""
+    """Yield the problems of the settings of an incremental model."""
     if config.get("materialized") != "incremental":
         return
     yield from _misspelt(config)
@@ -181,7 +181,7 @@ def _contradictions(settings: StockSettings) -> Iterator[Problem]:
 
 
 def _misspelt(config: Config) -> Iterator[Problem]:
-    """Yield a problem for each key that is nearly one of the settings and none of them."""
+    """Yield a problem for each key that resembles a setting but is none."""
     known = [*StockSettings.model_fields, *_OF_DBT]
     for key in config:
         name = str(key).lower()
