@@ -3,7 +3,7 @@
 A rule book that allows everything reads the query once. It notes the columns that the query equates
 and groups by, which suggest keys. A suggestion counts only after its proof (proof.py). If an input
 cannot be followed by its own columns, its changed rows are traced to columns of the result
-(traced.py). If nothing is proven, a run replaces the table when an input has changed.
+(lineage_rules.py). If nothing is proven, a run replaces the table when an input has changed.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Derivation:
     - `refused`: the reason why nothing better was proven, if a change of an input, or of a lookup
       other than a seed, replaces the table.
     - `leads`: for each followed input the query of the affected keys, with the columns `key`; see
-      traced.py.
-    - `stages`: the queries of hidden tables, which `rest` reads; see cut.py.
+      lineage_rules.py.
+    - `stages`: the queries of hidden tables, which `rest` reads; see stages.py.
     - `is_unread`: only Spark knows what the query reads, the analysis does not.
     """
 
