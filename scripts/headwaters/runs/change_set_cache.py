@@ -24,7 +24,7 @@ from headwaters.tables.commits import Range
 class ChangeSet:
     """The changes of a run to a table, in its staging table.
 
-    `beside`: its columns that the table does not have.
+    `beside`: the columns that only the staging table has.
     """
 
     run: str

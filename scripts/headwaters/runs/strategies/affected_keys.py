@@ -97,6 +97,7 @@ class AffectedKeys(Keyed):
         sample: Relation,
     ) -> str:
         """Return the SQL that counts differing rows, and `_elsewhere`, rows of unsampled keys.
+
         Floating-point columns are omitted: a sum of theirs depends on the order of addition.
         """
         key = in_order(spec["key"])
