@@ -283,12 +283,12 @@ def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:
 def refuse_keys_of_lookups(
     model: Model, inputs: Sequence[Spec], work: Work | None = None
 ) -> str | None:
-    """Refuse lookups that decide the rows or keys of a model. Return why changes cannot be read.
+    """Refuse lookups that decide the rows or keys of a model. Return a gap, if any.
 
-    Under `on_lookup_change: ignore`, rows keep the values of the lookups at their write. If a
-    lookup row is deleted, a run cannot find the row when it deletes the input's row. Take the rows
-    of the input, all or only the changed ones. Compare their keys with the keys that the SQL gives
-    with empty lookups.
+    Under `on_lookup_change: ignore`, rows keep the values that lookups had at the write. After a
+    lookup row is deleted, a run could not find its rows to delete them with the input's row. The
+    check compares the keys of the SQL with those that it gives with empty lookups. It takes all
+    rows of the input, or only the changed ones.
     """
     lookups = [spec for spec in inputs if spec["kind"] == "lookup"]
     ignores = model.config.get("on_lookup_change") == "ignore"

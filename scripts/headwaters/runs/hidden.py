@@ -17,12 +17,12 @@ from headwaters.runs.model import Model
 from headwaters.runs.session import Config, Connection, Relation
 from headwaters.tables.properties import declared_properties
 
-# Properties about the model's own columns and readers.
+# Properties that concern the model's own columns and readers.
 _OF_COLUMNS = re.compile(
     r"(?i)delta\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat"
     r"|universalFormat)"
 )
-# Settings about the model's own columns and readers.
+# Settings that concern the model's own columns and readers.
 _OF_MODEL = (
     *("leads", "stages", "partition_by", "cluster_by", "prune_by", "on_gap", "on_foreign_write"),
     *("replace_above", "apply_by", "location_root", "contract", "meta", "property_set"),

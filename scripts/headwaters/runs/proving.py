@@ -1,7 +1,7 @@
 """The refusal of a model whose SQL does not prove that its strategy maintains it.
 
 See headwaters.analysis and docs/analysis.md. A run needs the proof if the SQL builds its first
-table, differs from the SQL before, or reads other columns. It also needs one if the table lacks a
+table, differs from the previous SQL, or reads other columns. It also needs one if the table lacks a
 proof by today's rules and the keys that the project promises. Under `incremental_proof: sample` a
 sample of rows replaces the proof.
 """

@@ -149,8 +149,7 @@ def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
         note["built_by"] = digest(plan.built_by)
     properties = {"headwaters.pending": json.dumps(note)}
     if plan.interrupted:
-        # its commit identifies that run's applied versions, but only its replaced note named the
-        # commit
+        # this note replaces that of the interrupted run, so store the versions that it applied
         properties["headwaters.inputs"] = json.dumps(plan.holds)
         own = {"id": session.run_id, "seen": plan.seen}
         properties["headwaters.run"] = json.dumps(own)

@@ -126,7 +126,7 @@ def view(described: str) -> View:
 
 
 def other_function(view: View, known: Iterable[str]) -> str | None:
-    """Return a function of `show user functions` that replaces the view's own, or None."""
+    """Return a user function of another schema whose name the view calls, or None."""
     calls = called(view.text)
     for name in known:
         schema, _, function = name.replace("`", "").rpartition(".")

@@ -115,8 +115,8 @@ class History(Strategy):
     def before_replace(self, plan: Plan) -> None:
         """Refuse, under `on_gap: fail`, a rebuild that would lose the oldest periods.
 
-        It does so without a request for the rebuild, if the feed has lost the commit with which the
-        table begins.
+        That is a rebuild without a request of the user, after the feed has lost the commit with
+        which the table begins.
         """
         properties = as_mapping(plan.detail["properties"]) if plan.detail else {}
         begins = json.loads(properties.get("headwaters.begins") or "null")
