@@ -36,8 +36,8 @@ class Change:
 def change_since(model: Model, state: TableState, applied: AppliedVersions) -> Change:
     """Compare the model's SQL with the SQL that built its table.
 
-    If a run was interrupted after it patched the table, the table is already that of the new SQL,
-    although its properties name the old one.
+    If a run was interrupted after a patch, the table has the rows of the new SQL, although its
+    properties name the old one.
     """
     patched_by = applied.applied.built_by
     if not patched_by:

@@ -5,8 +5,8 @@ of a project read each other and the same sources, so they share a result. It is
 invocation writes to the table, and for a minute at most. The next model that queries the table, or
 the next run, sees the commits of other writers as if they had just happened.
 
-Nothing here runs a statement. Two uses need the present state and never use this cache: the plan
-reads its own table, and the run checks that table again before it writes.
+Nothing here runs a statement. A run never uses the cache for its own table: neither for the plan,
+nor for the check before it writes.
 """
 
 from __future__ import annotations

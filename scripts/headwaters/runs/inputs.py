@@ -1,7 +1,7 @@
 """The marked inputs of a model's SQL: markers are comments that input macros write.
 
 `/* changes {"source": "silver.x", "version": 17, …} */ silver.x version as of 17` is the SQL of a
-full refresh, and has everything that a run needs to know about the input. Compilation passes no
+full refresh. It has everything that a run needs to know about the input. Compilation passes no
 other state to execution.
 """
 

@@ -1,12 +1,12 @@
 """A cache of unchanged models: one statement over the logs of all tables finds them.
 
-A run without changes stores two things in `target/`: a digest of the inputs of its plan other than
-tables, and the newest commit of each table, of the model's own and of its inputs. A commit is a
-file that never changes. While these files are unchanged and no table has a next one, a plan would
-start from the same facts, so the run does not make it again.
+A run without changes stores two things in `target/`. One is a digest of the inputs of its plan
+other than tables. The other is the newest commit of each table: the model's own and its inputs. A
+commit is a file that never changes. While these files are unchanged and no table has a next one, a
+plan would start from the same facts. The run then skips it.
 
-The stored data is a hint. A run queries the tables as usual if the hint is missing or unreadable,
-if a table has moved, or if the file system refuses the statement. See
+The stored data is a hint. If it is missing or unreadable, a run queries the tables as usual. It
+also does so if a table has moved, or if the file system refuses the statement. See
 docs/decisions/0036-unchanged-at-a-glance.md.
 """
 

@@ -1,11 +1,11 @@
 """The applied versions of a model's table, and the other writers of its rows.
 
 A run plans from the table at one commit, `seen`. Before it writes, it stores a note in the property
-`headwaters.pending`: its own name, the commit `seen`, and the versions of the inputs that it will
-apply. Every commit of rows carries the name of its run. After the write, `headwaters.inputs` and
-`headwaters.run` name the applied versions and the run. The commits after `seen` therefore show the
-true state, after any interruption and any foreign write. Nothing here runs a statement. See
-docs/flow/incremental.md.
+`headwaters.pending`. The note has its name, the commit `seen`, and the versions of the inputs that
+it will apply. Every commit of rows carries the name of its run. After the write,
+`headwaters.inputs` and `headwaters.run` name the applied versions and the run. The commits after
+`seen` therefore show the true state, after any interruption and any foreign write. Nothing here
+runs a statement. See docs/flow/incremental.md.
 """
 
 from __future__ import annotations

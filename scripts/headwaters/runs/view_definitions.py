@@ -1,8 +1,8 @@
 """The queries of views under inputs, and their meaning in a run compared with Spark's.
 
-Spark evaluates a view under stored settings of the session that created it, casts its columns to
-their types at that time, and finds functions in its schema. The query alone, in the run's session,
-may give other rows.
+Spark evaluates a view under stored settings of the session that created it. It casts the view's
+columns to their types at that time, and finds functions in the view's schema. The query alone, in
+the run's session, may give other rows.
 """
 
 from __future__ import annotations
