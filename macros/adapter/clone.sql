@@ -1,7 +1,7 @@
-{#- `dbt clone` makes shallow clones: a table of its own over the same files. Its properties come with it, the applied
-    versions of its inputs among them, so that an incremental run continues from there; changes to the one are never seen
-    in the other. What it was cloned from is a property too: VACUUM of the source has to leave its files, and a clone's
-    log does not retain. -#}
+{#- Allows `dbt clone` to make shallow clones: separate tables over the same files. A clone has the properties of its
+    source, including the applied versions of its inputs, so an incremental run continues from there. Changes to one
+    never affect the other. A property also names the source: VACUUM of the source has to keep its files, and a clone's
+    log does not retain the name. -#}
 {% macro headwaters__can_clone_table() %}
     {{ return(true) }}
 {% endmacro %}
@@ -10,7 +10,8 @@
 {% macro headwaters__create_or_replace_clone(this_relation, defer_relation) %}
     {%- set existing = adapter.get_relation(none, this_relation.schema, this_relation.identifier) -%}
     {%- if existing is not none and existing.is_delta -%}
-        {#- Delta replaces only an empty table by a clone. Without applied versions it is rebuilt, should the clone fail. -#}
+        {#- Delta replaces only an empty table by a clone. Without applied versions, a run rebuilds it if the clone
+            fails. -#}
         {%- do run_query(hw_set_properties_sql(hw_named(existing), {'headwaters.inputs': 'null', 'headwaters.pending': 'null'})) -%}
         {%- do run_query('delete from ' ~ hw_named(existing)) -%}
     {%- elif existing is not none -%}

@@ -1,7 +1,7 @@
-{#- dbt's is_incremental(), which is false in the SQL of a model whose strategy follows change feeds: there the SQL is
-    that of the whole table in every run. A filter that only later runs have would make another model of it, and its rows
-    the table. Hooks get dbt's answer. A model that writes `dbt.is_incremental()` gets this one as well: dbt knows the
-    macros of an adapter by that name too. -#}
+{#- Replaces dbt's is_incremental(). It is false in the SQL of a model whose strategy follows change feeds, because that
+    is the SQL of the whole table in every run. A filter only in later runs would change the model, and those rows would
+    become the table. Hooks get dbt's result. A model that calls `dbt.is_incremental()` also gets this one, because dbt
+    uses that name for an adapter's macros too. -#}
 {% macro is_incremental() %}
     {%- if not execute or model is not defined -%}
         {{ return(false) }}
@@ -12,7 +12,7 @@
         {{ return(false) }}
     {%- endif -%}
     {%- if not model.config or model.config.materialized != 'incremental' or should_full_refresh() -%}
-        {#- Known without Spark: `headwaters lineage` compiles in this way. -#}
+        {#- Decided without Spark: `headwaters lineage` compiles this way. -#}
         {{ return(false) }}
     {%- endif -%}
     {%- set relation = adapter.get_relation(this.database, this.schema, this.table) -%}

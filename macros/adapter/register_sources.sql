@@ -1,8 +1,7 @@
-{#- Shows every streamed source and its quarantine to the metastore, so that source() just works. Runs on-run-start.
-    A table that ingestion has made is adopted as it is. One that it has not made yet is made here, empty, with the
-    columns and properties that ingestion would give it (scripts/headwaters/streams/contract.py). A contract that is not right is a warning:
-    other models do not need it. Where the tables of the schema `ops` are to be
-    tested, they are made as well. -#}
+{#- Registers every streamed source and its quarantine in the metastore, so that source() works. Runs on-run-start. It
+    adopts a table that ingestion has created. Otherwise it creates an empty table with the columns and properties that
+    ingestion would give it (scripts/headwaters/streams/contract.py). An invalid contract only warns, because other
+    models do not need it. It also creates the tables of the schema `ops` if they are tested. -#}
 {% macro register_sources() %}
     {%- if execute -%}
         {%- set streams = graph.sources.values() | selectattr('config.meta.stream', 'defined') | list -%}
@@ -23,8 +22,8 @@
 {% endmacro %}
 
 
-{#- `create … location` without columns adopts whatever is there, also a table that has drifted from its contract; on
-    an empty folder it makes a table without columns, which then get theirs. Never `create or replace`: ingestion may be
+{#- `create … location` without columns adopts an existing table, even one that differs from its contract. On an empty
+    folder it creates a table without columns, which are then added. Never use `create or replace`: ingestion may be
     writing its first batch at this moment. -#}
 {% macro hw_register_table(schema, table) %}
     {%- set name = schema ~ '.' ~ table.name -%}
@@ -39,7 +38,7 @@
 {% endmacro %}
 
 
-{#- A table that an earlier release made gets the columns that models read by now. -#}
+{#- Adds columns that models now read to a table of an earlier release. -#}
 {% macro hw_add_marks(name, marks) %}
     {%- set there = run_query('show columns in ' ~ name).columns[0].values() | list -%}
     {%- for column, declared in marks.items() if column not in there -%}

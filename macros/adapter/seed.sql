@@ -1,12 +1,12 @@
-{#- Loads a seed in place of dbt-spark 1.11, which breaks on an apostrophe, writes NULL as the text 'None', turns every
-    number into a float, and drops the table, so that its readers fail meanwhile and its history is lost. Can go when
-    dbt-spark binds seed values as literals and replaces the table in one commit.
-    - The table's content is replaced by one CREATE OR REPLACE TABLE … AS SELECT: a reader sees the old rows or the new.
-    - A column has the type of `column_types`; its values reach Spark as text and are cast there, so a value that does
-      not fit fails the seed and leaves the table as it was. Columns without a type get dbt's guess.
+{#- Loads a seed and replaces dbt-spark 1.11's macro. That one breaks on an apostrophe, writes NULL as the text 'None'
+    and turns every number into a float. It also drops the table, so readers fail during the load and the history is
+    lost. Remove this macro when dbt-spark binds seed values as literals and replaces the table in one commit.
+    - One CREATE OR REPLACE TABLE … AS SELECT replaces the table's content: a reader sees the old rows or the new.
+    - A column has the type of `column_types`. Its values reach Spark as text and are cast there, so an invalid value
+      fails the seed and leaves the table unchanged. Columns without a type get dbt's guess.
     - An empty field and the word null are NULL, as in every dbt seed.
-    - A table that holds the file's content already keeps it, unless somebody wrote to it since; its properties are
-      reconciled with the declaration. -#}
+    - A table with the file's content keeps it, unless another writer changed it since. Its properties are reconciled
+      with the declaration. -#}
 {% materialization seed, adapter='headwaters' %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set old_relation = adapter.get_relation(database=database, schema=schema, identifier=model['alias']) -%}
@@ -56,7 +56,7 @@
 {% endmacro %}
 
 
-{#- Replaces the table by the seed's rows: one statement, or a staging table first where the file is long. -#}
+{#- Replaces the table by the seed's rows: in one statement, or from a staging table if the file is long. -#}
 {% macro hw_load_seed(target_relation, old_relation, batches, checksum, row_count) %}
     {%- if old_relation is not none and not old_relation.is_delta -%}
         {#- Delta replaces only its own tables. -#}
@@ -83,7 +83,7 @@
 {% endmacro %}
 
 
-{#- The type of each column, in the file's order. -#}
+{#- Returns the type of each column, in the file's order. -#}
 {% macro hw_seed_types(table) %}
     {%- set declared = config.get('column_types', {}) -%}
     {%- for column in declared if column not in table.column_names -%}
@@ -100,8 +100,8 @@
 {% endmacro %}
 
 
-{#- SELECT statements that together give the seed's rows; at least one, and more where Spark's parser would choke on
-    one: each holds at most as many rows as dbt puts into a batch. -#}
+{#- Returns SELECT statements that together give the seed's rows. There is at least one, and more if Spark's parser
+    could not handle one statement: each has at most the rows of one of dbt's batches. -#}
 {% macro hw_seed_batches(table, types) %}
     {%- set columns = [] -%}
     {%- set names = [] -%}
@@ -120,7 +120,7 @@
 {% endmacro %}
 
 
-{#- A seed's checksum is of this text, its whitespace included: another layout would load all seeds again. -#}
+{#- The seed's checksum covers this text with its whitespace: another layout would load all seeds again. -#}
 {% macro hw_seed_rows_sql(columns, names, rows) -%}
 select {{ columns | join(', ') }}
 from values
@@ -141,7 +141,8 @@ select {{ columns | join(', ') }} from values ({{ nulls | join(', ') }}) as seed
 {%- endmacro %}
 
 
-{#- A column's text as its type. dbt-spark switches ANSI off, so a plain cast would turn what does not fit into NULL. -#}
+{#- Casts a column's text to its type. dbt-spark switches ANSI off, so a plain cast would turn an invalid value into
+    NULL. -#}
 {% macro hw_seed_cast(column, type) -%}
     {%- set name = adapter.quote(column) -%}
     {%- if type == 'string' -%}
@@ -155,7 +156,7 @@ if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text
 {%- endmacro %}
 
 
-{#- The statement that replaces the table by the rows of `source`. -#}
+{#- Replaces the table by the rows of `source`. -#}
 {% macro hw_seed_create(relation, source, checksum) %}
     {%- set properties = dict(adapter.created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
     create or replace table {{ relation }}
@@ -169,7 +170,7 @@ if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text
 {% endmacro %}
 
 
-{#- Whether the relation holds the seed of this checksum: it was written by it, and nothing was written since. -#}
+{#- Returns true if the table has the seed of this checksum: a seed wrote it, and nothing else has written since. -#}
 {% macro hw_seed_is_current(relation, detail, checksum) %}
     {%- if adapter.as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
         {{ return(false) }}

@@ -1,13 +1,13 @@
-{#- Macros of dbt's snapshots in place of dbt-spark's. -#}
+{#- Replacements for dbt-spark's macros of snapshots. -#}
 
-{#- A relation's columns. dbt-spark's macro gives rows of DESCRIBE, so that `hard_deletes: new_record` found no column of the table and
-    wrote records of NULLs. -#}
+{#- Returns a relation's columns. dbt-spark's macro returns rows of DESCRIBE, so `hard_deletes: new_record` found no
+    column of the table and wrote records of NULLs. -#}
 {% macro headwaters__get_columns_in_relation(relation) %}
     {{ return(adapter.get_columns_in_relation(relation)) }}
 {% endmacro %}
 
 
-{#- dbt-spark would add dbt's own columns of a `unique_key` of several columns to the snapshot. -#}
+{#- Adds columns to a snapshot, except dbt's own for a `unique_key` of several columns, which dbt-spark would add. -#}
 {% macro headwaters__create_columns(relation, columns) %}
     {%- set added = [] -%}
     {%- for column in columns if not hw_is_of_staging(column.name) -%}
@@ -24,8 +24,9 @@
 {% endmacro %}
 
 
-{#- dbt-spark inserts `*`, which fails when the source has lost a column, and takes a row that returns with its old `updated_at` for the
-    record that is there, which is closed: the row would be lost. Here the record of such a row gets a new id. -#}
+{#- Merges a snapshot without two faults of dbt-spark. It inserts `*`, which fails if the source has lost a column. If a
+    row returns with its old `updated_at`, it matches the existing closed record, so the row would be lost. Here the
+    record of such a row gets a new id. -#}
 {% macro headwaters__snapshot_merge_sql(target, source, insert_cols) %}
     {%- set columns = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
     {%- set scd_id, valid_to, until = columns.dbt_scd_id, columns.dbt_valid_to, config.get('dbt_valid_to_current') -%}

@@ -1,4 +1,5 @@
-{#- The clauses of CREATE TABLE that dbt-spark writes without quoting: an apostrophe in a description or a property ended the literal. -#}
+{#- Writes clauses of CREATE TABLE that dbt-spark does not quote: an apostrophe in a description or a property ended the
+    literal. -#}
 {% macro headwaters__tblproperties_clause() %}
     {%- set checks = adapter.created_checks(model) -%}
     {%- if checks or adapter.declared_properties(model.config) -%}
@@ -7,13 +8,13 @@
 {% endmacro %}
 
 
-{#- Nothing: the declared checks are properties of the statement that creates a table, so that its rows meet them. dbt-spark adds them
-    afterwards, and none where there was a table before, so that one which is replaced loses them. -#}
+{#- Does nothing: the statement that creates a table has the declared checks as properties, so its rows meet them.
+    dbt-spark adds them afterwards, and only to a new table, so a replaced one loses them. -#}
 {% macro headwaters__alter_table_add_constraints(relation, constraints) %}{% endmacro %}
 
 
-{#- Nor does NOT NULL need a statement: it is one of these checks. dbt-spark's statement fails, since Delta does not add NOT NULL to a
-    column. -#}
+{#- Runs no statement for NOT NULL, which is one of these checks. dbt-spark's statement fails, since Delta does not add
+    NOT NULL to a column. -#}
 {% macro headwaters__alter_column_set_constraints(relation, column_dict) %}
     {%- for name, column in column_dict.items() -%}
         {%- for constraint in column.constraints if constraint.type != 'not_null' -%}
@@ -30,7 +31,7 @@
 {% endmacro %}
 
 
-{#- dbt-spark does not quote the columns; those that a project has quoted itself stay as they are. -#}
+{#- Quotes the columns, unlike dbt-spark; those that a project has quoted stay unchanged. -#}
 {% macro headwaters__partition_cols(label, required=false) %}
     {%- set columns = [] -%}
     {%- for column in hw_as_list(config.get('partition_by') or none) -%}
@@ -42,7 +43,8 @@
 {% endmacro %}
 
 
-{#- `cluster_by` is Delta's liquid clustering; dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which Delta does not have. -#}
+{#- Writes `cluster_by` as Delta's liquid clustering. dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which
+    Delta does not have. -#}
 {% macro headwaters__clustered_cols(label, required=false) %}
     {%- if config.get('cluster_by') %}
 cluster by ({{ hw_quoted(config.get('cluster_by')) | join(', ') }})

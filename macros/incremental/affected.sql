@@ -15,7 +15,7 @@
 {% endmacro %}
 
 
-{#- Columns by the columns that they are called by elsewhere: of a list, by themselves. -#}
+{#- Maps columns to their names elsewhere; a list maps each column to itself. -#}
 {% macro hw_column_pairs(columns) %}
     {{ return(columns if columns is mapping else dict(zip(hw_as_list(columns), hw_as_list(columns)))) }}
 {% endmacro %}

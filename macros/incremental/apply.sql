@@ -1,7 +1,7 @@
-{#- From a staged change set to the target, in one commit: scripts/headwaters/runs/writing.py. `run` is the name by which the commits
-    of a run are known, `beside` the columns of the staging table that are not the table's. -#}
+{#- Writes a staged change set to the target, in one commit: scripts/headwaters/runs/writing.py. `run` marks the commits
+    of a run; `beside` has the columns of the staging table that are not the table's. -#}
 
-{#- How many of the staged keys the target has, and how many of those that are inserted. -#}
+{#- Counts the staged keys that the target has, and those of them that are staged as inserted. -#}
 {% macro hw_keys_present_sql(target, stage, keys, within) -%}
 select count(*) as present, count_if(_staged._operation = 'insert') as inserted from {{ target }} as _target
 inner join {{ stage }} as _staged on {{ hw_equals(keys, '_target', '_staged') }}
@@ -22,8 +22,9 @@ select * except ({{ beside | join(', ') }}) from {{ stage }}
 {%- endmacro %}
 
 
-{#- The staged rows in place of those of the target that have their keys, and of those that are deleted. It finds them by the columns of
-    its condition alone. `insert overwrite` would do the same, but overwrites all where the session's partitionOverwriteMode is dynamic. -#}
+{#- Replaces the rows of the target that have staged keys, and removes deleted ones. It finds them only by the columns
+    of its condition. `insert overwrite` would do the same, but it overwrites all rows if the session's
+    partitionOverwriteMode is dynamic. -#}
 {% macro hw_replace_keys_sql(target, stage, is_replaced, beside, run) -%}
 insert into {{ target }} with ('userMetadata' = {{ hw_literal(run) }}, 'targetAlias' = '_target',
 'replaceOn' = {{ hw_literal(is_replaced) }})
@@ -32,8 +33,8 @@ select * except ({{ beside | join(', ') }}) from {{ stage }} as _staged where _o
 {%- endmacro %}
 
 
-{#- MERGE takes no options, so its condition carries the run's name, as a comparison that is always true and that Spark cannot
-    know to be. -#}
+{#- MERGE takes no options, so its condition has the run's name: a comparison that is always true, which Spark cannot
+    know. -#}
 {% macro hw_merge_sql(target, stage, is_same, look, run) -%}
 merge into {{ target }} as _target using {{ stage }} as _staged
 on {{ is_same }} and {{ look.within }} and _staged._operation <> {{ hw_literal(run) }}
@@ -55,7 +56,7 @@ select {{ columns | map(attribute='quoted') | join(', ') }} from {{ stage }}
 {%- endmacro %}
 
 
-{#- A row that is staged to be inserted matches none. -#}
+{#- A row that is staged as inserted matches no row. -#}
 {% macro hw_merge_without_key_sql(target, stage, names, run) -%}
 merge into {{ target }} as _target using {{ stage }} as _staged
 on _staged._operation = 'delete' and {{ hw_equals(names, '_target', '_staged') }}

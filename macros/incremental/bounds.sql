@@ -1,8 +1,8 @@
-{#- Where in a table the changed rows can be, as literals that Delta's file statistics and Parquet's row groups understand. The rules are in
-    scripts/headwaters/runs/bounds.py; these macros ask for what they need, in a form that survives the way through Python. -#}
+{#- Bounds of changed rows, as literals for Delta's file statistics and Parquet's row groups. The rules are in
+    scripts/headwaters/runs/bounds.py; these macros return values in a form that passes through Python unchanged. -#}
 
-{#- The question: for each of `columns` of a query its least and greatest value, its type, and whether it is null somewhere; and the rows
-    of all of them where `list_rows` says that they are few. -#}
+{#- Returns the query for bounds: for each of `columns` its least and greatest value, its type, and its number of nulls.
+    With `list_rows`, which requires few rows, it also lists the rows of these columns. -#}
 {% macro hw_bounds_expressions(columns, list_rows=false) -%}
     {%- for column in columns -%}
         {%- set name = hw_quote(column) -%}
@@ -20,14 +20,14 @@ typeof(any_value({{ name }})) as type_{{ loop.index }}
 {%- endmacro %}
 
 
-{#- A value as text: moments in UTC, whatever the session's time zone, in which an hour may come twice. -#}
+{#- Casts a value to text. Moments are in UTC, because an hour may occur twice in the session's time zone. -#}
 {% macro hw_as_text(value) %}
     {{ return("if(typeof(" ~ value ~ ") like 'timestamp%', " ~ hw_moment_as_text(value) ~ ', cast(' ~ value ~ ' as string))') }}
 {% endmacro %}
 
 
-{#- The beginning of a value's text that any parser takes for itself: printable ASCII without the `${` of a variable, 100
-    characters at most. Bytes that are no text never leave Spark. -#}
+{#- Returns the prefix of a value's text that every parser reads literally: at most 100 characters of printable ASCII,
+    without the `${` of a variable. Bytes that are not text never leave Spark. -#}
 {% macro hw_harmless(value) %}
     {{ return('regexp_extract(left(' ~ hw_as_text(value) ~ ", 100), '^(?:[ -#%-~]|[$](?![{]))*', 0)") }}
 {% endmacro %}
@@ -38,13 +38,14 @@ typeof(any_value({{ name }})) as type_{{ loop.index }}
 {% endmacro %}
 
 
-{#- The values of a column as one JSON array, an aggregate; null where one of them is not harmless. -#}
+{#- Aggregates the values of a column into one JSON array; null if one of them is not harmless. -#}
 {% macro hw_values_as_json(value) %}
     {{ return('if(coalesce(bool_and(' ~ hw_is_harmless(value) ~ '), true), to_json(collect_set(' ~ hw_harmless(value) ~ ')), null)') }}
 {% endmacro %}
 
 
-{#- The rows of some columns as one JSON array of arrays, an aggregate: a value that is not harmless is the character U+0001. -#}
+{#- Aggregates the rows of some columns into one JSON array of arrays; the character U+0001 replaces a value that is not
+    harmless. -#}
 {% macro hw_rows_as_json(columns) %}
     {%- set values = [] -%}
     {%- for name in hw_quoted(columns) -%}
@@ -55,9 +56,9 @@ typeof(any_value({{ name }})) as type_{{ loop.index }}
 {% endmacro %}
 
 
-{#- The query that asks between which values touched rows lie, of which `touched` selects these columns, with `more`
-    expressions. '9' and '10' lie otherwise than 9 and 10, so it asks as well whether the columns have the same types in
-    the target and in `others`. -#}
+{#- Selects the bounds of the affected rows: `touched` selects these columns, `more` adds expressions. The texts '9' and
+    '10' have another order than the numbers, so it also counts the types of the columns in the target and in
+    `others`. -#}
 {% macro hw_affected_bounds_sql(target, touched, columns, list_rows, others, more) -%}
     {%- set names = hw_quoted(columns) | join(', ') -%}
 select {{ hw_bounds_expressions(columns, list_rows) }},

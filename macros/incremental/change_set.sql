@@ -1,6 +1,6 @@
-{#- `new` and `old` each have `_row` and the key columns; every key's change from old to new, without the rows that stay
-    the same. Of a key that comes more than once all rows are kept, or the one that is new would replace the one that
-    stays: the run refuses them. `beside`: what a change set has beside the table's columns, of `_old._row`. -#}
+{#- Selects every key's change from `old` to `new`, without unchanged rows. Both have `_row` and the key columns. It
+    keeps all rows of a repeated key, so that the run refuses them; otherwise the new row would replace the unchanged
+    one. `beside` has the columns that only the change set has, from `_old._row`. -#}
 {% macro hw_classified_sql(new, old, keys, beside) -%}
     {%- set operation = "case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end" -%}
     {%- set copies = 'count(*) over (partition by ' ~ hw_quoted(keys) | join(', ') ~ ')' -%}
@@ -10,8 +10,8 @@ where not (_new._row <=> _old._row) or _new._copies > 1
 {%- endmacro %}
 
 
-{#- The recomputed rows of the affected keys, against the rows that the target has of them, which `touched` restricts. `recomputed` may
-    use `_touched`, the keys. -#}
+{#- Selects the changes from the target's rows of the affected keys, which `touched` restricts, to the recomputed rows.
+    `recomputed` may use `_touched`, the keys. -#}
 {% macro hw_recomputed_sql(target, affected, touched, recomputed, keys, beside) -%}
 with _touched as (
 {{ affected }}

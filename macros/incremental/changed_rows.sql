@@ -1,7 +1,8 @@
-{#- The inserted rows of an input (`sign` 1) or its deleted rows (-1) between two of its versions, as a subquery with the
-    input's own columns: a Z-set, every image of the change feed weighed +1 (insert, after image) or -1 (delete, before image) and
-    summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the target holds exactly the first version:
-    see recovery.py. Where one commit changed rows there is nothing to sum, and where all only inserted nothing was deleted. -#}
+{#- Selects the inserted rows of an input (`sign` 1) or its deleted rows (-1) between two of its versions, as a subquery
+    with the input's columns. It is a Z-set: every image of the change feed is weighted +1 (insert, post-image) or -1
+    (delete, pre-image), and summed over equal rows (Budiu and others, DBSP, VLDB 2023). The sum is exact because the
+    target has applied exactly the first version: see recovery.py. If one commit changed rows, sums are unnecessary; if
+    all commits only inserted rows, none were deleted. -#}
 {% macro hw_net_rows(range, source, sign) -%}
     {%- set feed = hw_feed_of_range(source, range) -%}
     {%- if range.inserts_only -%}
@@ -16,7 +17,8 @@ lateral view explode(array_repeat(0, cast(greatest({{ '-' if sign < 0 }}_hw_net,
 {%- endmacro %}
 
 
-{#- Equal rows of a feed with the sum of their images' weights, `_hw_net`: with the columns `kept` of the feed's own, without `dropped`. -#}
+{#- Selects equal rows of a feed with the sum of their images' weights, `_hw_net`. It adds the columns `kept` of the
+    feed, and omits `dropped`. -#}
 {% macro hw_summed_images_sql(feed, grouping, kept, dropped) -%}
     {%- if grouping -%}
 select {{ (grouping.columns | list + kept) | join(', ') }}, sum({{ hw_image_weight() }}) as _hw_net from {{ feed }}
@@ -27,7 +29,7 @@ select * except ({{ (['_change_type'] + dropped) | join(', ') }}), sum({{ hw_ima
 {%- endmacro %}
 
 
-{#- Every image of an input's change feed with its weight: what signed sums add up. -#}
+{#- Selects every image of an input's change feed with its weight, for signed sums. -#}
 {% macro hw_weighed_rows(range, source) -%}
 (select * except (_change_type, _commit_version, _commit_timestamp), {{ hw_image_weight() }} as _weight
 from {{ hw_feed_of_range(source, range) }})
@@ -39,7 +41,7 @@ from {{ hw_feed_of_range(source, range) }})
 {% endmacro %}
 
 
-{#- Every image of the range as a plain row: what may have been touched, whatever the target already holds. -#}
+{#- Selects every image of the range as a plain row: the possibly affected rows, for any state of the target. -#}
 {% macro hw_all_rows(range, source) -%}
 (select * except (_change_type, _commit_version, _commit_timestamp) from {{ hw_feed_of_range(source, range) }})
 {%- endmacro %}

@@ -1,6 +1,7 @@
-{#- What a model's text does not tell is tried with rows: scripts/headwaters/runs/checks.py. -#}
+{#- Tries a model on rows to find faults that its text does not show: scripts/headwaters/runs/checks.py. -#}
 
-{#- The keys that a query gives otherwise where lookups have no rows. No HAVING: see hw_counted_change_set_sql. -#}
+{#- Selects a key that a query only gives with, or only without, rows in its lookups. No HAVING: see
+    hw_counted_change_set_sql. -#}
 {% macro hw_keys_of_lookups_sql(keys, rows, rows_without_lookups) -%}
 select {{ keys }} from (
 select {{ keys }}, sum(_balance) as _balance from (
@@ -21,9 +22,9 @@ select *, {{ half }} % 2 = 0 as _in_half from {{ spec.source }} version as of {{
 {%- endmacro %}
 
 
-{#- One row: `_apart`, how many rows all of the sample gives and its halves do not, or the other way round, each side
-    computed once; and where keys are recomputed, `_elsewhere`, how many are of other keys than the sample's. `sides` are
-    the queries over the sample and over its halves. -#}
+{#- Selects one row. `_apart` counts the rows that only the whole sample or only its halves give; each side is computed
+    once. If keys are recomputed, `_elsewhere` counts the rows of keys outside of the sample. `sides` are the queries
+    over the sample and over its halves. -#}
 {% macro hw_differences_of_halves_sql(sides, compared, has_key) -%}
 select count_if(_strays) as _elsewhere, count_if(_net <> 0) as _apart
 from (select * except (_balance, _stray), sum(_balance) as _net, bool_or(_stray) as _strays from (

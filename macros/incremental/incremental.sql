@@ -1,5 +1,5 @@
-{#- Replaces dbt-spark's incremental materialization. The strategies that follow an input's change data feed are run by
-    scripts/headwaters/runs/run.py; the others are dbt-spark's, corrected, in stock_strategies.sql. -#}
+{#- Replaces dbt-spark's incremental materialization. scripts/headwaters/runs/run.py runs the strategies that follow an
+    input's change data feed. The others are dbt-spark's with corrections, in stock_strategies.sql. -#}
 {% materialization incremental, adapter='headwaters', supported_languages=['sql', 'python'] %}
     {%- if not adapter.strategy_of(model.config) -%}
         {{ return(hw_run_stock_strategy(config.get('incremental_strategy') or 'append')) }}
@@ -24,7 +24,7 @@
 {% endmaterialization %}
 
 
-{#- At the end of an invocation: keeps in `target/` the models that had nothing to do. -#}
+{#- Stores in `target/` the models that had nothing to do, at the end of an invocation. -#}
 {% macro hw_keep_unchanged() %}
     {%- if execute and flags.WHICH in ['run', 'build', 'retry'] -%}{%- do adapter.keep_unchanged() -%}{%- endif -%}
 {% endmacro %}

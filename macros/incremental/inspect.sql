@@ -1,7 +1,7 @@
-{#- Questions about a staged change set, and about keys that come twice. -#}
+{#- Queries about a staged change set, and about repeated keys. -#}
 
-{#- Counts and describes the rows of a change set; lists some of their keys. Distinct keys beside other aggregates would make Spark
-    keep all of those for each key: they are counted apart. -#}
+{#- Counts and describes the rows of a change set, and lists some of their keys. A separate subquery counts distinct
+    keys, because Spark would otherwise keep all other aggregates for each key. -#}
 {% macro hw_inspection_sql(target, stage, keys, before, beside, misplaced) -%}
     {%- set key = hw_quote(keys[0]) -%}
 select count(*) as staged,
@@ -17,14 +17,14 @@ count_if(_operation = 'delete') as deleted,
 from {{ stage }}
 {%- endmacro %}
 
-{#- The keys that look new within the bounds and lie in the target beyond. -#}
+{#- Counts the keys that look new within the bounds but are in the target beyond them. -#}
 {% macro hw_misplaced_keys_sql(target, stage, keys, within, beyond) -%}
 (select count(*) from {{ target }} as t left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}
 where {{ within }} and ({{ beyond }}) is not true)
 {%- endmacro %}
 
 
-{#- How large the files of a staging table are, and the types of its columns and of the table's. -#}
+{#- Returns the size of a staging table's files, and the types of its columns and of the table's. -#}
 {% macro hw_bytes_and_types_sql(target, beside) -%}
 coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
 (total, file) -> total + file.file_size), 0L) as bytes,
@@ -33,7 +33,7 @@ typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
 {%- endmacro %}
 
 
-{#- Keys as a message shows them: in one line, as text that is text. -#}
+{#- Returns keys as text for a message, in one line; bytes that are not text are replaced. -#}
 {% macro hw_keys_as_text(keys) %}
     {%- set shown = [] -%}
     {%- for key in hw_quoted(keys) -%}
@@ -45,7 +45,7 @@ typeof(any_value(struct(* except ({{ beside | join(', ') }})))) as stage_type,
 {% endmacro %}
 
 
-{#- Finds a group of more rows than its keys can have. -#}
+{#- Finds a group with more rows than its keys can have. -#}
 {% macro hw_crowded_keys_sql(sql, grouped, at_most) -%}
 select 1 from (
 {{ sql }}
@@ -54,7 +54,7 @@ having count(*) > {{ at_most }} limit 1
 {%- endmacro %}
 
 
-{#- What is said of keys that come twice; `%s` stands for examples. -#}
+{#- Returns the message about repeated keys; `%s` stands for examples. -#}
 {% macro hw_repeated_keys_text(target, keys) %}
     {{ return(
         "unique_key " ~ keys | join(', ') ~ " of " ~ target ~ " is not unique: the model's SQL gives more than one row for %s"
@@ -63,7 +63,7 @@ having count(*) > {{ at_most }} limit 1
 {% endmacro %}
 
 
-{#- The keys that come twice among rows: a relation, or a query in parentheses. -#}
+{#- Selects the repeated keys among rows: a relation, or a query in parentheses. -#}
 {% macro hw_repeated_keys_sql(keys, rows) -%}
 select {{ hw_quoted(keys) | join(', ') }} from {{ rows }} group by all having count(*) > 1
 {%- endmacro %}
@@ -76,8 +76,9 @@ select {{ hw_keys_as_text(keys) | join(', ') }} from (
 {%- endmacro %}
 
 
-{#- SQL that computes its rows by key, which fails at a key that comes twice, in the statement that writes and before its commit. The rows
-    of a key lie together already, so that counting them costs a sort; asking first would compute everything a second time. -#}
+{#- Returns SQL that computes its rows by key and fails at a repeated key, in the writing statement and before its
+    commit. The rows of a key are already together, so the count only costs a sort. A query before it would compute
+    everything twice. -#}
 {% macro hw_one_row_a_key_sql(keys, sql, message) -%}
     {%- set text = message.split('%s') -%}
 select * except (_copies) from (

@@ -10,14 +10,14 @@ select distinct * from (
 {%- endmacro %}
 
 
-{#- The rows of an input that leads to the key, for rows that lead to it. `few`: so few that they are sent everywhere. -#}
+{#- Selects the rows of an input through which given rows lead to the key. `few`: Spark broadcasts the given rows. -#}
 {% macro hw_rows_of_via_sql(rows, via, pairs, few) -%}
 (select {{ '/*+ broadcast(_rows) */ ' if few }}_via.* from {{ via }} as _via
 left semi join {{ rows }} as _rows on {{ pairs }})
 {%- endmacro %}
 
 
-{#- An input that leads to the key through another one, without the rows of other keys. -#}
+{#- Selects an input that leads to the key through another one, without the rows of other keys. -#}
 {% macro hw_input_of_via_sql(input, via, pairs) -%}
 (select _input.* from {{ input }} as _input
 left semi join {{ via }} as _via
@@ -25,7 +25,8 @@ on {{ pairs }})
 {%- endmacro %}
 
 
-{#- The same of an input that has the key; without a join where the bounds list the keys, and are a condition beside it. -#}
+{#- Selects an input that has the key, without the rows of other keys. If the bounds list the keys, they are the
+    condition, without a join. -#}
 {% macro hw_input_of_keys_sql(input, keys, pairs, within) -%}
 (select _input.* from {{ input }} as _input
     {%- if pairs %}
@@ -34,7 +35,7 @@ left semi join {{ keys }} on {{ pairs | join(' and ') }}
 {%- endmacro %}
 
 
-{#- The join with the affected keys, `_touched`; none where the bounds list the keys, and are a condition beside it. -#}
+{#- Joins the affected keys, `_touched`. If the bounds list the keys, they are the condition, without a join. -#}
 {% macro hw_touched_rows_sql(key, within) -%}
     {%- if key %}
 left semi join _touched on {{ hw_equals(key, '_target', '_touched') }}
@@ -43,14 +44,14 @@ where {{ within }}
 {%- endmacro %}
 
 
-{#- The rows of a table whose keys are among those of `rows`, few enough to be sent everywhere. An outer join of few rows with the table
-    would have Spark sort all of it by the key. -#}
+{#- Selects the rows of a table with the keys of `rows`, which Spark broadcasts because they are few. For an outer join
+    of few rows with the table, Spark would sort all of the table by the key. -#}
 {% macro hw_rows_of_few_keys_sql(table, rows, keys) -%}
 (select /*+ broadcast(_few) */ _all.* from {{ table }} as _all left semi join {{ rows }} as _few on {{ hw_equals(keys, '_all', '_few') }})
 {%- endmacro %}
 
 
-{#- How many keys a table has, Delta tells without reading its rows if each row is a key. -#}
+{#- Counts the affected keys, and those of a table. If each row is a key, Delta counts without reading rows. -#}
 {% macro hw_share_of_keys_sql(relation, affected, count) -%}
 select (select count(*) from (
 {{ affected }}
@@ -69,7 +70,7 @@ select {{ names }} from {{ rows }}
 {%- endmacro %}
 
 
-{#- The model's rows of the affected keys. A row of another key would not be recomputed when it changes. -#}
+{#- Selects the model's rows of the affected keys. It fails at a row of another key, which no run would recompute. -#}
 {% macro hw_rows_of_affected_keys_sql(rows, key, message) -%}
 select _model.* from (
 {{ rows }}

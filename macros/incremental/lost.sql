@@ -1,4 +1,5 @@
-{#- The newest schema that a table's log has, with what no statement of Spark tells of columns, and the number of rows. -#}
+{#- Selects the number of rows, and the newest schema in a table's log, which has properties of columns that no
+    statement of Spark returns. -#}
 {% macro hw_schema_and_rows_sql(relation, detail) -%}
     with log as (
         select substr(_metadata.file_name, 1, 20) as version,

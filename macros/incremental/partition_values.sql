@@ -1,7 +1,8 @@
-{#- What a table has of a value that it is partitioned by: Delta writes such values as text, where an empty one is NULL.
-    Whatever compares the model's rows with the table's has to see them as the table has them, or it would not find them. -#}
+{#- The stored form of partition values: Delta writes them as text, and an empty text is NULL. Every comparison of the
+    model's rows with the table's needs this form, or it would not find them. -#}
 
-{#- The SQL with its partition columns as they are stored. A value that a full refresh would read back as another one is refused. -#}
+{#- Returns the SQL with its partition columns in their stored form. It refuses a value that a full refresh would read
+    back as another one. -#}
 {% macro hw_as_stored(sql, settings) %}
     {%- set columns = [] -%}
     {%- for column in hw_as_list(settings.get('partition_by')) -%}
@@ -15,7 +16,7 @@
 {% endmacro %}
 
 
-{#- Whether a partition's text, in the session's time zone, leads back to its value. -#}
+{#- Returns true if a partition's text, in the session's time zone, is parsed to the same value. -#}
 {% macro hw_is_kept(value) %}
     {%- set text = 'cast(' ~ value ~ ' as string)' -%}
     {{ return('coalesce(is_valid_utf8(' ~ text ~ '), true) and (typeof(' ~ value ~ ") <> 'timestamp' or " ~ hw_moment_as_text(value)
@@ -23,7 +24,7 @@
 {% endmacro %}
 
 
-{#- One value. -#}
+{#- Returns the stored form of one value. -#}
 {% macro hw_as_stored_value(value) %}
     {{ return('if(cast(' ~ value ~ " as string) in ('', '__HIVE_DEFAULT_PARTITION__'), null, " ~ value ~ ')') }}
 {% endmacro %}

@@ -1,6 +1,7 @@
-{#- A change of SQL that needs no rebuild: scripts/headwaters/runs/patching.py. -#}
+{#- Patches for changed SQL that needs no rebuild: scripts/headwaters/runs/patching.py. -#}
 
-{#- The rows of the table that meet the condition `kept`, under other columns: pairs of a name and what it is computed from. -#}
+{#- Selects the rows of the table that meet the condition `kept`, under new columns: pairs of a name and its
+    expression. -#}
 {% macro hw_patched_rows_sql(table, columns, kept) -%}
 select
     {%- for name, expression in columns %} {{ expression }} as {{ hw_quote(name) }}{{ ',' if not loop.last }}
@@ -9,7 +10,7 @@ select
 {%- endmacro %}
 
 
-{#- The rows that the new SQL gives at the applied versions and the old one did not. -#}
+{#- Selects the rows that only the new SQL gives at the applied versions. -#}
 {% macro hw_inserted_by_patch_sql(rows, dropped) -%}
 select * from (
 {{ rows }}
@@ -17,15 +18,15 @@ select * from (
 {%- endmacro %}
 
 
-{#- DELETE takes no options, so its condition carries the run's name, in a comparison that is always true and that Spark cannot know to
-    be. -#}
+{#- DELETE takes no options, so its condition has the run's name: a comparison that is always true, which Spark cannot
+    know. -#}
 {% macro hw_delete_unkept_sql(target, name, kept, run) -%}
 delete from {{ target }}
 where ({{ kept }}) is not true and concat(hex(xxhash64({{ hw_quote(name) }})), {{ hw_literal(run) }}) <> ''
 {%- endmacro %}
 
 
-{#- Of rows that are equal, one is deleted for all. -#}
+{#- One deletion removes all equal rows. -#}
 {% macro hw_staged_by_patch_sql(target, inserted, beside, kept) -%}
 select *{{ beside }}, 'insert' as _operation from (
 {{ inserted }}

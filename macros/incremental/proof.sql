@@ -1,5 +1,5 @@
-{#- The rows that only the table has (`_side` table) and those that only a full refresh has. Each side is computed once: `except all`
-    both ways would do it twice. No HAVING: see hw_counted_change_set_sql. -#}
+{#- Selects the rows that only the table has (`_side` table) and those that only a full refresh has. It computes each
+    side once; `except all` in both directions would do so twice. No HAVING: see hw_counted_change_set_sql. -#}
 {% macro hw_differences_from_full_refresh_sql(relation, full_refresh, names, sample) -%}
 select _side, {{ names }} from (
 select {{ names }}, sum(_balance) as _balance from (

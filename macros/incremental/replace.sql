@@ -1,5 +1,5 @@
-{#- The statement that replaces a table, with the applied versions in the same commit: scripts/headwaters/runs/replacing.py. A hidden table
-    has no place, comment or partitions of its own: those that dbt's macros tell are the model's. -#}
+{#- Replaces a table, with the applied versions in the same commit: scripts/headwaters/runs/replacing.py. A hidden table
+    has no declared place, comment or partitions: dbt's macros would return those of the model. -#}
 {% macro hw_create_or_replace_sql(target, sql, properties, clustering, is_hidden) -%}
 create or replace table {{ target }} using delta
 {{ partition_cols(label='partitioned by') if not is_hidden }}
@@ -12,13 +12,13 @@ as
 {%- endmacro %}
 
 
-{#- The comment that the table gets. -#}
+{#- Returns the comment for the table. -#}
 {% macro hw_comment_of_model() %}
     {{ return(model.description if config.persist_relation_docs() and model.description else none) }}
 {% endmacro %}
 
 
-{#- The same rows without the defaults of their columns: an expression has none. -#}
+{#- Selects the rows without the defaults of their columns: an expression has none. -#}
 {% macro hw_without_defaults_sql(rows, columns) -%}
 select
 {%- for column in columns %}

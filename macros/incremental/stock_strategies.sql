@@ -1,8 +1,12 @@
-{#- dbt-spark's own strategies on Delta: `append`, `merge`, `insert_overwrite` and `microbatch`, configured as dbt documents them.
-    What is corrected: the batch is staged in a real table of the model's own schema (dbt-spark's temporary views of two models of one
-    name overwrite each other in a shared session), keys are compared null-safe and quoted, nothing is set on the session, a microbatch
-    replaces its period, and merges take the settings that dbt-databricks users know.
-    scripts/headwaters/runs/stock.py decides how a batch is written, or refuses it, before anything is. -#}
+{#- dbt-spark's own strategies on Delta: `append`, `merge`, `insert_overwrite` and `microbatch`, configured as dbt
+    documents them. Corrections:
+    - The batch is staged in a real table of the model's schema. dbt-spark's temporary views of two models with one name
+      overwrite each other in a shared session.
+    - Keys are compared null-safe and quoted.
+    - No setting of the session changes.
+    - A microbatch replaces its period.
+    - Merges take the settings that dbt-databricks users know.
+    scripts/headwaters/runs/stock.py decides how a batch is written, or refuses it, before the first write. -#}
 {% macro hw_run_stock_strategy(strategy) %}
     {%- do hw_check_stock_strategy(strategy) -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
@@ -44,7 +48,8 @@
 {% endmacro %}
 
 
-{#- How the batch is written to its table, whose row of DESCRIBE DETAIL is given, or to a new one. -#}
+{#- Returns the decision about a batch's write to its table, whose row of DESCRIBE DETAIL is `detail`, or to a new
+    one. -#}
 {% macro hw_stock_write(target, detail) %}
     {%- set table = none -%}
     {%- if detail -%}
@@ -58,7 +63,7 @@
 {% endmacro %}
 
 
-{#- Changes the table after the batch is staged: the model's SQL may fail until then. -#}
+{#- Changes the table after the batch is staged, since the model's SQL may fail until then. -#}
 {% macro hw_write_stock_batch(target, detail, write, sql) %}
     {%- set stage = hw_staging_relation(target) -%}
     {%- do hw_create_staging_table(stage, sql) -%}
@@ -70,7 +75,7 @@
 {% endmacro %}
 
 
-{#- dbt's `on_schema_change: sync_all_columns`; new columns are added by the statement that writes the rows. -#}
+{#- Applies dbt's `on_schema_change: sync_all_columns`; the statement that writes the rows adds new columns. -#}
 {% macro hw_column_changes_sql(target, write) %}
     {%- set statements = [] -%}
     {%- if write.dropped -%}
@@ -83,7 +88,8 @@
 {% endmacro %}
 
 
-{#- The rows of a microbatch. One outside of its period would be in the table twice, as soon as its own batch runs. -#}
+{#- Selects the rows of a microbatch. It fails at a row outside of the period, which its own batch would write
+    again. -#}
 {% macro hw_within_period_sql(sql, period) -%}
     {%- set shown = 'coalesce(cast(' ~ hw_quote(period.column) ~ " as string), 'NULL')" -%}
 select * from (

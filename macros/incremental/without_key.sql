@@ -1,9 +1,9 @@
-{#- Tables without a unique_key: rows are told apart by all of their columns, and equal rows are counted. A change set has for each row
-    whose number changes one `delete`, if the table has it, and an `insert` for each of its copies from now on. -#}
+{#- Tables without a unique_key: all columns identify a row, and equal rows are counted. For each row whose number
+    changes, a change set has one `delete`, if the table has the row, and one `insert` for each of its new copies. -#}
 
-{#- The change set that takes the rows of one query away and adds those of the other. `present`: the rows of the table that are among
-    them, a query; none where those that are taken away are all of their copies. An empty array leaves out the groups that net to nothing:
-    Spark cannot optimize a HAVING over a union of which a scalar subquery is a column. -#}
+{#- Selects the change set that removes the rows of one query and adds those of the other. `present` selects the table's
+    copies of these rows; without it, the removed rows are all copies. An empty array drops the groups without a net
+    change: Spark cannot optimize a HAVING over a union with a scalar subquery as a column. -#}
 {% macro hw_counted_change_set_sql(added, taken, columns, present=none) -%}
     {%- set names = columns | map(attribute='quoted') | join(', ') -%}
 select {{ names }}, _operation from (
@@ -30,8 +30,8 @@ array_repeat('missing', if(_copies + _net < 0, 1, 0))
 {%- endmacro %}
 
 
-{#- The recomputed rows of the affected keys, against those that the target has of them, which `touched` restricts. `recomputed` may use
-    `_touched`, the keys. -#}
+{#- Selects the changes from the target's rows of the affected keys, which `touched` restricts, to the recomputed rows.
+    `recomputed` may use `_touched`, the keys. -#}
 {% macro hw_recomputed_without_key_sql(target, affected, touched, recomputed, columns) -%}
 with _touched as (
 {{ affected }}
@@ -40,7 +40,7 @@ with _touched as (
 {%- endmacro %}
 
 
-{#- Inserted and deleted rows of a linear model, with the copies that the target has of them. -#}
+{#- Selects the change set of inserted and deleted rows, with the copies that the target has of them. -#}
 {% macro hw_difference_without_key_sql(target, inserted, deleted, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
 with _gained as (

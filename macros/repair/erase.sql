@@ -75,7 +75,7 @@
 {% endmacro %}
 
 
-{#- Returns whether an erasure of this value has begun: then a search without matches is expected. -#}
+{#- Returns true if an erasure of this value has begun: then a search without matches is expected. -#}
 {% macro hw_was_erased(wanted) %}
     {%- set digest = wanted.erasure.digest(false) -%}
     {%- if not digest or adapter.get_relation(none, hw_ops_schema(), 'operations') is none -%}{{ return(false) }}{%- endif -%}

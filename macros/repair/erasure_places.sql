@@ -89,8 +89,8 @@
 {% endmacro %}
 
 
-{#- Returns a Delta table's name for a statement: its path, if dbt has not registered a stream's table yet; none if there is no table.
-    `schemas`: all existing schemas. -#}
+{#- Returns a Delta table's name for a statement: its path, if dbt has not registered a stream's table yet, or none
+    without a table. `schemas`: all existing schemas. -#}
 {% macro hw_delta_table(schema, identifier, node, schemas) %}
     {%- set table = adapter.get_relation(none, schema, identifier) if schema in schemas else none -%}
     {%- if table is not none -%}
@@ -258,7 +258,7 @@
 {% endmacro %}
 
 
-{#- Returns whether the table's folder is empty or gone. -#}
+{#- Returns true if the table's folder is empty or gone. -#}
 {% macro hw_drop_erased_table(name, hidden, detail, wanted, reason) %}
     {%- set record = hw_begin_operation('erase', name, reason,
         {'subject': wanted.kind, 'keyed_hash': wanted.erasure.digest(true), 'step': 'hidden table'},

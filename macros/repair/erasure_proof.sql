@@ -1,7 +1,7 @@
-{#- Completes an erasure: rewrites files whose rows are only marked as deleted, searches every Parquet file in a table's folder (including
-    change files and files that no commit names), vacuums a table if the person is in a file, and searches again; then searches the log. The
-    report names the date by which retained files are gone; run erase again after it. The proof is written when all tables are done, so an
-    interrupted step leaves no proof. -#}
+{#- Completes an erasure: rewrites files whose rows are only marked as deleted, and searches every Parquet file in a
+    table's folder, including change files and files that no commit names. If the person is in a file, vacuums the table
+    and searches again; then searches the log. The report names the date when retained files are gone; run erase again
+    after it. The proof is written when all tables are done, so an interrupted step leaves no proof. -#}
 {% macro hw_prove_erasure(places, wanted, reason, dry_run, keep, beside) %}
     {%- set now = (modules.datetime.datetime.now(modules.pytz.utc).timestamp() * 1000) | int -%}
     {%- set states = {} -%}

@@ -1,4 +1,4 @@
-{#- Drops expired backups and expired tables that `drop` renamed. It prints a warning, since there is no undo. -#}
+{#- Drops expired backups and expired tables that `drop` renamed. Prints a warning, because it cannot be undone. -#}
 {% macro expire_backups(reason=none, dry_run=true) %}
     {%- if not dry_run -%}{%- do hw_require_reason('expire_backups', reason) -%}{%- endif -%}
     {%- set due = hw_backups() | selectattr('expired') | list -%}

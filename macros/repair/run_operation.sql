@@ -1,4 +1,4 @@
-{#- Prints a plan; returns whether to continue: true unless it is a dry run. -#}
+{#- Prints a plan; returns true to continue, unless it is a dry run. -#}
 {% macro hw_proceed(operation, lines, dry_run) %}
     {{ print(lines | join('\n')) }}
     {%- if dry_run -%}

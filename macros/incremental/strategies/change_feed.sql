@@ -1,4 +1,5 @@
-{#- Each row of the followed input makes its own rows of the model: scripts/headwaters/runs/strategies/change_feed.py. -#}
+{#- Each row of the followed input makes separate rows of the model:
+    scripts/headwaters/runs/strategies/change_feed.py. -#}
 {% macro hw_inserted_rows_sql(inserted, before) -%}
 select *{{ before }}, 'insert' as _operation from (
 {{ inserted }}
@@ -6,8 +7,8 @@ select *{{ before }}, 'insert' as _operation from (
 {%- endmacro %}
 
 
-{#- Inserted and deleted rows, by key: a key that only the first have is inserted, one that only the second have is
-    deleted, one of both is updated, unless its row is the same. -#}
+{#- Compares inserted and deleted rows by key. A key of the former alone is inserted, a key of the latter alone is
+    deleted, and a key of both is updated, unless its row is the same. -#}
 {% macro hw_difference_sql(inserted, deleted, keys, beside) -%}
     {%- set key_columns = hw_quoted(keys) | join(', ') -%}
 with _appeared as (select struct(*) as _row, {{ key_columns }} from (

@@ -1,4 +1,5 @@
-{#- SCD type 2: scripts/headwaters/runs/strategies/history.py. `few`: so few changes that their keys are sent everywhere. -#}
+{#- SCD type 2: scripts/headwaters/runs/strategies/history.py. `few`: Spark broadcasts the keys, because the changes are
+    few. -#}
 {% macro hw_new_periods_sql(target, images, keys, few, beside) -%}
     {%- set key_columns = hw_quoted(keys) | join(', ') -%}
 with _images as (
@@ -14,7 +15,7 @@ _present as (select struct(*) as _row, * from _target_periods)
 {%- endmacro %}
 
 
-{#- The images that the target's periods stand for, and those that are new. -#}
+{#- Selects the images of the target's periods, and the new images. -#}
 {% macro hw_known_and_new_images_sql() -%}
 select * except (valid_from, valid_to, is_current, _next), named_struct('at', valid_from, 'version', cast(-1 as bigint),
 'deleted', false, 'until', if(_next <=> valid_to, null, valid_to)) as _image from _periods
@@ -23,10 +24,10 @@ select * except (_image), _image from _images
 {%- endmacro %}
 
 
-{#- From images to periods of validity. `sql` gives the model's columns and `_image`; the result has the model's columns,
-    valid_from, valid_to (exclusive, null while it is true) and is_current. Of two images at one moment the later commit's is true,
-    and of one commit's the greater row. A deletion ends what earlier commits said, whatever their moments; what a later commit brings, it
-    does not know. -#}
+{#- Converts images to periods of validity. `sql` gives the model's columns and `_image`. The result has the model's
+    columns, valid_from, valid_to (exclusive, null while the row is true) and is_current. If two images have one time,
+    that of the later commit wins; within a commit, the greater row. A deletion ends the images of earlier commits, even
+    later ones in time; it does not affect those of later commits. -#}
 {% macro hw_periods_sql(sql, keys) -%}
     {%- set later = 'order by _image.version range between 1 following and unbounded following' -%}
 select * except (_image, _superseded, _row, _cut, _until), _image.at as valid_from, _until as valid_to, _until is null as is_current from (
@@ -42,10 +43,11 @@ struct(* except (_image)) as _row from (
 {%- endmacro %}
 
 
-{#- The images of an input as rows with `_image`, a struct of `at` (when the image became true: the column `at` of images(), else the
-    commit's time), `version` (of the commit) and `deleted`. Images that cancel out within one commit say nothing: a rebuild of the input
-    deletes and inserts every row. A pre-image says nothing that its post-image does not, unless the key moved: `hw_periods_sql`
-    drops those that have one. Images that stand for periods of the target have version -1, and `until` where a deletion ended them. -#}
+{#- Selects the images of an input as rows with `_image`, a struct of `at`, `version` (of the commit) and `deleted`.
+    `at` is the time when the image became true: the column `at` of images(), or else the commit's time. Images that
+    cancel out within one commit are dropped, because a rebuild of the input deletes and inserts every row. A pre-image
+    only matters if the key changed: `hw_periods_sql` drops those with a post-image. Images of the target's periods have
+    version -1, and `until` if a deletion ended them. -#}
 {% macro hw_images_sql(column, feed, grouping) -%}
     {%- set happened = 'coalesce(' ~ hw_quote(column) ~ ', _commit_timestamp)' if column else '_commit_timestamp' -%}
 (select * except (_commit_version, _commit_timestamp, _hw_net), named_struct(
@@ -55,7 +57,7 @@ from ({{ hw_summed_images_sql(feed, grouping, ['_commit_version', '_commit_times
 {%- endmacro %}
 
 
-{#- The rows of a version as inserts of its commit, and the feed after it. -#}
+{#- Selects the rows of a version as inserts of its commit, and the feed after it. -#}
 {% macro hw_snapshot_and_feed_sql(snapshot, columns, commit, feed) -%}
 (select {{ columns | join(', ') }}, 'insert' as _change_type, cast({{ commit.version }} as bigint) as _commit_version,
 timestamp_millis({{ commit.at }}) as _commit_timestamp from {{ snapshot }}

@@ -1,7 +1,7 @@
 {#- `change_feed` with `latest_by`, the greatest row of each key: scripts/headwaters/runs/strategies/latest_by.py. -#}
 
-{#- The greatest row of each key by the columns `order`; rows equal in those are told apart by the rest of the row, so that the
-    result does not depend on the order of reading. -#}
+{#- Selects the greatest row of each key by the columns `order`. The other columns break ties, so that the result does
+    not depend on the order of reading. -#}
 {% macro hw_latest_rows_sql(rows, order, keys) -%}
 select inline(array(_latest._row)) from (select max(struct({{ order }}, struct(*) as _row)) as _latest from (
 {{ rows }}
@@ -16,8 +16,8 @@ select _all.* from (
 {%- endmacro %}
 
 
-{#- The greatest rows of a batch against the rows that the target has: only a greater row replaces one. `held`: the target, or its rows
-    of these keys. -#}
+{#- Compares the greatest rows of a batch with the target's rows: only a greater row replaces one. `held`: the target,
+    or its rows of these keys. -#}
 {% macro hw_newer_rows_sql(held, winners, keys, order, within, beside) -%}
     {%- set new, old = hw_quoted(order, '_new') | join(', '), hw_quoted(order, '_old') | join(', ') -%}
 with _winners as (select struct(*) as _row, * from (

@@ -9,8 +9,9 @@ select {{ keys }}
 {%- endmacro %}
 
 
-{#- The sums of the changes, added to those of the groups that `held` has: the table, or its rows of these groups. `rows`: how many rows
-    a group then has; `moved`: whether a sum of it changes; `lasting`: groups that are there without a row. -#}
+{#- Adds the sums of the changes to those of the groups in `held`: the table, or its rows of these groups. `rows` is a
+    group's new number of rows, `moved` is true if one of its sums changes, and `lasting` has the groups without
+    rows. -#}
 {% macro hw_added_sums_sql(held, keys, delta, sums, moved, rows, lasting, beside) -%}
     {%- set operation = "if(_target._here is null, 'insert', if(" ~ rows ~ " = 0 and _lasting._stays is null, 'delete', 'update'))" -%}
 select {{ (hw_quoted(keys, '_delta') + sums) | join(', ') }}{{ beside }}, {{ operation }} as _operation
@@ -32,7 +33,7 @@ select *
 {%- endmacro %}
 
 
-{#- Sums of two groups that are one key once stored, the empty text's and NULL's, as one: they change one row. -#}
+{#- Sums again over groups that are one key in the table, such as the empty text's and NULL's: they change one row. -#}
 {% macro hw_summed_again_sql(rows, keys, sums) -%}
 select {{ keys }}
     {%- for sum in sums -%}
@@ -43,8 +44,8 @@ select {{ keys }}
 {%- endmacro %}
 
 
-{#- The keys of the groups that a model gives over inputs without rows, as a subquery with the column `_stays`. Spark sees
-    that it reads nothing. -#}
+{#- Selects the keys of the groups that a model gives over inputs without rows, as a subquery with the column `_stays`.
+    Spark detects that it reads no rows. -#}
 {% macro hw_lasting_groups_sql(rows, keys) -%}
 (select {{ keys }}, true as _stays from (
 {{ rows }}
@@ -52,8 +53,8 @@ select {{ keys }}
 {%- endmacro %}
 
 
-{#- For each measure how often it is no sum of weighed rows, and `_empty`, how many groups there are without a row, other
-    than those that are there always: `once` and `thrice` are the SQL with every row weighed 1 and -3. -#}
+{#- Counts, for each measure, the groups whose value is not a weighted sum. `_empty` counts the groups without a
+    row, except those that always exist. `once` and `thrice` are the SQL with the weights 1 and -3 for every row. -#}
 {% macro hw_differences_of_sums_sql(once, thrice, lasting, weight, names, keys) -%}
 select
     {%- for name in hw_quoted(names) %}

@@ -1,11 +1,15 @@
-"""Between which values some rows lie, as a condition that Delta's file statistics understand.
+"""Bounds of the values of rows, as conditions that Delta's file statistics can use.
 
-A condition of this module holds for every row that it was asked about, whatever its values are, and
-survives all who read it: Spark's parser, which replaces `${name}` inside literals too; Delta, which
-parses the condition of a `replaceOn` again; and Delta's statistics, in which bytes that are not
-UTF-8 are U+FFFD, so that a text beyond ASCII is not found in a file that has such bytes as well.
-So texts are cut to a beginning of harmless characters (macro `hw_harmless`), and values that cannot
-be written exactly widen the bounds or are left without any.
+A condition of this module is true for every row that it was built from, with any values. It
+survives every reader:
+
+- Spark's parser replaces `${name}` inside literals too.
+- Delta parses the condition of a `replaceOn` again.
+- Delta's statistics store bytes that are not UTF-8 as U+FFFD. If a file has such bytes, a text
+  beyond ASCII is not found in it.
+
+Texts are therefore cut to a prefix of harmless characters (macro `hw_harmless`). Values that cannot
+be written exactly widen the bounds, or get none.
 """
 
 from __future__ import annotations
@@ -20,23 +24,22 @@ from headwaters.platform.sql import identifier
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 BOUNDED = (*INTEGERS, "decimal", "string", "date", "timestamp", "timestamp_ntz")
 
-# Parquet's filters take days of the gap between the calendars (October 1582) for others.
+# Parquet's filters shift days in the gap between the calendars (October 1582).
 GREGORIAN = "1583-01-01"
 LAST_DAY = "9999-12-31"
 
-# Stands in a list for a value that is not harmless, and so not in it.
+# Marks a value in a list as not harmless, and therefore omitted.
 UNWRITABLE = "\x01"
 MOST_VALUES = 2000
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Where the values of one column lie.
+    """The bounds of the values of one column.
 
-    `least` and `greatest` are texts, None where there is none that can be written. `least` may be a
-    beginning of the least value, and `greatest` of the greatest: that it is all of it says
-    `is_whole`. `is_empty`: there are no values but nulls. `values` are all of them; None where they
-    were not asked for, or cannot be written exactly.
+    `least` and `greatest` are texts, or None if no value can be written. Both may be prefixes; if
+    `is_whole`, they are the exact values. `is_empty`: all values are null. `values` has all values,
+    or is None if they were not requested or cannot be written exactly.
     """
 
     column: str
@@ -52,7 +55,7 @@ class Bound:
 def bounds_of(
     row: Mapping[str, Any], columns: Iterable[str], has_rows: bool = False
 ) -> list[Bound]:
-    """The answer to the expressions of the macro `hw_bounds_expressions`, one Bound a column."""
+    """Parse the result of the macro `hw_bounds_expressions` into one Bound a column."""
     bounds = []
     rows = _listed(row) if has_rows else None
     for number, column in enumerate(columns, start=1):
@@ -72,21 +75,21 @@ def bounds_of(
 
 
 def _values(texts: Iterable[str | None]) -> tuple[str, ...] | None:
-    """The values of a column, each once; None where one of them cannot be written."""
+    """Return the distinct values of a column, or None if one of them cannot be written."""
     known = {text for text in texts if text is not None}
     return None if UNWRITABLE in known else tuple(sorted(known))
 
 
 def _listed(row: Mapping[str, Any]) -> list[list[str | None]]:
-    """The rows that the macro `hw_rows_as_json` lists."""
+    """Parse the rows that the macro `hw_rows_as_json` lists."""
     listed: list[list[str | None]] = json.loads(row["listed"] or "[]")
     return listed
 
 
 def keys_as_sql(row: Mapping[str, Any], bounds: Sequence[Bound]) -> str | None:
-    """The rows of the columns of `bounds`, as a query of literals that reads no table.
+    """Return the rows of the columns of `bounds` as a query of literals that reads no table.
 
-    None where they were not listed, are too many, or cannot be written exactly.
+    Return None if they were not listed, are too many, or cannot be written exactly.
     """
     if not (bounds and all(_is_exact(bound) for bound in bounds)):
         return None
@@ -105,7 +108,7 @@ def keys_as_sql(row: Mapping[str, Any], bounds: Sequence[Bound]) -> str | None:
 
 
 def lists_all(bounds: Sequence[Bound]) -> bool:
-    """Whether `within_bounds` is true of the rows that were asked about, and of no others."""
+    """Return true if `within_bounds` is true for exactly the rows that the bounds describe."""
     if len(bounds) != 1 or not _is_exact(bounds[0]):
         return False
     return 0 < len(bounds[0].values or ()) <= MOST_VALUES
@@ -116,7 +119,7 @@ def _is_exact(bound: Bound) -> bool:
 
 
 def _within_calendar(bound: Bound) -> Bound:
-    """The bound of a day or a moment without what Parquet's filters or Python misread."""
+    """Widen the bound of a day or a moment past values that Parquet's filters or Python misread."""
     if not bound.type.startswith(("date", "timestamp")) or bound.is_empty:
         return bound
     least, greatest = bound.least or "-", bound.greatest or "+"
@@ -139,9 +142,9 @@ def within_bounds(
     alias: str | None = None,
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """The bounds as SQL: true of every row that they were asked about, null in no case.
+    """Return the bounds as SQL: true for every row that they describe, never null.
 
-    `names` maps a bound's column to the table's, `alias` is the table's.
+    `names` maps a bound's column to the table's column. `alias` is the table's alias.
     """
     conditions = []
     for bound in bounds:
@@ -180,14 +183,15 @@ def _within(bound: Bound, column: str) -> list[str]:
 
 
 def _successor(text: str) -> str | None:
-    """The least text that is greater than all that begin with this one; None: there is none."""
+    """Return the least text greater than all texts with this prefix, or None if there is none."""
     cut = text.rstrip("~")
     return cut[:-1] + chr(ord(cut[-1]) + 1) if cut else None
 
 
 def with_values(bound: Bound, values: str | None) -> Bound:
-    """The bound of whole numbers or texts with their `values`, a JSON array: they leave out more
-    of a table than its least and greatest value.
+    """Add `values`, a JSON array, to the bound of whole numbers or texts.
+
+    They exclude more of a table than its least and greatest value.
     """
     if values is None or bound.type not in (*INTEGERS, "string"):
         return bound
@@ -195,7 +199,7 @@ def with_values(bound: Bound, values: str | None) -> Bound:
 
 
 def literal(text: str, type_: str) -> str:
-    """A harmless text as a value of a type, in SQL."""
+    """Return a harmless text as an SQL value of a type."""
     if type_ in ("tinyint", "smallint", "int"):
         return text
     if type_ == "bigint":

@@ -1,4 +1,4 @@
-"""A change of a model's SQL: whether its table can follow it without a rebuild."""
+"""A change of a model's SQL, and its table's ability to follow it without a rebuild."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """How the model's SQL differs from what built the table.
+    """The difference between the model's SQL and the SQL that built the table.
 
-    `is_same`: it gives the same rows. `patch` makes the table that of the new SQL; `is_patched`: an
-    interrupted run did so. `why_not`: why the table cannot follow it. `built_by`: the text that the
-    table names.
+    `is_same`: both give the same rows. `patch` converts the table to the new SQL; `is_patched`: an
+    interrupted run has applied it. `why_not`: the reason that the table cannot follow the change.
+    `built_by`: the text that the table names.
     """
 
     built_by: str | None = None
@@ -34,10 +34,10 @@ class Change:
 
 
 def change_since(model: Model, state: TableState, applied: AppliedVersions) -> Change:
-    """Return how the model's SQL differs from what built its table.
+    """Compare the model's SQL with the SQL that built its table.
 
-    A run that was interrupted after it had patched the table has left it as that of other SQL than
-    the table says.
+    If a run was interrupted after a patch, the table has the rows of the new SQL, although its
+    properties name the old one.
     """
     patched_by = applied.applied.built_by
     if not patched_by:
@@ -50,7 +50,7 @@ def change_since(model: Model, state: TableState, applied: AppliedVersions) -> C
 
 
 def _change_of(model: Model, before: str | None) -> Change:
-    """Return how some SQL differs from the model's.
+    """Compare an SQL text with the model's.
 
     If the texts differ, it runs a statement for each input and three over the table, for columns.
     """
@@ -58,7 +58,7 @@ def _change_of(model: Model, before: str | None) -> Change:
     change = Change(before)
     if not before or before == after:
         return change
-    # the parser takes an eighth of a second to import, and most runs have nothing to compare
+    # importing the parser takes an eighth of a second, and most runs compare nothing
     from headwaters.analysis import is_same_query, patch_of, same_inputs
 
     inputs = inputs_of(after)
@@ -90,5 +90,5 @@ def with_columns(connection: Connection, inputs: Sequence[Spec]) -> Sequence[Spe
 
 
 def patched_rows_sql(model: Model, table: str, patch: Patch) -> str:
-    """Return the rows of the table that stay, under the columns that it is to have."""
+    """Return the rows of the table that stay, under their new columns."""
     return str(model.session.macros("hw_patched_rows_sql", table, patch.columns, patch.kept))

@@ -1,10 +1,10 @@
-"""The change sets that the runs of an invocation hand on to the models that follow their tables.
+"""The change sets that runs hand on to later models of the same invocation.
 
-A run knows what it changes: its staging table has the rows that it writes, and those that they
-replace. A model further down that needs just this commit reads them there. The change data feed
-would have Delta look for them in files: where old rows were marked as deleted beside their files
-it reads the files again, for each reader. A range that has more than this one commit is read from
-the feed, and so is every range of a later invocation. See docs/decisions/0033-handed-on.md.
+The staging table of a run has the rows that it writes, and the rows that they replace. A later
+model that needs only this commit reads them there. The change data feed would cost more: if old
+rows are marked by deletion vectors, Delta reads their files again for each reader. A range of more
+than this one commit is read from the feed, and so is every range of a later invocation. See
+docs/decisions/0033-handed-on.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from headwaters.tables.commits import Range
 
 @dataclass(frozen=True)
 class ChangeSet:
-    """What a run changed in a table, in its staging table.
+    """The changes of a run to a table, in its staging table.
 
-    `beside` are the columns of the staging table that are not the table's own.
+    `beside`: the columns that only the staging table has.
     """
 
     run: str
@@ -33,21 +33,21 @@ class ChangeSet:
 
 
 class HandedOn:
-    """The change sets of an invocation, by the table that they changed. Threads may share it."""
+    """The change sets of an invocation, by the changed table; safe for threads."""
 
     def __init__(self) -> None:
-        """None, at first."""
+        """Start empty."""
         self._lock = threading.Lock()
-        # of each table, with the models that have not read it yet
+        # by table, with the models that have not read the change set yet
         self._kept: dict[tuple[str, ...], tuple[ChangeSet, set[str]]] = {}
 
     def keep(self, table: str, change_set: ChangeSet, readers: Iterable[str]) -> None:
-        """Keep it for models; the newest change set of a table takes the place of others."""
+        """Keep a change set for models. It replaces an older one of the same table."""
         with self._lock:
             self._kept[parts_of(table)] = change_set, set(readers)
 
     def released_by(self, reader: str) -> list[str]:
-        """The staging tables that nobody needs any more, now that a model has run."""
+        """Return the staging tables that no model needs after a model has run."""
         with self._lock:
             for _, readers in self._kept.values():
                 readers.discard(reader)
@@ -55,10 +55,10 @@ class HandedOn:
             return [self._kept.pop(table)[0].stage for table in released]
 
     def find(self, changes: Range, reader: str) -> ChangeSet | None:
-        """The change set that has all that a table went through, or None: the feed has it.
+        """Return the change set that has all changes of a table, or None if only the feed has them.
 
-        Only for a model that it is kept for: for others, as those that read the table through a
-        view that is none of the project's models, it may be dropped at any moment.
+        Only for a model that it is kept for. A run may drop it at any moment for other models, such
+        as those that read the table through a view outside the project.
         """
         with self._lock:
             found, readers = self._kept.get(parts_of(changes.source), (None, set[str]()))
@@ -78,10 +78,10 @@ def served(
     config: Mapping[str, Any],
     on_foreign_write: str,
 ) -> list[str]:
-    """The models for which a run of another one keeps its change set.
+    """Return the models that read the change set of a model from its staging table.
 
-    `selected` are the nodes of the invocation. The rows that are replaced must be those of the
-    table: where they are computed, nothing may have left others there.
+    `selected` has the nodes of the invocation. The replaced rows must be those of the table. If
+    they are computed, the table must not have other rows.
     """
     strategy = strategy_of(config)
     is_hidden = "stage_of" in (config.get("derivation") or {})
@@ -98,13 +98,13 @@ def served(
 
 
 def followers(unique_id: str, graph: Mapping[str, Any]) -> list[str]:
-    """The models of a project that may follow the change data feed of a model's table.
+    """Return the models of a project that may follow the change data feed of a model's table.
 
-    A run reads through views and ephemeral models, so that those behind them follow it as well.
+    A run reads through views and ephemeral models, so the models behind them follow it as well.
     """
     models = [node for node in graph["nodes"].values() if node["resource_type"] == "model"]
     found: dict[str, None] = {}
-    read = [unique_id]  # the table, and what is read through to it, which grows
+    read = [unique_id]  # the table, and everything that reads through to it
     for one in read:
         for node in models:
             if one not in node["depends_on"]["nodes"]:

@@ -1,6 +1,6 @@
-"""Refuse models that no strategy can maintain.
+"""Checks that refuse models which no strategy can maintain.
 
-By their text, their columns, and rows of a sample.
+They look at a model's text, its columns, and rows of a sample.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from headwaters.runs.strategies.base import named
 from headwaters.runs.work import Work, drop_staging_table, staging_table
 from headwaters.tables.settings import strategy_problems
 
-# Statements of the engine give these names to columns of their own. Delta takes the alias of a
-# target for a column of that name.
+# Statements of the engine give their own columns these names. Delta reads a target's alias as a
+# column of that name.
 RESERVED = (
     *("_operation", "_row", "_copies", "_metadata", "_balance", "_side", "_net", "_stray"),
     *("_is_touched", "_replaced", "_target", "_staged"),
     *("_change_type", "_commit_version", "_commit_timestamp"),
 )
 _ADDED = {"signed": "_weight", "images": "_image"}
-# Types of which equal values have equal hashes: not floating-point numbers, nor collated texts.
+# Types whose equal values have equal hashes: neither floating-point numbers nor collated texts.
 _HASHED = {"string", "binary", "date", "timestamp", "timestamp_ntz", "boolean"}
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 
@@ -48,10 +48,10 @@ class Unproven(Exception):
 
 
 def check_model(model: Model) -> None:
-    """Refuse a model by its configuration and its text, before anything is read.
+    """Refuse a model by its configuration and its text, before the run reads any table.
 
     Raises:
-        UserError: what is wrong, and what is allowed.
+        UserError: the problem, and the allowed values.
     """
     strategy, node = model.strategy, model.node
     inputs = inputs_of(model.sql)
@@ -93,9 +93,9 @@ def _check_inputs(where: str, model: Model, inputs: Sequence[Spec]) -> None:
 
 
 def _check_bare_inputs(where: str, model: Model, code: str) -> None:
-    """Refuse inputs that are not marked: their changes would never be applied.
+    """Refuse unmarked inputs: no run would ever apply their changes.
 
-    They may come by a ref(), in an ephemeral model, or by name. `code` has no inputs.
+    An ephemeral model may bring them with a ref(), or the SQL may name them. `code` has no inputs.
     """
     nodes, wanted = declared_tables(model.session), model.strategy.marker
     for name in names(code):
@@ -148,7 +148,7 @@ def declared_tables(session: Session) -> dict[tuple[str, ...], Mapping[str, Any]
 
 
 def raise_reads_itself(where: str) -> None:
-    """Raise that a model reads its own table."""
+    """Raise the error of a model that reads its own table."""
     raise UserError(
         "HW_READS_ITSELF",
         f"{where} reads its own table. What it has must follow from its inputs alone, or a "
@@ -157,7 +157,7 @@ def raise_reads_itself(where: str) -> None:
 
 
 def raise_undeclared(where: str, source: str, call: str) -> None:
-    """Raise that nothing declares an input."""
+    """Raise the error of an undeclared input."""
     raise UserError(
         "HW_UNDECLARED_INPUT",
         f"{where} reads {source}, which no source and no model declares, so its changes would be "
@@ -169,10 +169,10 @@ def raise_undeclared(where: str, source: str, call: str) -> None:
 
 
 def check_columns(model: Model, columns: Sequence[Column], inputs: Sequence[Spec]) -> None:
-    """Refuse columns that the model lacks or may not have, and inputs without a change feed.
+    """Refuse missing or forbidden columns, and inputs without a change feed.
 
     Raises:
-        UserError: what is wrong, and what to write.
+        UserError: the problem, and the correct text.
     """
     target = model.target
     wanted: dict[str, Sequence[str]] = {
@@ -256,13 +256,13 @@ def _check_feed(model: Model, source: str) -> None:
 
 
 def has_feed(connection: Connection, source: str) -> bool:
-    """Whether a table has a change data feed."""
+    """Return true if a table has a change data feed."""
     properties = read_state(connection, source).properties
     return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
 
 
 def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:
-    """Refuse inputs of signed() and images() that have the column which the macro adds."""
+    """Refuse inputs of signed() and images() that already have the column which the macro adds."""
     for spec in inputs:
         added, source = _ADDED.get(spec["kind"]), spec["source"]
         if added is None:
@@ -283,12 +283,12 @@ def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:
 def refuse_keys_of_lookups(
     model: Model, inputs: Sequence[Spec], work: Work | None = None
 ) -> str | None:
-    """Refuse lookups that decide which rows or keys there are. Return why changes cannot be read.
+    """Refuse lookups that decide the rows or keys of a model. Return a gap, if any.
 
-    Under `on_lookup_change: ignore` rows keep what lookups had when they were written: a row whose
-    lookup row was deleted could not be found when its input row is. Compare the keys of the rows of
-    the input, of all or of those that changed, with the keys that the SQL gives where lookups have
-    no rows.
+    Under `on_lookup_change: ignore`, rows keep the values that lookups had at the write. After a
+    lookup row is deleted, a run could not find its rows to delete them with the input's row. The
+    check compares the keys of the SQL with those that it gives with empty lookups. It takes all
+    rows of the input, or only the changed ones.
     """
     lookups = [spec for spec in inputs if spec["kind"] == "lookup"]
     ignores = model.config.get("on_lookup_change") == "ignore"
@@ -331,7 +331,7 @@ def refuse_keys_of_lookups(
 
 
 def check_by_rows(model: Model, inputs: Sequence[Spec], columns: Sequence[Column]) -> None:
-    """Try the SQL with a thousand rows of an input, when it builds its first table or is new."""
+    """Try the SQL on a thousand rows of an input, before its first table or if it is new."""
     session, strategy = model.session, strategy_for(model)
     tried = strategy.tried_rows(inputs)
     if not tried:
@@ -348,11 +348,11 @@ def check_by_rows(model: Model, inputs: Sequence[Spec], columns: Sequence[Column
 
 
 def may_repeat_keys(model: Model, columns: Sequence[Column]) -> bool:
-    """Whether it is worth asking for keys that come twice, which takes much longer than this.
+    """Return true if the costly search for repeated keys is worthwhile.
 
-    Texts are told apart by a hash of 64 bits. Where one of the key columns is an integer, 64 of its
-    values are one group with a bit for each, and a group that counts more rows than bits has a key
-    twice: keys that lie close, as most do, make few groups.
+    Texts are compared by a hash of 64 bits. If a key column is an integer, 64 of its values form
+    one group with a bit for each. A group with more rows than bits has a repeated key. Keys that
+    lie close together, as most do, make few groups.
     """
     keys = {name.lower() for name in model.keys}
     own = [column for column in columns if column.name.lower() in keys]

@@ -1,7 +1,7 @@
-"""What the next run of a model does, and why: pure functions from facts to a decision.
+"""The decision about the next run of a model, and its reason: pure functions over facts.
 
-headwaters.runs.planning gathers the facts, the cheap ones first, and asks after each group of them;
-the first decision counts.
+headwaters.runs.planning gathers the facts, the cheap ones first, and consults a function after each
+group of them. The first decision counts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from headwaters.analysis.sql_text import without_format
 from headwaters.runs.session_fingerprint import changed_settings
 from headwaters.tables.commits import Range
 
-# A small change needs no question: only what may be a large share of the work is compared with all
-# of it.
+# A small change needs no query. Only a change that may be a large share of the work is compared
+# with the whole.
 FEW_ROWS = 10_000
 
-# A stored part costs two statements: below, reading the change feed again costs less.
+# A stored part costs two statements. Below this limit, reading the change feed again costs less.
 ROWS_WORTH_STORING = 1_000
 MOST_ROWS_BROADCAST = 100_000
 
-# An incremental run applies rows that were only inserted, or any changes. New rows are appended,
-# which costs much less.
+# An incremental run applies only inserted rows, or any changes. It appends new rows, which costs
+# much less.
 Way = Literal["inserts", "changes"]
 
 
@@ -38,7 +38,7 @@ class Decision:
 def of_request(
     *, exists: bool, is_empty: bool, is_sample: bool, full_refresh: bool
 ) -> Decision | None:
-    """What was asked for decides, whatever the table says."""
+    """Decide by the request alone, regardless of the table's state."""
     if not exists:
         return Decision("replace", "first run")
     if is_empty:
@@ -60,17 +60,17 @@ def of_state(
     partition_by: Sequence[str],
     why_not: str | None = None,
 ) -> Decision | None:
-    """Whether the table is one that this model's SQL and settings built.
+    """Decide by the table's state: this model's SQL and settings must have built it.
 
-    `inputs` are the applied versions that the table names; `partitions` and `clustering` its
-    columns; `partition_by` the model's. A text that is only formatted in another way is the same.
-    `why_not` is why the table cannot follow the change of its SQL, or None.
+    `inputs` has the applied versions that the table names, `partitions` and `clustering` its
+    columns, `partition_by` the model's. Formatting alone does not change a text. `why_not` is the
+    reason that the table cannot follow the change of its SQL, or None.
     """
     if inputs is None:
         return Decision("replace", "the table does not name the applied versions of its inputs")
     same = [name.lower() for name in partitions] == [name.lower() for name in partition_by]
-    # a table that is clustered where the model says partitioned keeps what apply_tables gave it;
-    # asked before the SQL, which partition columns are a part of
+    # a clustered table of a model with partitions keeps the layout that apply_tables gave it;
+    # checked before the SQL, which includes the partition columns
     if not same and not (partition_by and clustering):
         return Decision("replace", "the table is not partitioned as the model says")
     if built_by is None or without_format(built_by) != without_format(would_be_built_by):
@@ -83,7 +83,7 @@ def of_state(
 
 
 def of_changes(rows: int) -> Decision | None:
-    """Without changed rows there is nothing to do."""
+    """Decide to skip the run if no rows changed."""
     return Decision("skip", "no changes") if rows == 0 else None
 
 
@@ -93,17 +93,17 @@ def way_of_ranges(ranges: Iterable[Range]) -> Way:
 
 
 def most_of_rows(way: Way) -> float:
-    """The share of a table's rows above which it costs less to replace them all.
+    """Return the share of a table's rows above which a replacement of all rows costs less.
 
-    At 10 million rows, whether the changed ones lie in one place or all over the table.
+    Measured at 10 million rows, with the changed ones in one place or all over the table.
     """
     return 0.4 if way == "inserts" else 0.08
 
 
 def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) -> Decision:
-    """Whether a replacement is cheaper: `share` is what the hook `share_changed` gives.
+    """Decide if a replacement is cheaper: `share` is the result of the hook `share_changed`.
 
-    `above`: the model's own `replace_above`, in place of the strategy's.
+    `above`: the model's own `replace_above`, which overrides the strategy's.
     """
     if share is not None:
         part, whole = share["part"], share["whole"]
@@ -115,17 +115,17 @@ def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) ->
 
 
 def is_small_change(rows: int) -> bool:
-    """Whether the changed rows are few: their share is not asked for, and their keys are listed."""
+    """Return true if the changed rows are few: a run lists their keys and skips the share query."""
     return rows <= FEW_ROWS
 
 
 def is_worth_storing(rows: int) -> bool:
-    """Whether what a change set of so many changed rows reads more than once is stored."""
+    """Return true if a run should store the parts of a change set that it reads more than once."""
     return rows > ROWS_WORTH_STORING
 
 
 def is_broadcast(rows: int) -> bool:
-    """Whether what the changed rows lead to, at most one thing a row, is sent everywhere in joins.
+    """Return true if joins should broadcast the results of the changed rows, one at most for each.
 
     Spark does not know how few rows a change feed has, and would sort the whole table by the key.
     """
@@ -133,9 +133,10 @@ def is_broadcast(rows: int) -> bool:
 
 
 def columns_read(source: str, inputs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The columns of an affected() input that its changes are read for, in lower case.
+    """Return the columns of an affected() input whose changes a run reads, in lower case.
 
-    Keys, and what leads to them; the rest is read at the input's pinned version.
+    They are the keys, and the columns that lead to them. The run reads the rest at the pinned
+    version.
     """
     columns: list[str] = []
     for spec in inputs:

@@ -1,4 +1,4 @@
-"""Explain the next run of a model: its plan in lines, and whether its SQL is proven."""
+"""An explanation of a model's next run: its plan in lines, and the proof of its SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwaters.runs.state import read_state
 
 
 def explain(session: Session, node: Mapping[str, Any], code: str, relation: Relation | None) -> str:
-    """Return what the next run of a model does and why.
+    """Explain the next run of a model and the reasons for it.
 
     Raises:
         UserError: a run would raise it.
@@ -64,7 +64,7 @@ def _input_line(spec: Spec, plan: Plan) -> str:
 
 
 def _by(spec: Spec) -> str:
-    """Return the columns by which the changes of an input are followed, ` by id`."""
+    """Return the columns that trace the changes of an input, such as ` by id`."""
     pairs = spec["on"] if spec.get("via") else spec.get("key") or {}
     texts = [own if own == other else f"{own} = {other}" for own, other in pairs.items()]
     via = f" of {spec['via']}" if spec.get("via") else ""

@@ -1,14 +1,14 @@
-"""What an error says about a change feed: whether it can no longer be read, and why."""
+"""The causes of errors that mean a lost change feed."""
 
 from __future__ import annotations
 
 import re
 
-# What the guard of the macro `hw_text_guard` found: Delta puts it in place of bytes that are not
-# UTF-8, and other bytes than the table's make other keys. It may also be what the table has.
+# The guard of the macro `hw_text_guard` found U+FFFD. Delta substitutes it for bytes that are not
+# UTF-8, so that the keys would differ from the table's. The table may also contain it.
 NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
 
-# Each cause with the errors of Delta, Spark and file systems that mean it.
+# Each cause, with the errors of Delta, Spark and file systems that indicate it.
 _CAUSES = (
     ("HW_NOT_UTF8", NOT_UTF8),
     (r"DELTA_MISSING_CHANGE_DATA", "it was off in between"),
@@ -28,7 +28,7 @@ _CAUSES = (
 
 
 def lost_feed(error: BaseException) -> str | None:
-    """Why a change feed cannot be read, if this is what the error says, or an error behind it."""
+    """Return the reason that a change feed cannot be read, by an error and its causes, or None."""
     text = "\n".join(_texts(error))
     for pattern, cause in _CAUSES:
         if re.search(rf"\b(?:{pattern})\b", text):

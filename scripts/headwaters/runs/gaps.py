@@ -1,4 +1,4 @@
-"""Handle changes that a run cannot read, and rows of another writer."""
+"""Reactions to unreadable changes, and to rows of another writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fail_on_gap(model: Model, gap: str) -> None:
 
 
 def left_as_it_is(model: Model) -> str:
-    """Return that the table is unchanged, and what to do."""
+    """Return the text that the table is unchanged, with the remedy."""
     keeps_past = model.strategy.keeps_past
     unless = " where a history does not say otherwise" if keeps_past else ""
     end = " from what the feed still has. Take a backup before." if keeps_past else "."
@@ -32,7 +32,7 @@ def left_as_it_is(model: Model) -> str:
 
 
 def rebuilds_on_foreign_write(model: Model, change: str) -> bool:
-    """Whether the run rebuilds a table of which somebody else changed rows; if not, it has warned.
+    """Return true if a foreign write causes a rebuild of the table; otherwise warn.
 
     Raises:
         UserError: the model has `on_foreign_write: fail`. The table is unchanged.

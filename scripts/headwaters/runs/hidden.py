@@ -1,7 +1,7 @@
-"""The hidden tables of a model: `<model>__hw_stage_<n>`, beside its own.
+"""The hidden tables of a model: `<model>__hw_stage_<n>`, in the schema of its table.
 
-Their rows follow from the model's inputs alone. One that is dropped is built again by the next run
-that needs it.
+Their rows follow from the model's inputs alone. If one is dropped, the next run that needs it
+builds it again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from headwaters.runs.model import Model
 from headwaters.runs.session import Config, Connection, Relation
 from headwaters.tables.properties import declared_properties
 
-# Properties about the model's own columns and readers.
+# Properties that concern the model's own columns and readers.
 _OF_COLUMNS = re.compile(
     r"(?i)delta\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat"
     r"|universalFormat)"
 )
-# Settings about the model's own columns and readers.
+# Settings that concern the model's own columns and readers.
 _OF_MODEL = (
     *("leads", "stages", "partition_by", "cluster_by", "prune_by", "on_gap", "on_foreign_write"),
     *("replace_above", "apply_by", "location_root", "contract", "meta", "property_set"),
@@ -38,7 +38,7 @@ def hidden_table(target: Relation, number: int) -> Relation:
 def stage_model(
     model: Model, number: int, stage: Mapping[str, Any], inputs: Sequence[Spec]
 ) -> Model:
-    """Return a hidden table as a model, over the inputs at the versions of its model's run."""
+    """Return a hidden table as a model over the inputs at the versions of its model's run."""
     target = hidden_table(model.target, number)
     specs = {spec["source"]: spec for spec in inputs}
     markers = {}
@@ -53,7 +53,7 @@ def stage_model(
 
 
 def _config(model: Model, stage: Mapping[str, Any]) -> Config:
-    """Return the model's settings, as far as they are not about its own columns and readers."""
+    """Return the settings of the model that do not concern its own columns and readers."""
     declared = declared_properties(model.config)
     properties = {name: one for name, one in declared.items() if not _OF_COLUMNS.match(name)}
     return {

@@ -1,12 +1,12 @@
-"""What tables said of their commits, so that one question serves all models of an invocation.
+"""A cache of table histories, so that one query serves all models of an invocation.
 
-`describe history` is a job of Spark: on small tables it is a quarter of what a run costs. Most
-models of a project read each other and the same sources, so an answer is shared. It stands until
-this invocation writes to the table, and a minute at most: what others commit meanwhile is seen by
-the model that asks next, or by the next run, as if it had been committed then.
+`describe history` is a Spark job: on small tables it takes a quarter of a run's time. Most models
+of a project read each other and the same sources, so they share a result. It is valid until this
+invocation writes to the table, and for a minute at most. The next model that queries the table, or
+the next run, sees the commits of other writers as if they had just happened.
 
-Nothing here runs a statement. What must be true at this moment is never taken from here: what a
-run plans from of its own table, and what happened to it before the run writes.
+Nothing here runs a statement. A run never uses the cache for its own table: neither for the plan,
+nor for the check before it writes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ Table = tuple[str, ...]
 
 SECONDS = 60.0
 
-# So many commits are asked for where nothing says how many are needed: reading 20 costs what
-# reading one does.
+# The number of commits to read if nothing requires more: 20 cost as much as one.
 COMMITS = 20
 
 _READS = {"select", "values", "describe", "desc", "show", "set", "reset", "explain", "use"}
@@ -43,7 +42,7 @@ _BEFORE_NAME |= {"exists"}
 
 @dataclass(frozen=True)
 class Question:
-    """A question to a table, and what had been written when it was asked."""
+    """A query for a table's history, and the writes that preceded it."""
 
     table: Table
     written: tuple[int, int]
@@ -59,26 +58,26 @@ class _Answer:
 
 
 class Histories:
-    """The newest commits of tables, by schema and name. Threads may share it."""
+    """The newest commits of tables, by schema and name; safe for threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """An empty one; `clock` tells seconds."""
+        """Start empty; `clock` returns seconds."""
         self._clock = clock
         self._lock = threading.Lock()
         self._invocation = ""
         self._answers: dict[Table, _Answer] = {}
         self._turns: defaultdict[Table, threading.Lock] = defaultdict(threading.Lock)
-        # How often each table was written to, and how often nothing told which table was.
+        # The number of writes to each table, and of writes to unknown tables.
         self._written: Counter[Table] = Counter()
         self._written_anywhere = 0
-        # The tables that did not change since an earlier invocation looked at them, and when that
-        # was found.
+        # The tables that have not changed since an earlier invocation saw them, and the time of
+        # that check.
         self._unchanged: dict[Table, Newest] = {}
         self._looked_at: float | None = None
         self._looking = threading.Lock()
 
     def begin(self, invocation: str) -> None:
-        """Discard what another invocation was told."""
+        """Discard the results of other invocations."""
         with self._lock:
             if invocation != self._invocation:
                 self._invocation = invocation
@@ -89,9 +88,9 @@ class Histories:
     def find(
         self, table: str, back_to: int | None = None, up_to: int | None = None
     ) -> list[Commit] | None:
-        """The commits of a table, newest first, from the version `up_to` back to `back_to`.
+        """Return the commits of a table, newest first, from the version `up_to` back to `back_to`.
 
-        None where they have to be asked for.
+        Return None if a query is necessary.
         """
         with self._lock:
             answer = self._answers.get(parts_of(table))
@@ -102,19 +101,19 @@ class Histories:
         return list(answer.commits) if reaches and not is_newer else None
 
     def turn(self, table: str) -> threading.Lock:
-        """Held by who finds or asks, so that threads do not ask the same at the same time."""
+        """Return the lock that keeps threads from running the same query at the same time."""
         with self._lock:
             return self._turns[parts_of(table)]
 
     def question(self, table: str, limit: int) -> Question:
-        """What to hand back with the answer."""
+        """Return the token that `answer` needs with the result."""
         name = parts_of(table)
         with self._lock:
             written = self._written_anywhere, self._written[name]
         return Question(name, written, self._clock(), limit)
 
     def answer(self, question: Question, commits: Sequence[Commit]) -> None:
-        """Keep the answer, unless the table was written to since the question."""
+        """Keep the result, unless the table was written to since the question."""
         is_complete = len(commits) < question.limit
         with self._lock:
             written = self._written_anywhere, self._written[question.table]
@@ -124,9 +123,9 @@ class Histories:
                 )
 
     def unchanged(self, table: str, look: Callable[[], Mapping[str, Newest]]) -> Newest | None:
-        """The newest commit of a table, if it was that already for an earlier invocation.
+        """Return the newest commit of a table if an earlier invocation already saw it.
 
-        `look` tells it of all such tables: it is called once, and again after a minute.
+        `look` returns those of all such tables. It is called once, and again after a minute.
         """
         with self._looking:
             if self._looked_at is None or self._clock() - self._looked_at > SECONDS:
@@ -147,7 +146,7 @@ class Histories:
             }
 
     def discard(self, table: Table | None) -> None:
-        """Called before and after a table is written to; None stands for any table."""
+        """Discard a table's commits, before and after a write to it; None stands for any table."""
         with self._lock:
             if table is None:
                 self._written_anywhere += 1
@@ -161,15 +160,16 @@ class Histories:
 
 @dataclass(frozen=True)
 class Written:
-    """What a statement writes to: `table`, or any table where it is None."""
+    """The target of a statement: `table`, or any table if it is None."""
 
     table: Table | None
 
 
 def written_by(sql: str) -> Written | None:
-    """What a statement writes to; None where it only reads.
+    """Return the target of a statement, or None if it only reads.
 
-    A statement of an unknown kind, and one that names no schema or a path, may write to any table.
+    A statement of an unknown kind may write to any table, and so may one that names a path or omits
+    the schema.
     """
     words = (token for token in tokens(sql) if token.kind not in ("blank", "comment", "marker"))
     verb = next((token.word for token in words if token.word not in ("(", ";")), "")
@@ -184,7 +184,7 @@ def written_by(sql: str) -> Written | None:
 
 
 def _name_after(words: Iterable[Token]) -> Table:
-    """The dotted name that follows what may stand between a verb and a name."""
+    """Return the dotted name after a verb and the optional words that follow it."""
     following = list(itertools.islice(words, 16))
     for place, token in enumerate(following[:-1]):
         if token.word in _BEFORE_NAME and following[place + 1].word != ".":

@@ -1,8 +1,8 @@
 """The marked inputs of a model's SQL: markers are comments that input macros write.
 
 `/* changes {"source": "silver.x", "version": 17, …} */ silver.x version as of 17` is the SQL of a
-full refresh, and holds all that a run has to know of the input. No other state passes from
-compilation to execution.
+full refresh. It has everything that a run needs to know about the input. Compilation passes no
+other state to execution.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Spec = dict[str, Any]  # the content of a marker, with `text`, the piece of SQL that is the input
-Versions = Mapping[str, Mapping[str, Any]]  # of inputs: {source: {version, at}}
+Spec = dict[str, Any]  # the content of a marker; `text` is the input's piece of SQL
+Versions = Mapping[str, Mapping[str, Any]]  # by source: {source: {version, at}}
 
 _MARKER = re.compile(r'/\* (\w+) (\{[^\n]*?"kind": "\1"[^\n]*?\}) \*/ ')
 # The columns only: the images themselves are in the feed.
@@ -61,7 +61,7 @@ def with_inputs(sql: str, replacements: Mapping[str, str]) -> str:
 def with_one_version_each(sql: str) -> str:
     """Return the query with one version of each source.
 
-    A model may name a source twice, and somebody may commit while it compiles.
+    A model may name a source twice, and another writer may commit while it compiles.
     """
     first: dict[str, Spec] = {}
     replacements = {}
@@ -73,7 +73,7 @@ def with_one_version_each(sql: str) -> str:
 
 
 def at_versions(sql: str, versions: Versions) -> str:
-    """Return the query with its inputs at other versions, of those that are not named at none."""
+    """Return the query with its inputs at other versions; an input that is not named gets none."""
     replacements = {
         spec["text"]: _at(
             spec, {"version": None, "at": None} | dict(versions.get(spec["source"], {}))
@@ -84,7 +84,7 @@ def at_versions(sql: str, versions: Versions) -> str:
 
 
 def without_versions(sql: str) -> str:
-    """Return the query without versions: it is the model, whatever its inputs have."""
+    """Return the query without versions: it identifies the model for any state of its inputs."""
     return at_versions(sql, {})
 
 
@@ -94,17 +94,17 @@ def _at(spec: Spec, version: Mapping[str, Any]) -> str:
 
 
 def without_rows(inputs: Iterable[Spec]) -> dict[str, str]:
-    """Return replacements for inputs by inputs that have no rows."""
+    """Return replacements that give the inputs no rows."""
     return {spec["text"]: f"(select * from {input_sql(spec)} where false)" for spec in inputs}
 
 
 def without_inputs(sql: str, inputs: Iterable[Spec]) -> str:
-    """Return the query with blanks in place of its inputs."""
+    """Return the query with its inputs blanked out."""
     return with_inputs(sql, {spec["text"]: " " for spec in inputs})
 
 
 def versions_of(inputs: Iterable[Spec]) -> dict[str, dict[str, Any]]:
-    """Return the versions of inputs as a table's properties have them."""
+    """Return the versions of inputs in the form of a table's properties."""
     return {spec["source"]: {"version": spec["version"], "at": spec["at"]} for spec in inputs}
 
 
@@ -114,5 +114,5 @@ def followed(inputs: Iterable[Spec]) -> Spec:
 
 
 def is_pinned(inputs: Iterable[Spec]) -> bool:
-    """Whether every input has a version; those of a sample and of an empty run have none."""
+    """Return true if every input has a version; those of a sample or an empty run have none."""
     return all(spec["version"] is not None for spec in inputs)

@@ -1,9 +1,10 @@
-"""What DESCRIBE DETAIL says of a model's table, without asking it.
+"""The layout of a model's table without the cost of DESCRIBE DETAIL.
 
-DESCRIBE DETAIL counts files, for which Delta reconstructs the state of a version: after each commit
-that is the dearest statement of a small run, and a model needs none of the numbers. The properties
-cost a tenth. What they lack, `headwaters.layout` notes with the commit that it was read after; it
-counts as long as no later commit can have changed it. Nothing here runs a statement.
+DESCRIBE DETAIL counts files, so Delta has to reconstruct the state of a version. After a commit it
+is the most expensive statement of a small run, and a model needs none of its numbers. The table's
+properties cost a tenth. The property `headwaters.layout` adds the rest, with the commit after which
+it was read. It is valid while no later commit can have changed the layout. Nothing here runs a
+statement.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from headwaters.tables.commits import Commit, as_mapping, as_names
 
 NOTE = "headwaters.layout"
 
-# Spark writes it in place of a value in which its settings suspect a secret.
+# Spark's substitute for a value that its settings suspect to be a secret.
 _REDACTED = "*********(redacted)"
 
 _LAYOUT = ("partitionColumns", "clusteringColumns", "description")
 _FEATURE = "delta.feature."
 
-# Of Spark's commits, those that leave partitioning, clustering and the comment as they are.
+# The operations of Spark that preserve partitioning, clustering and the comment.
 _KEEPS_LAYOUT = {
     *("WRITE", "MERGE", "DELETE", "UPDATE", "OPTIMIZE", "VACUUM START", "VACUUM END"),
     *("SET TBLPROPERTIES", "ADD CONSTRAINT", "DROP CONSTRAINT"),
@@ -31,16 +32,16 @@ _KEEPS_LAYOUT = {
 
 
 def is_redacted(properties: Mapping[str, str]) -> bool:
-    """Whether SHOW TBLPROPERTIES kept a value of ours to itself."""
+    """Return true if SHOW TBLPROPERTIES hid the value of a property."""
     return any(value == _REDACTED for value in properties.values())
 
 
 def layout_note(detail: Mapping[str, Any], seen: Mapping[str, int] | None = None) -> str:
-    """What to note of a row of DESCRIBE DETAIL that was read after the commit `seen`.
+    """Return the note for a row of DESCRIBE DETAIL that was read after the commit `seen`.
 
-    None stands for the commit that makes the table, and has the note.
+    None stands for the commit that creates the table with the note.
     """
-    # a project may have quoted the names itself
+    # a project may have quoted the names
     partitions, clustering = (
         [column.strip("`") for column in as_names(detail[name])] for name in _LAYOUT[:2]
     )
@@ -49,10 +50,10 @@ def layout_note(detail: Mapping[str, Any], seen: Mapping[str, int] | None = None
 
 
 def noted_detail(properties: Mapping[str, str], commits: Sequence[Commit]) -> dict[str, Any] | None:
-    """The row of DESCRIBE DETAIL as far as a model needs it, from what its table notes.
+    """Return the part of DESCRIBE DETAIL that a model needs, from the note of its table.
 
-    `commits` are the newest, newest first. None where nothing is noted, or a commit since then, or
-    one that is not among these, may have changed it.
+    `commits` are the newest, newest first. Return None without a note, or if a later commit may
+    have changed the layout, or if the noted commit is not among these.
     """
     note = as_mapping(properties.get(NOTE))
     if not note:

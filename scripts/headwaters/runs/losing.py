@@ -1,4 +1,4 @@
-"""Refuse the first run of a model over a table that it did not build, if that loses rows.
+"""The check that the first run of a model does not lose rows of a table that it did not build.
 
 See headwaters.runs.lost.
 """
@@ -13,9 +13,9 @@ from headwaters.runs.strategies import strategy_for
 
 
 def loss_of(model: Model, state: TableState | None) -> Problem | None:
-    """Return what a replacement of the model's table would lose, or None.
+    """Return the loss that a replacement of the model's table would cause, or None.
 
-    Three statements describe a table that no run of the model built; no statement any other.
+    It runs three statements for a table that no run of the model built, otherwise none.
     """
     existing, place = model.existing, str(model.node["original_file_path"])
     if existing is None or existing.is_view or (state and is_of_model(state.properties)):

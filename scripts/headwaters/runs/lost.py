@@ -1,8 +1,8 @@
 """The losses of a first run that replaces a table which its model did not build: pure.
 
 A run of a strategy replaces a table that does not name the applied versions of its inputs. That is
-right for one that dbt-spark built from the same model, and wrong for one that was made by
-hand, whose keys, defaults and rows no query gives back.
+right if dbt-spark built the table from the same model. It is wrong for a table made by hand: no
+query restores its keys, defaults and rows.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from headwaters.tables.commits import Commit, as_mapping, as_names
 from headwaters.tables.drift import created_checks, not_null_check
 from headwaters.tables.properties import CONSTRAINT
 
-# Properties of a table that a run of a strategy built, or that is a copy.
+# Properties of a table that a run of a strategy built, or of a copy of one.
 _OF_RUNS = ("headwaters.sql", "headwaters.inputs", "headwaters.clone")
-# dbt makes the table of a model by these; the one for a DataFrame has a mark.
+# dbt creates a model's table by these operations; a DataFrame's commit has a mark.
 _BUILT = ("CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT")
 _OF_FRAMES = "isV1SaveAsTableOverwrite"
-# dbt-spark writes rows by these alone.
+# dbt-spark writes rows only by these operations.
 _BY_DBT = ("WRITE", "MERGE", "DELETE", *_BUILT)
 _SPARK = "Apache-Spark/"
 
 
 def other_format(table: str, node: Node) -> Problem:
-    """Return that a table of another format than Delta is dropped by a full refresh alone."""
+    """Return the problem of a table that is not Delta: only a full refresh may drop it."""
     return Problem(
         "HW_FOREIGN_TABLE",
         f"{table} is no Delta table, so the model can only drop it, and nothing restores its rows. "
@@ -47,7 +47,7 @@ class Field:
     metadata: Mapping[str, Any]
 
     def losses(self) -> Iterator[str]:
-        """Yield what a table from a query does not have of the column."""
+        """Yield the parts of the column that a table from a query lacks."""
         if "delta.identity.start" in self.metadata:
             yield f"the identity column {self.name}"
         if "delta.generationExpression" in self.metadata:
@@ -57,7 +57,7 @@ class Field:
 
 
 def is_of_model(properties: Mapping[str, str]) -> bool:
-    """Return whether a run of a strategy built the table, or it is a copy of one."""
+    """Return true if a run of a strategy built the table, or it is a copy of such a table."""
     return any(name in properties for name in _OF_RUNS)
 
 
@@ -72,10 +72,10 @@ def lost_table(
     commits: Sequence[Commit],
     rows: int,
 ) -> Problem | None:
-    """Return why a table must not be replaced without a full refresh; None where nothing is lost.
+    """Return the problem of a table that only a full refresh may replace, or None without losses.
 
     `columns` are those of the model, `detail` and `schema` those of the table, `commits` the newest
-    first. A schema that its log does not have is unknown, and so is what would be lost.
+    first. If the log no longer has the schema, the losses are unknown.
     """
     lost = [*_lost_columns(node, columns, schema, detail), *_lost_layout(config, detail)]
     if rows and not _is_built_by_dbt(commits):
@@ -118,7 +118,7 @@ def _lost_columns(
 
 
 def _lost_layout(config: Config, detail: Mapping[str, Any]) -> Iterator[str]:
-    """Yield partitions and clusters of which the model says nothing."""
+    """Yield the partitions and clusters of the table if the model declares neither."""
     if as_tuple(config.get("partition_by")) or as_tuple(config.get("cluster_by")):
         return
     for what, key in (("partitioned", "partitionColumns"), ("clustered", "clusteringColumns")):
@@ -127,8 +127,8 @@ def _lost_layout(config: Config, detail: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_built_by_dbt(commits: Sequence[Commit]) -> bool:
-    """Return whether the rows come from a statement of dbt, and from what dbt-spark added since."""
-    newest = None  # of the commits whose rows the table has
+    """Return true if dbt wrote the rows, and only dbt-spark has changed them since."""
+    newest = None  # the last commit whose rows the table has
     for commit in commits:
         if newest is not None and commit.version > newest:
             continue

@@ -21,8 +21,8 @@ from headwaters.runs.session import Config, Relation, Session
 class Model:
     """A model, or one of its hidden tables.
 
-    `code` is its compiled SQL with marked inputs, `config` its settings; of a model of plain SQL
-    both are derived. `existing` is the relation that the target replaces, or None.
+    `code` is its compiled SQL with marked inputs, and `config` its settings; for a model of plain
+    SQL both are derived. `existing` is the relation that the target replaces, or None.
     """
 
     node: Mapping[str, Any]
@@ -34,12 +34,12 @@ class Model:
 
     @property
     def unique_id(self) -> str:
-        """Return dbt's name of the model."""
+        """Return dbt's unique id of the model."""
         return str(self.node["unique_id"])
 
     @property
     def exists(self) -> bool:
-        """Whether its table exists."""
+        """Return true if its table exists."""
         existing = self.existing
         return existing is not None and bool(existing.is_delta) and not existing.is_view
 
@@ -57,7 +57,7 @@ class Model:
 
     @cached_property
     def unfiltered_sql(self) -> str:
-        """Return the SQL of its rows and of those that its expectations drop."""
+        """Return the SQL of its rows, including those that its expectations drop."""
         return followed_sql(self.session, self.code, self.config, kept=False)
 
     @property
@@ -67,34 +67,34 @@ class Model:
 
     @property
     def row_keys(self) -> list[str]:
-        """Return the columns that tell rows of its table apart."""
+        """Return the columns that identify a row of its table."""
         return [*self.keys, *self.strategy.further_keys]
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it is a hidden table. It has no place, comment or partitions of its own."""
+        """Return true for a hidden table, which has no declared place, comment or partitions."""
         return "stage_of" in (self.config.get("derivation") or {})
 
     @cached_property
     def has_expectations(self) -> bool:
-        """Whether rows are evaluated before they are written."""
+        """Return true if expectations are evaluated before rows are written."""
         return bool(expectations_of(self.config))
 
     @property
     def on_gap(self) -> str:
-        """Return `rebuild` or `fail`: what a run does about changes that cannot be read."""
+        """Return `rebuild` or `fail`: the reaction of a run to changes that it cannot read."""
         return str(self.config.get("on_gap") or self.strategy.on_gap)
 
     @property
     def on_foreign_write(self) -> str:
-        """Return `rebuild`, `fail` or `warn`: what a run does about rows of another writer."""
+        """Return `rebuild`, `fail` or `warn`: the reaction of a run to rows of another writer."""
         return str(self.config.get("on_foreign_write") or self.on_gap)
 
     @cached_property
     def served(self) -> list[str]:
         """Return the models of this invocation that read the change set in its staging table.
 
-        The last of them drops it, or the hook at the end of the invocation.
+        The last of them drops it, or else the hook at the end of the invocation.
         """
         if not self.session.has_hooks:
             return []
@@ -108,10 +108,10 @@ class Model:
 
     @cached_property
     def places(self) -> list[str]:
-        """Return the columns that say where a row lies in the table, besides its key.
+        """Return the columns, besides the key, that locate a row in the table.
 
-        None where the old rows are computed and may differ from those of the table; and without a
-        key, where rows are found by all of their columns.
+        Return none if the old rows are computed and may differ from the table's. Return none
+        without a key, because a run then finds rows by all of their columns.
         """
         config = self.config
         may_differ = (
@@ -130,19 +130,20 @@ class Model:
 
     @property
     def before_names(self) -> list[str]:
-        """Return the columns of a change set that have the old values of `places`."""
+        """Return the columns of a change set with the old values of `places`."""
         return [f"_before_{number}" for number, _ in enumerate(self.places, 1)]
 
     @property
     def beside_names(self) -> list[str]:
-        """Return the columns of a change set that are not the table's."""
+        """Return the columns of a change set that the table does not have."""
         return ["_operation", *self.before_names, *(["_replaced"] if self.served else [])]
 
     def beside_sql(self, row: str | None = None, whole: str | None = None) -> str:
-        """Return what a change set selects beside the table's columns and `_operation`.
+        """Return the select list of a change set after the table's columns and `_operation`.
 
-        The places of the row that a change replaces, and the row itself if it is handed on. `row`
-        has its columns, `whole` is all of it. Without a row that is replaced, the new one's places.
+        It has the places of the replaced row, and the row itself if it is handed on. `row` is an
+        alias of its columns, `whole` is all of it. If no row is replaced, the places are those of
+        the new one.
         """
         alias = f"{row}." if row else ""
         columns = [
@@ -157,8 +158,9 @@ class Model:
 def followed_sql(session: Session, code: str, config: Config, kept: bool = True) -> str:
     """Return a compiled model as the engine reads it.
 
-    Comments and semicolons are left out, every input has an alias and one version, partition
-    columns are as they are stored; if `kept`, without the rows that its expectations drop.
+    The result has no comments and semicolons. Every input has an alias and one version, and
+    partition columns have their stored values. If `kept`, it omits the rows that the expectations
+    drop.
     """
     sql = str(session.macros("hw_as_stored", prepared(code), config))
     if kept:
@@ -172,6 +174,6 @@ def names_in(config: Config, setting: str) -> list[str]:
 
 
 def partitions_among(columns: Sequence[str], config: Config) -> list[str]:
-    """Return those of some columns that the model's table is partitioned by."""
+    """Return the columns that are partition columns of the model's table."""
     partitions = {name.lower() for name in names_in(config, "partition_by")}
     return [column for column in columns if column.lower() in partitions]

@@ -1,12 +1,13 @@
-"""Models that have nothing to do, told by one statement that looks at the logs of all tables.
+"""A cache of unchanged models: one statement over the logs of all tables finds them.
 
-A run that finds no changes keeps that in `target/`: a digest of all that its plan was made from
-but for tables, and of each table, the model's own and its inputs, the commit that was the newest.
-A commit is a file that never changes. As long as these files are what they were and none of the
-tables has a next one, a plan would be made from the same facts, so it is not made again.
+A run without changes stores two things in `target/`. One is a digest of the inputs of its plan
+other than tables. The other is the newest commit of each table: the model's own and its inputs. A
+commit is a file that never changes. While these files are unchanged and no table has a next one, a
+plan would start from the same facts. The run then skips it.
 
-What is kept is a hint. Where it is missing or cannot be read, where a table is at another place or
-a look is refused, tables are asked as ever. See docs/decisions/0036-unchanged-at-a-glance.md.
+The stored data is a hint. If it is missing or unreadable, a run queries the tables as usual. It
+also does so if a table has moved, or if the file system refuses the statement. See
+docs/decisions/0036-unchanged-at-a-glance.md.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headwaters.platform.atomic_write import write
 
-# of whatever else a name may consist, a glob or a name in backticks would take it for its own
+# excludes characters that a glob or a quoted name would interpret
 _LOCATION = re.compile(r"(?P<root>[a-z][a-z0-9+.-]*:(?://[^/{}\[\]*?\\,`]*)?/)[^{}\[\]*?\\,`]+")
 _OF_CATALOG = re.compile(r"delta\..*(catalog|coordinat)", re.IGNORECASE)
 _INFORMATION = re.compile(r"^Location: (.+)$", re.MULTILINE)
 
-# What of a model, beside its SQL, decides what a run does and what its table should be like.
+# The parts of a model, besides its SQL, that decide the run and the table's declaration.
 _DECLARED = ("relation_name", "config", "columns", "constraints", "description")
 
 Rows = Iterable[Sequence[Any]]
-Ask = Callable[[str], Rows]  # a statement; no rows where it fails
-Locate = Callable[[str], str | None]  # where a table is
+Ask = Callable[[str], Rows]  # runs a statement; returns no rows if it fails
+Locate = Callable[[str], str | None]  # returns the location of a table
 
 
 class Commit(BaseModel):
-    """The newest commit of a table when it was looked at, and its file.
+    """The newest commit of a table at the time of the check, and its file.
 
-    `at` in milliseconds, as the table's history says; `modified` in microseconds, as the file
-    system says; both since 1970.
+    `at` is the time in the table's history, in milliseconds. `modified` is that of the file system,
+    in microseconds. Both count from 1970.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,9 +55,10 @@ class Commit(BaseModel):
 
 
 class Plan(BaseModel):
-    """That there was nothing to do for a model whose tables were at these commits.
+    """A plan without work for a model whose tables were at these commits.
 
-    Of each table the version and its time: another model may have seen a newer one since.
+    It has the version and time of each table, because another model may have seen a newer one
+    since.
     """
 
     digest: str
@@ -64,17 +66,17 @@ class Plan(BaseModel):
 
 
 class Kept(BaseModel):
-    """What is kept from one invocation to the next, by the name of a table or model."""
+    """The data that one invocation stores for the next, by the name of a table or model."""
 
     tables: dict[str, Commit] = {}
     models: dict[str, Plan] = {}
 
 
 class Unchanged:
-    """What earlier invocations kept, and what this one adds to it. Threads may share it."""
+    """The stored data of earlier invocations, and the additions of this one; safe for threads."""
 
     def __init__(self, file: Path) -> None:
-        """What is in the file, if it can be read."""
+        """Read the file, or start empty if it cannot be read."""
         self._file = file
         try:
             self.kept = Kept.model_validate_json(file.read_bytes())
@@ -83,9 +85,9 @@ class Unchanged:
         self._noted: dict[str, Plan] = {}
 
     def is_planned(self, model: str, digest: str, find: Callable[[str], Commit | None]) -> bool:
-        """Whether there was nothing to do for a model, and all of it is as it was.
+        """Return true if a model had nothing to do, and everything is unchanged since.
 
-        `find` tells the newest commit of a table that did not change since it was kept.
+        `find` returns the newest commit of a table that has not changed since it was stored.
         """
         plan = self.kept.models.get(model)
         if plan is None or plan.digest != digest:
@@ -93,7 +95,7 @@ class Unchanged:
         return all(_is_at(find(table), at) for table, at in plan.tables.items())
 
     def look(self, models: Iterable[str], locate: Locate, ask: Ask) -> dict[str, Commit]:
-        """The tables of models whose newest commit is the one that was kept, by their names."""
+        """Return the tables of models whose stored commit is still the newest, by name."""
         plans = [self.kept.models[model] for model in models if model in self.kept.models]
         there = {
             name: commit
@@ -111,14 +113,14 @@ class Unchanged:
         }
 
     def note(self, model: str, digest: str, tables: Mapping[str, Mapping[str, int]]) -> None:
-        """Note that there is nothing to do for a model whose tables are at these commits."""
+        """Note that a model with its tables at these commits has nothing to do."""
         named = {name_of(one): (at["version"], at["at"]) for one, at in tables.items()}
         if None not in named:
             tables_of_plan = {name: at for name, at in named.items() if name is not None}
             self._noted[model] = Plan(digest=digest, tables=tables_of_plan)
 
     def keep(self, locate: Locate, ask: Ask) -> None:
-        """Write what was noted; a model with a table that cannot be looked at is left out."""
+        """Write the notes, except those of models with a table whose log cannot be read."""
         if not self._noted:
             return
         noted = {name: at for plan in self._noted.values() for name, at in plan.tables.items()}
@@ -141,7 +143,7 @@ class Unchanged:
             if all(_is_at(self.kept.tables.get(name), at) for name, at in plan.tables.items()):
                 self.kept.models[model] = plan
         self._noted.clear()
-        with contextlib.suppress(OSError):  # nobody's run fails for want of a hint
+        with contextlib.suppress(OSError):  # a missing hint must not fail a run
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write(self._file, self.kept.model_dump_json())
 
@@ -151,13 +153,13 @@ def _is_at(commit: Commit | None, at: tuple[int, int]) -> bool:
 
 
 def name_of(relation: str) -> str | None:
-    """The name under which a table is kept; None where it is not of the session's own catalog."""
+    """Return the name of a table in the cache, or None outside the session's own catalog."""
     parts = relation.replace("`", "").lower().split(".")
     return ".".join(parts) if len(parts) == 2 else None
 
 
 def location_of(information: str | None) -> str | None:
-    """Where a Delta table is, by `show table extended`; None of what cannot be looked at."""
+    """Return the location of a Delta table from `show table extended`, or None if unsupported."""
     found = _INFORMATION.search(information or "")
     if found is None or "\nProvider: delta\n" not in str(information):
         return None
@@ -165,22 +167,22 @@ def location_of(information: str | None) -> str | None:
 
 
 def _has_whole_log(properties: Rows) -> bool:
-    """Whether every commit is a file of the log at once; a catalog may keep the newest ones."""
+    """Return true if each commit is immediately a file of the log; catalogs may hold new ones."""
     names = [str(row[0]) for row in properties]
     return bool(names) and not any(map(_OF_CATALOG.match, names))
 
 
 def _files(commits: Sequence[tuple[str, int]], ask: Ask) -> dict[str, tuple[int, int]]:
-    """When the files of commits were modified, and their lengths; of those that are there."""
+    """Return the modification times and lengths of the existing files of commits."""
     rows = ask(look_sql(commits)) if commits else []
     return {str(path): (int(modified), int(length)) for path, modified, length in rows}
 
 
 def look_sql(commits: Iterable[tuple[str, int]]) -> str:
-    """The statement that looks for the files of commits: pairs of a location and a version.
+    """Return the statement that lists the files of commits: pairs of a location and a version.
 
-    It returns `path`, `modified`, `length` of those that are there, and reads none of them. It
-    fails where none is.
+    It returns `path`, `modified` and `length` of the existing files without reading them. It fails
+    if none exists.
     """
     roots = defaultdict(list)
     for location, version in commits:
@@ -196,12 +198,12 @@ def look_sql(commits: Iterable[tuple[str, int]]) -> str:
 
 
 def file_of(location: str, version: int) -> str:
-    """The file of a commit."""
+    """Return the file of a commit."""
     return f"{location}/_delta_log/{version:020}.json"
 
 
 def digest_of(node: Mapping[str, Any], *further: Any) -> str:
-    """Stands for what a run of a model is planned from but for tables, its SQL and what else."""
+    """Return a digest of the inputs of a model's plan other than tables, such as its SQL."""
     declared = {name: node.get(name) for name in _DECLARED}
     text = json.dumps([declared, *further], sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()

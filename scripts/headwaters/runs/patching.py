@@ -1,8 +1,8 @@
-"""Patch a table: a change of its SQL that needs no rebuild.
+"""Patches: changes of a model's SQL that its table follows without a rebuild.
 
-headwaters.analysis.changed proves that the table of the new SQL can be made of the rows that the
-table has, and of rows that only the new SQL gives. Afterwards the table is what the new SQL gives
-at its applied versions, and the run continues from there.
+headwaters.analysis.changed proves the source of the new table: the table's own rows, and rows that
+only the new SQL gives. After the patch, the table has the result of the new SQL at its applied
+versions, and the run continues from there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ INPUTS_LOST = "its inputs can no longer be read at the applied versions"
 
 @dataclass(frozen=True)
 class Patched:
-    """What a patch did; `refused`: why only a replacement of all would be right.
+    """The result of a patch; `refused`: the reason that only a full replacement would be right.
 
     `replaced`: the patch replaced the table by a query over itself.
     """
@@ -64,7 +64,7 @@ class Patched:
 
 
 def patch_table(model: Model, plan: Plan) -> Patched:
-    """Make the table that of the model's SQL, at its applied versions."""
+    """Convert the table to the model's SQL, at its applied versions."""
     assert plan.patch is not None
     before = with_held_versions(plan, built_by(model.session, model.sql, model.config))
     inserted = deleted = 0
@@ -89,7 +89,7 @@ def patch_table(model: Model, plan: Plan) -> Patched:
 
 
 def _replace_by_patched(model: Model, plan: Plan) -> Patched:
-    """Replace the table by what is computed from its own rows, in one commit."""
+    """Replace the table by a query over its own rows, in one commit."""
     patch, seen = plan.patch, plan.seen
     assert patch is not None and seen is not None
     connection = model.session.connection
@@ -114,7 +114,7 @@ def _replace_by_patched(model: Model, plan: Plan) -> Patched:
 
 
 def _inserted_sql(model: Model, plan: Plan, columns: Sequence[Column]) -> str:
-    """Return the rows that the new SQL gives at the applied versions and the old one did not."""
+    """Return the rows that only the new SQL gives at the applied versions."""
     assert plan.patch is not None
     sql = at_versions(model.sql, versions_of(plan.inputs))
     rows = strategy_for(model).full_refresh_sql(sql, columns)
@@ -122,9 +122,10 @@ def _inserted_sql(model: Model, plan: Plan, columns: Sequence[Column]) -> str:
 
 
 def _patch_rows(model: Model, plan: Plan) -> tuple[int, int] | str:
-    """Delete or insert rows, or both, in one commit, which the run notes before.
+    """Delete or insert rows, or both, in one commit, which the run notes first.
 
-    Return how many were inserted and deleted, or why only a replacement would be right.
+    Return the counts of inserted and deleted rows, or the reason that only a replacement would be
+    right.
     """
     assert plan.patch is not None
     connection, stage = model.session.connection, None
@@ -158,7 +159,7 @@ def _insert_rows(model: Model, plan: Plan, stage: Relation) -> tuple[int, int] |
 
 
 def _stage_patch(model: Model, plan: Plan, stage: Relation) -> Look | str:
-    """Stage what is inserted, and what is deleted. Return a look at it, or why it is refused."""
+    """Stage the inserted and deleted rows. Return their inspection, or the reason of a refusal."""
     session, patch = model.session, plan.patch
     assert patch is not None
     inserted = _inserted_sql(model, plan, session.connection.columns(model.sql))
@@ -171,14 +172,14 @@ def _stage_patch(model: Model, plan: Plan, stage: Relation) -> Look | str:
     if not model.keys:
         return look_without_key(model, stage)
     look = look_at(model, stage)
-    # a deleted and inserted key is no change set; the replacement refuses one inserted twice
+    # a change set has one row a key; a replacement refuses a key that is inserted twice
     return "other rows have its keys" if look.rows > look.distinct else look
 
 
 def _execute_at_versions(connection: Connection, statement: str) -> str | None:
     """Execute a statement over inputs at their applied versions.
 
-    Return that they are lost, if so.
+    Return the reason if those can no longer be read.
     """
     try:
         connection.execute(statement)

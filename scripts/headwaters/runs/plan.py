@@ -1,4 +1,4 @@
-"""The plan of a run: facts and a decision. Frozen; a step that learns more makes another one."""
+"""The frozen plan of a run: facts and a decision. A step that learns more makes a new one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Choice = Literal["skip", "replace", "incremental"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run learns before it stages the change set.
+    """The facts that a run gathers before it stages the change set.
 
-    `gap`: why the change feeds cannot be read. `bounds` of the affected rows in the target.
-    `known_keys`: SQL of the affected keys that reads no change feed; `sums`, of the sums of changed
-    rows; `rest`, of the rows of a model with hidden tables. `of_rows`: the keys and sums are of
-    rows that the SQL gives, which another SQL might not give.
+    `gap`: the reason that the change feeds cannot be read. `bounds`: those of the affected rows in
+    the target. The next three are SQL that reads no change feed. `known_keys` gives the affected
+    keys, `sums` the sums of changed rows, and `rest` the rows of a model with hidden tables.
+    `of_rows`: the keys and sums come from rows of this SQL, and another SQL might not give them.
     """
 
     gap: str | None = None
@@ -42,12 +42,17 @@ class Facts:
 class Plan:
     """The plan of a run.
 
-    `ranges`: what happened to each followed input since its applied version, `lookups` the same of
-    lookups. `holds`: the applied versions. `same_sql`: the model's SQL built the table, over the
-    same columns. `columns`: digests of the inputs' columns. `interrupted`: a run that did not end.
-    `seen`: the newest commit of the target. `patch` makes the table that of the model's SQL;
-    `is_patched`: an interrupted run did so. `built_by`: what the table is the result of once this
-    run has written, if that changes. `stored`: tables that the run stored parts in.
+    - `ranges`, `lookups`: the changes of each followed input and each lookup since its applied
+      version
+    - `holds`: the applied versions
+    - `columns`: digests of the inputs' columns
+    - `interrupted`: a run that did not end
+    - `seen`: the newest commit of the target
+    - `same_sql`: the model's SQL built the table, over the same columns
+    - `patch`: converts the table to the model's SQL
+    - `is_patched`: an interrupted run has applied the patch
+    - `built_by`: the new text that builds the table once this run has written, if it changes
+    - `stored`: the tables with parts that the run stored
     """
 
     inputs: list[Spec]
@@ -76,5 +81,5 @@ class Plan:
         return replace(self, choice=decision.choice, reason=decision.reason)
 
     def replacing(self, reason: str) -> Plan:
-        """Return the plan with a replacement for a reason."""
+        """Return the plan with a replacement, and its reason."""
         return replace(self, choice="replace", reason=reason)

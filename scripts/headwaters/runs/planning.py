@@ -1,7 +1,7 @@
-"""Plan a run: what it does and why. Nothing is changed.
+"""The planning of a run: its decision and the reason. It changes nothing.
 
-Facts are gathered here, the cheap ones first; decisions are in headwaters.runs.decisions, and the
-first one counts.
+This module gathers the facts, the cheap ones first. headwaters.runs.decisions decides, and its
+first decision counts.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def make_plan(
 ) -> Plan:
     """Return the plan of the next run.
 
-    `state`: what the table says of itself, if it was read already.
+    `state` has the table's properties, if they were already read.
 
     Raises:
-        UserError: an input has a gap, or somebody else changed rows, and the model forbids a
+        UserError: an input has a gap, or another writer changed rows, and the model forbids a
             rebuild.
     """
     session, config = model.session, model.config
@@ -116,9 +116,9 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
 
 
 def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
-    """Return the plan with what happened to each input since its applied version.
+    """Return the plan with the changes of each input since its applied version.
 
-    And why the changes cannot be applied, or None.
+    Also return the reason that the changes cannot be applied, or None.
     """
     session, config = model.session, model.config
     follows_lookups = config.get("on_lookup_change", "rebuild") == "rebuild"
@@ -155,8 +155,8 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
 def _with_columns(model: Model, state: TableState, plan: Plan) -> tuple[Plan, list[str]]:
     """Return the plan with a digest of each input's columns.
 
-    And the columns that inputs have now and had not at their applied versions, or had in another
-    type. A write may add columns as well, which a commit does not tell.
+    Also return the columns that are new, or have a new type, since the applied versions. Even a
+    write may add columns, without a trace in its commit.
     """
     digests = json.loads(state.properties.get("headwaters.columns") or "{}")
     added: list[str] = []
@@ -174,7 +174,7 @@ def _with_columns(model: Model, state: TableState, plan: Plan) -> tuple[Plan, li
 
 
 def _keeps_meaning(model: Model, plan: Plan, added: list[str]) -> bool:
-    """Whether the model gives what it gave, though its inputs have more columns."""
+    """Return true if the model gives the same result although its inputs have more columns."""
     from headwaters.analysis import keeps_meaning
 
     if not keeps_meaning(model.sql, plan.inputs, added):
@@ -185,7 +185,7 @@ def _keeps_meaning(model: Model, plan: Plan, added: list[str]) -> bool:
 
 
 def _cheaper_way(model: Model, plan: Plan) -> Plan:
-    """Decide by the share that changed whether to apply the changes or to replace the table."""
+    """Decide by the share of changed rows: apply the changes, or replace the table."""
     above = model.config.get("replace_above")
     if deciding.is_small_change(plan.rows):
         return plan.decided(deciding.of_share(plan.rows, None, above))

@@ -1,9 +1,9 @@
-"""Refuse a model whose SQL does not prove that its strategy maintains it.
+"""The refusal of a model whose SQL does not prove that its strategy maintains it.
 
-See headwaters.analysis and docs/analysis.md. A run asks where the SQL builds its first table, or
-another SQL than before, or reads other columns, and for tables that note no proof by today's rules
-and the keys that the project promises. Under `incremental_proof: sample` a sample of rows takes its
-place.
+See headwaters.analysis and docs/analysis.md. A run needs the proof if the SQL builds its first
+table, differs from the previous SQL, or reads other columns. It also needs one if the table lacks a
+proof by today's rules and the keys that the project promises. Under `incremental_proof: sample` a
+sample of rows replaces the proof.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headwaters.tables.commits import as_mapping
 
 
 def require_proof(model: Model, plan: Plan) -> Model:
-    """Return the model as its table is to note it.
+    """Return the model in the form that its table notes.
 
     Raises:
         Unproven: the SQL does not prove that the strategy maintains it. The table is unchanged.
@@ -34,7 +34,7 @@ def require_proof(model: Model, plan: Plan) -> Model:
     is_noted = plan.same_sql and noted == proof_of(model, plan.inputs)
     derivation = model.config.get("derivation")
     if derivation:
-        # what it was derived from may be other columns: the next run derives it again
+        # the columns of its derivation may have changed: the next run derives it again
         if plan.choice == "replace" and not plan.same_sql and noted == proof_of(model, plan.inputs):
             config = {**model.config, "derivation": {**derivation, "of": None}}
             return replace(model, config=config)
@@ -61,15 +61,15 @@ def prove(model: Model, where: str | None = None) -> None:
 
 
 def refusal(session: Session, code: str, config: Config) -> Problem | None:
-    """Return why the SQL proves nothing, or None. Runs a statement for each input, for columns.
+    """Return the reason that the SQL proves nothing, or None. Runs a statement for each input.
 
-    A sample or an empty run has nothing to prove.
+    The statements read the columns. A sample or an empty run has nothing to prove.
     """
     sql = prepared(code)
     inputs = inputs_of(sql)
     if not is_pinned(inputs):
         return None
-    # the parser takes an eighth of a second to import, and most runs have nothing to prove
+    # importing the parser takes an eighth of a second, and most runs prove nothing
     from headwaters.analysis import refusal_of
 
     functions = session.surroundings(sql)["functions"]

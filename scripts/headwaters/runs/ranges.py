@@ -12,13 +12,13 @@ from headwaters.tables.grouping import grouping_of, texts_of
 
 
 def read_range(session: Session, spec: Spec, applied: Mapping[str, int]) -> Range:
-    """Return what an input's table went through after the commit `applied`, up to its version.
+    """Return the changes of an input's table after the commit `applied`, up to its version.
 
     Without a gap, `columns` of the input are those of its pinned version.
     """
     source, version, is_lookup = spec["source"], spec["version"], spec["kind"] == "lookup"
     connection, macros, after = session.connection, session.macros, applied["version"]
-    # commits may have come since the version was pinned: ask for some more than the range
+    # the table may have newer commits than the pinned version: read a few more than the range
     commits = []
     if after <= version:
         commits = session.known_history(source, version - after + 20, after, version)

@@ -1,11 +1,11 @@
-"""Which versions of its inputs a model's table has applied, and who else has changed its rows.
+"""The applied versions of a model's table, and the other writers of its rows.
 
-A run plans from the table as it is at one commit, `seen`. Before it writes, it notes in the
-property `headwaters.pending` its own name, what it saw, and which versions of the inputs it is
-about to apply. Every commit of rows carries the name of its run. After the write,
-`headwaters.inputs` and `headwaters.run` say what was applied and by whom. So the commits after
-`seen` tell what is true, whatever was interrupted and whoever else wrote. Nothing here runs a
-statement. See docs/flow/incremental.md.
+A run plans from the table at one commit, `seen`. Before it writes, it stores a note in the property
+`headwaters.pending`. The note has its name, the commit `seen`, and the versions of the inputs that
+it will apply. Every commit of rows carries the name of its run. After the write,
+`headwaters.inputs` and `headwaters.run` name the applied versions and the run. The commits after
+`seen` therefore show the true state, after any interruption and any foreign write. Nothing here
+runs a statement. See docs/flow/incremental.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Inputs = dict[str, dict[str, int]]
 class Run:
     """A run of a model: its name, the commit of the table that it planned from, its inputs.
 
-    `built_by` stands for the SQL of which the table is the result once the run has written.
+    `built_by` identifies the SQL that builds the table once the run has written.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Run:
 
     @classmethod
     def parse(cls, text: str | None) -> Run | None:
-        """From a table property; none where it is absent, `null`, or names no run."""
+        """Parse a table property. Return None if it is absent, `null`, or names no run."""
         noted = json.loads(text) if text else None
         if not isinstance(noted, dict) or "id" not in noted:
             return None
@@ -43,12 +43,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Applied:
-    """What a table has applied.
+    """The applied state of a table.
 
-    `inputs` are the applied versions of its inputs, none where nothing tells them. `foreign` is the
-    newest change of rows that no run of the model made, as words, or none. `interrupted` is the
-    name of a run that noted its inputs and has not finished: it was killed, or is still running.
-    `built_by` stands for the SQL that such a run made the table's, or none.
+    `inputs` has the applied versions, or None if unknown. `foreign` describes the newest change of
+    rows by another writer, or is None. `interrupted` names a run that noted its inputs and has not
+    finished: it was killed, or is still running. `built_by` identifies the SQL that such a run
+    applied, or is None.
     """
 
     inputs: Inputs | None
@@ -59,13 +59,13 @@ class Applied:
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """What happened to a table since a run planned from it.
+    """The changes of a table since a run planned from it.
 
-    `superseded`: what makes this run's work void, as words, or none: another run of the model that
-    wrote rows, or noted its inputs after this one did; a RESTORE. `others`: runs that noted their
-    inputs before this one did, and may still be running. `foreign`: a change of rows that no run
-    of the model made, as words, or none. `engine`: what this run's own note says of the engine
-    that it runs on.
+    `superseded` describes the event that makes this run's work void, or is None. Such events are a
+    RESTORE, and another run of the model that wrote rows or noted its inputs after this one.
+    `others` has the runs that noted their inputs before this one, and may still be running.
+    `foreign` describes a change of rows by another writer, or is None. `engine` is that of this
+    run, from its own note.
     """
 
     superseded: str | None
@@ -75,17 +75,17 @@ class Meanwhile:
 
 
 def signature(run: str) -> str:
-    """The text by which a run's commits are known: `userMetadata`, or part of MERGE's condition."""
+    """Return the mark of a run's commits: `userMetadata`, or part of MERGE's condition."""
     return f"headwaters run {run}"
 
 
 def applied_versions(
     properties: Mapping[str, str], commits: Sequence[Commit], complete: bool
 ) -> Applied | None:
-    """What a table has applied, by its properties and its commits, newest first.
+    """Return the applied state of a table, by its properties and its commits, newest first.
 
-    `complete` says that `commits` are all that the table's log still has. None where they do not
-    reach back to what the last run saw: ask again with more of them.
+    `complete`: the log has no commits besides `commits`. Return None if they do not reach back to
+    the commit that the last run saw; the caller then reads more of them.
     """
     pending = Run.parse(properties.get("headwaters.pending"))
     last = Run.parse(properties.get("headwaters.run"))
@@ -104,7 +104,7 @@ def applied_versions(
         if is_pending or is_of(commit, last.id):
             written = written or is_pending
             if _replaces_table(commit):
-                reached = True  # whatever was before is gone
+                reached = True  # it removed everything before
                 break
         elif commit.operation == "CLONE":
             reached = True
@@ -119,9 +119,9 @@ def applied_versions(
 
 
 def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanwhile:
-    """What happened to a table after the commit `seen`, by its commits, newest first.
+    """Return the changes of a table after the commit `seen`, by its commits, newest first.
 
-    `run` is the name of the run that asks, which has noted its inputs after `seen`.
+    `run` names the calling run, which has noted its inputs after `seen`.
     """
     noted = False
     superseded: str | None = None
@@ -152,9 +152,9 @@ def since(commits: Iterable[Commit], seen: Mapping[str, int], run: str) -> Meanw
 def version_of_run(
     commits: Iterable[Commit], run: str, seen: Mapping[str, int] | None
 ) -> int | None:
-    """The version of a table that has the rows of this run, by its commits, newest first.
+    """Return the version of a table that has the rows of this run, by its commits, newest first.
 
-    A run that wrote none left those of `seen`, the commit that it planned from. None where the
+    If the run wrote none, that is `seen`, the commit that it planned from. Return None if the
     commits, which begin after the run, have neither.
     """
     written = next((commit.version for commit in commits if is_of(commit, run)), None)
@@ -162,7 +162,7 @@ def version_of_run(
 
 
 def noted_run(commit: Commit) -> str | None:
-    """The run that noted its inputs in this commit; an empty text where one has finished."""
+    """Return the run that noted its inputs in this commit, or an empty text if one has finished."""
     if commit.operation != "SET TBLPROPERTIES":
         return None
     text = _properties(commit).get("headwaters.pending")
@@ -173,14 +173,14 @@ def noted_run(commit: Commit) -> str | None:
 
 
 def described(commit: Commit) -> str:
-    """A commit in words: `MERGE of version 17 by Trino`."""
+    """Describe a commit, such as `MERGE of version 17 by Trino`."""
     engine = commit.engine.split("/")[0]
     by = "" if engine in ("", "Apache-Spark") else f" by {engine}"
     return f"{commit.operation or 'an unnamed commit'} of version {commit.version}{by}"
 
 
 def _standing(commits: Iterable[Commit]) -> Iterable[Commit]:
-    """The commits that a RESTORE to a version has not taken back, and the RESTORE."""
+    """Yield the commits that no RESTORE to a version has taken back, and the RESTORE."""
     newest: int | None = None
     for commit in commits:
         if newest is not None and commit.version > newest:
@@ -191,7 +191,7 @@ def _standing(commits: Iterable[Commit]) -> Iterable[Commit]:
 
 
 def _restored_version(commit: Commit) -> int | None:
-    """The version that a RESTORE made the table's; none of one by time, which does not say it."""
+    """Return the version of a RESTORE, or None if it was by time, which does not record it."""
     version = commit.parameters.get("version") if commit.operation == "RESTORE" else None
     return None if version is None else int(version)
 
@@ -201,7 +201,7 @@ def _changes_rows(commit: Commit) -> bool:
 
 
 def is_of(commit: Commit, run: str) -> bool:
-    """Whether a run made the commit; of any run if `run` is empty."""
+    """Return true if the run made the commit, or any run if `run` is empty."""
     if _replaces_table(commit):  # its properties have the name
         replaced_by = Run.parse(_properties(commit).get("headwaters.run"))
         return replaced_by is not None and (not run or replaced_by.id == run)

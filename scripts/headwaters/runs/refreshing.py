@@ -1,4 +1,4 @@
-"""Compare a table with its full refresh."""
+"""The comparison of a table with its full refresh."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def differences_sql(
     full_refresh: str | None,
     sample_keys: int | None,
 ) -> str:
-    """Return the SQL of the rows that only the table has (`_side` table) and only a full refresh.
+    """Return the SQL of the rows that only the table or only its full refresh has, by `_side`.
 
-    `sample_keys`: compare about that many keys.
+    `sample_keys`: compare about this many keys.
     """
     if full_refresh is None:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Replace the whole table, with the applied versions in the same commit."""
+"""The replacement of the whole table, with the applied versions in the same commit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
 
 @dataclass(frozen=True)
 class Replacement:
-    """What a replacement has written, by the table's log. `audit`: what expectations found."""
+    """The result of a replacement, by the table's log. `audit`: the result of expectations."""
 
     rows: int
     bytes: int
@@ -38,7 +38,7 @@ def replace_table(model: Model, plan: Plan) -> Replacement:
     """Replace the table.
 
     Raises:
-        UserError: the model cannot be maintained, or a key comes twice. The table is unchanged.
+        UserError: the model cannot be maintained, or a key is repeated. The table is unchanged.
     """
     session, strategy = model.session, strategy_for(model)
     connection, sql = session.connection, model.sql
@@ -70,13 +70,13 @@ def replace_table(model: Model, plan: Plan) -> Replacement:
 
 
 def check_contract(model: Model, rows: str) -> None:
-    """Compare the rows with the contract of the model, if it is enforced."""
+    """Compare the rows with the model's contract, if it is enforced."""
     if (model.config.get("contract") or {}).get("enforced"):
         model.session.macros("get_assert_columns_equivalent", rows)
 
 
 def written_by_replacement(model: Model, audit: str = "") -> Replacement:
-    """Return what the replacement that was just made has written."""
+    """Return the rows and bytes that the latest replacement has written."""
     metrics = model.session.connection.history(model.target, 1)[0].metrics
     rows, size = metrics.get("numOutputRows", 0), metrics.get("numOutputBytes", 0)
     return Replacement(int(rows), int(size), audit)
@@ -85,12 +85,12 @@ def written_by_replacement(model: Model, audit: str = "") -> Replacement:
 def properties_of_replacement(
     model: Model, plan: Plan, columns: Sequence[Column]
 ) -> dict[str, str]:
-    """Return what is declared of the table, and what it says of itself."""
+    """Return the declared properties of the table, and those that record its state."""
     properties = dict(created_properties(model.config))
     if not model.is_hidden:
         properties |= created_checks(model.node)
     properties |= state_properties(model, plan.inputs)
-    # what DESCRIBE DETAIL will say
+    # the future result of DESCRIBE DETAIL
     described = not model.is_hidden and model.session.macros("hw_comment_of_model")
     layout = {
         "partitionColumns": spelled(names_in(model.config, "partition_by"), columns),
@@ -112,9 +112,9 @@ def create_sql(
 def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequence[Column]) -> None:
     """Create or replace the table.
 
-    A column that an input has with a DEFAULT keeps it in Spark's SELECT, and Delta refuses such a
-    table without the table feature; the statement is then repeated without defaults, which a model
-    does not need.
+    A column of an input with a DEFAULT keeps it in Spark's SELECT. Delta refuses such a table
+    without the table feature. The statement is then repeated without defaults, which a model does
+    not need.
     """
     session = model.session
     try:
@@ -127,7 +127,7 @@ def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequen
 
 
 def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:
-    """Return the SQL of the table's rows; keys that come twice are refused, by it or before it."""
+    """Return the SQL of the table's rows. Refuse repeated keys in it, or by a query before it."""
     strategy, keys, session = strategy_for(model), model.keys, model.session
     rows = strategy.full_refresh_sql(model.sql, columns)
     if not keys or strategy.repeated_keys == "impossible":
@@ -142,7 +142,7 @@ def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:
 
 
 def _stage(model: Model, stage: Relation, rows: str, columns: Sequence[Column]) -> str:
-    """Stage the rows of a table with expectations. Return what the audit step says of them."""
+    """Stage the rows of a table with expectations. Return the result of the audit step."""
     session = model.session
     session.connection.execute(
         session.macros("hw_create_staging_table_sql", stage, _as_inserts(rows))

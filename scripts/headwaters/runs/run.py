@@ -57,12 +57,12 @@ NO_CHANGES = Outcome("skip", "no changes", {"rows_affected": 0})
 def run(model: Model, full_refresh: bool, state: TableState | None, digest: str | None) -> Outcome:
     """Bring the model's table up to date.
 
-    `state`: what the table says of itself, if it was read. `digest` stands for what the plan is
-    made from but for tables; without one the run notes no unchanged tables.
+    `state` has the table's properties, if they were already read. `digest` identifies the inputs of
+    the plan other than tables. Without one, the run notes no unchanged tables.
 
     Raises:
-        UserError: the run may not write, as for repeated keys, a lost race, a gap or rows of
-            another writer that the model forbids to rebuild. The table is unchanged.
+        UserError: the run may not write. Reasons are repeated keys, a lost race, and a gap or rows
+            of another writer if the model forbids a rebuild. The table is unchanged.
         Unproven: the SQL does not prove that its strategy maintains it. The table is unchanged.
     """
     plan = make_plan(model, model.exists, full_refresh, state)
@@ -101,7 +101,7 @@ def carry_out(model: Model, plan: Plan, digest: str | None = None) -> Outcome:
 
 
 def _write(work: Work, change_set: ChangeSet) -> Written:
-    """Write the change set, unless somebody else changed the table since the plan."""
+    """Write the change set, unless another writer changed the table since the plan."""
     since = commits_since_plan(work.model, work.plan)
     if since.refused:
         return Written(since.refused)
@@ -111,10 +111,10 @@ def _write(work: Work, change_set: ChangeSet) -> Written:
 
 
 def _patch(model: Model, plan: Plan) -> Outcome:
-    """Make the table that of the model's SQL, and then carry out what is left to be done.
+    """Convert the table to the model's SQL, and then carry out the remaining work.
 
-    That is planned from the table as it is, as a run would that finds it so. The table is
-    reconciled in between: only the new rows meet the new checks.
+    A new plan of the patched table finds that work. The table is reconciled in between, so only the
+    new rows meet the new checks.
     """
     model.session.macros("hw_drop_other_checks", model.target, plan.detail)
     patched = patch_table(model, plan)
@@ -144,7 +144,7 @@ def _skip(model: Model, plan: Plan, digest: str | None) -> Outcome:
 
 
 def _is_of_tables(model: Model) -> bool:
-    """Whether commits tell all changes: a view has none, and hidden tables are of their model."""
+    """Return true if commits show all changes; they do not for views and hidden tables."""
     return not model.config.get("stages") and "/* view " not in model.code
 
 
@@ -163,9 +163,9 @@ def _replace(model: Model, plan: Plan) -> Outcome:
 
 
 def _bring_hidden_table(part: Model) -> int | None:
-    """Run a hidden table as if it were a model.
+    """Run a hidden table like a model.
 
-    Return the version that has what its SQL gives over the inputs at the versions of the plan.
+    Return the version with the result of its SQL over the inputs at the versions of the plan.
     """
     connection = part.session.connection
     state = read_state(connection, part.target) if part.existing is not None else None
@@ -183,9 +183,9 @@ def _bring_hidden_table(part: Model) -> int | None:
 
 
 def _audit(work: Work, change_set: ChangeSet) -> str:
-    """Evaluate the expectations on what was staged. Return what the message says of them.
+    """Evaluate the expectations on the staged rows. Return their part of the run's message.
 
-    The rows that expectations drop are computed again, without keys and sums that are of rows.
+    The rows that expectations drop are computed again, without keys and sums that come from rows.
     """
     model, facts = work.model, work.plan.facts
     if not model.has_expectations:
@@ -205,7 +205,7 @@ def _audit(work: Work, change_set: ChangeSet) -> str:
 
 
 def _hand_on_or_drop(model: Model, change_set: ChangeSet) -> None:
-    """Hand the staging table on to the models that follow, or drop it."""
+    """Hand the staging table on to later models, or drop it."""
     look, stage = change_set.look, change_set.stage
     served = model.served if look.rows > look.inserted else []
     if not served:

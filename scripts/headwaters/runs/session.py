@@ -33,14 +33,14 @@ class Relation(Protocol):
 
     @property
     def is_view(self) -> bool:
-        """Whether it is a view."""
+        """Return true if it is a view."""
 
     @property
     def is_delta(self) -> Any:
-        """Whether it is a Delta table."""
+        """Return true if it is a Delta table."""
 
     def incorporate(self, **changes: Any) -> Relation:
-        """Return the relation with changes."""
+        """Return a changed copy of the relation."""
 
 
 class Connection(Protocol):
@@ -62,7 +62,7 @@ class Connection(Protocol):
         """Return the newest commits of a table, newest first."""
 
     def drop(self, relation: Relation) -> None:
-        """Drop a table or view, whatever it is."""
+        """Drop a table or a view."""
 
 
 class Macros(Protocol):
@@ -73,7 +73,7 @@ class Macros(Protocol):
 
 
 class Session(Protocol):
-    """The invocation of dbt that a run belongs to."""
+    """The invocation of dbt that contains a run."""
 
     connection: Connection
     macros: Macros
@@ -86,41 +86,41 @@ class Session(Protocol):
     handed_on: HandedOn
 
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
-        """Return what a query depends on: settings of the session, functions."""
+        """Return the context of a query: settings of the session, and functions."""
 
     def warn(self, text: str) -> None:
         """Show a warning."""
 
     def newest_version(self, kind: str, source: str) -> dict[str, int] | None:
-        """Return version and time of the newest commit of a table; None of a view."""
+        """Return version and time of the newest commit of a table, or None for a view."""
 
     def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
-        """Return what the session has otherwise than a view that stores these settings."""
+        """Return the settings of the session that differ from those that a view stores."""
 
     def other_function(self, view: View) -> str | None:
-        """Return a function that a view calls by its name alone and the session has otherwise."""
+        """Return a function without a schema that a view and the session resolve differently."""
 
     def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
-        """Return the newest commits of a table: `limit`, or those that the invocation knows.
+        """Return the newest commits of a table: `limit`, or those that the invocation has cached.
 
-        The known ones serve if they have the version `up_to` and reach back to `back_to`.
+        The cached ones suffice if they have the version `up_to` and reach back to `back_to`.
         """
 
     def run_config(self, node: Mapping[str, Any]) -> Config:
-        """Return a model's config with its settings typed."""
+        """Return a model's config with typed settings."""
 
     def problem_of_unread(
         self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
     ) -> Problem | None:
-        """Return why SQL that the analysis does not understand cannot build a table."""
+        """Return the reason that SQL beyond the analysis cannot build a table, or None."""
 
     def cached(self, relation: Relation) -> Relation | None:
-        """Return a relation as dbt knows it, or None where there is none."""
+        """Return a relation from dbt's cache, or None if it does not exist."""
 
     def note_unchanged(
         self, model: str, digest: str, tables: Mapping[str, Mapping[str, int]]
     ) -> None:
-        """Note that a model whose tables are at these commits has no changes."""
+        """Note that a model with its tables at these commits has no changes."""
 
     def seconds(self) -> float:
         """Return the time of a clock, in seconds."""

@@ -1,4 +1,4 @@
-"""What a model's rows depend on besides its SQL and its inputs: the session, and SQL functions."""
+"""The context that decides a model's rows besides its SQL and inputs: session and SQL functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 
-# Settings of a Spark session that change what the same SQL gives.
+# Settings of a Spark session that change the result of the same SQL.
 SETTINGS = (
     "spark.sql.ansi.enabled",
     "spark.sql.caseSensitive",
@@ -24,7 +24,7 @@ _UNSTABLE = ("Create Time:", "Owner:", "Comment:")
 
 
 def called(sql: str) -> list[str]:
-    """Names that stand before a bracket, as they are written but in lower case, each once."""
+    """Return the names before a bracket, in lower case, each once."""
     found = _CALL.findall(_TEXTS.sub(" ", sql))
     return sorted({re.sub(r"\s", "", name).lower() for name in found})
 
@@ -32,11 +32,12 @@ def called(sql: str) -> list[str]:
 def definitions(
     sql: str, known: Iterable[str], describe: Callable[[str], list[str]]
 ) -> dict[str, str]:
-    """Every function by SQL or of a person's own that a model calls, with its definition.
+    """Return every SQL function or user-defined function that a model calls, with its definition.
 
-    `known` are the names of such functions in the current schema; `describe` gives the lines of
-    `describe function extended` for a name, none where there is no such function. Functions that
-    are called by functions are among them. Spark's own have no definition that could change.
+    Functions that these functions call are included. Spark's built-in functions are not, because
+    their definitions never change. `known` has the names of the others in the current schema.
+    `describe` returns the lines of `describe function extended` for a name, or none if no such
+    function exists.
     """
     unqualified = {name.split(".")[-1].lower() for name in known}
     found: dict[str, str] = {}
@@ -54,7 +55,7 @@ def definitions(
 
 
 def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
-    """What the session says in another way than when a table was built: texts of `built_by`."""
+    """Describe the session settings that differ between two texts of `built_by`."""
     before, now = _settings(built_by), _settings(would_be_built_by)
     return [
         f"{name} was {before[name]} and is {now[name]}"
@@ -64,7 +65,7 @@ def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
 
 
 def _settings(built_by: str) -> dict[str, str]:
-    """None of a text of an older release."""
+    """Return the settings in a text, or none for a text of an older release."""
     head = _BUILT_BY.match(built_by)
     found: dict[str, str] = json.loads(head[1])[-1]["settings"] if head else {}
     return found

@@ -1,7 +1,7 @@
-"""Derive what a model of plain SQL leaves out: strategy, roles of inputs, and keys.
+"""The derivation of a plain SQL model's strategy, input roles and keys.
 
-A run of `incremental_strategy: auto` is then that of the derived strategy, over the SQL with its
-inputs marked.
+A run of `incremental_strategy: auto` then equals one of the derived strategy, over the SQL with
+marked inputs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Settled:
 def settle(
     session: Session, node: Mapping[str, Any], code: str, properties: Mapping[str, str]
 ) -> Settled:
-    """Return a model's SQL and settings; of plain SQL both are derived.
+    """Return a model's SQL and settings; for plain SQL both are derived.
 
-    `properties`: those of its table, whose derivation counts if it is of the same SQL.
+    `properties`: those of its table. Its derivation is valid if it is of the same SQL.
 
     Raises:
         UserError: the model cannot be maintained.
@@ -100,7 +100,7 @@ def _neutral_sql(
     code: str,
     versions: dict[str, dict[str, int]],
 ) -> str:
-    """Return the SQL with every table marked as a lookup of no version; views are read through.
+    """Return the SQL with every table marked as a lookup of no version, reading through views.
 
     Fill in the newest version of each.
     """
@@ -134,9 +134,9 @@ def _derivation(
     config: Config,
     properties: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return what is derived, with `of`, what it was derived from. A table keeps it.
+    """Return the derivation, with a digest of its inputs as `of`. The table stores it.
 
-    To derive it runs two statements for each input, which tell its columns and whether it has a
+    A new derivation runs two statements for each input, to read its columns and whether it has a
     change data feed.
     """
     sql = prepared(neutral)
@@ -155,7 +155,7 @@ def _derivation(
     noted = _mapping(properties.get("headwaters.proof"))
     if noted.get("of") == of:
         return noted
-    # the parser takes an eighth of a second to import, and most runs have nothing to derive
+    # importing the parser takes an eighth of a second, and most runs derive nothing
     from headwaters.analysis import derivation
 
     for spec in inputs:
@@ -184,7 +184,7 @@ def _mapping(text: str | None) -> dict[str, Any]:
 
 
 def _may_be_kept(session: Session, derivation: Mapping[str, Any]) -> bool:
-    """Whether all columns of the hidden tables keep their values in a table, and compare exactly.
+    """Return true if a table preserves all columns of the hidden tables, and they compare exactly.
 
     Runs a statement for each.
     """

@@ -1,4 +1,4 @@
-"""Stage a change set, and look at it: counts, and where its rows are in the target."""
+"""The staging of a change set and its inspection: counts, and the places of its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwaters.runs.work import Work, drop_staging_table, staging_table
 
 @dataclass(frozen=True)
 class ChangeSet:
-    """A staged change set; `columns` and `bounds`: what it was made with."""
+    """A staged change set; `columns` and `bounds` are those of its query."""
 
     stage: Relation
     look: Look
@@ -28,14 +28,14 @@ class ChangeSet:
 
 @dataclass(frozen=True)
 class NotStaged:
-    """Why the table has to be replaced; `is_gap`: a change feed cannot be read."""
+    """The reason that the table must be replaced; `is_gap`: a change feed cannot be read."""
 
     reason: str
     is_gap: bool = False
 
 
 def stage_change_set(work: Work) -> ChangeSet | NotStaged:
-    """Note the run in the target and stage what it changes.
+    """Note the run in the target and stage its changes.
 
     Raises:
         UserError: the change set may not be written. The table is unchanged.
@@ -61,7 +61,7 @@ def stage_change_set(work: Work) -> ChangeSet | NotStaged:
     is_pruned = strategy.prunes_inserts and strategy.way(work.plan) == "inserts"
     look = look_at(model, stage, bounds if is_pruned else [])
     if look.misplaced:
-        # `prune_by` promised that these keys would not lie beyond the bounds
+        # `prune_by` promised that the table has these keys only within the bounds
         bounds = bounds[: len(keys)]
         drop_staging_table(work.connection, stage)
         rows = strategy.change_set_sql(work, model.sql, columns, bounds)
@@ -71,14 +71,14 @@ def stage_change_set(work: Work) -> ChangeSet | NotStaged:
     return ChangeSet(stage, look, columns, bounds)
 
 
-# Up to so many keys are listed where Delta looks for their files.
+# The limit of keys that a condition lists, so that Delta finds their files.
 MOST_LISTED = 1000
 
 
 def look_at(model: Model, stage: Relation, bounds: Sequence[Any] = ()) -> Look:
-    """Return what the rest of the run needs to know of a change set.
+    """Return the inspection of a change set for the rest of the run.
 
-    `bounds` are those that the change set was compared within, keys first.
+    `bounds` are those of the comparison of the change set, keys first.
     """
     session, keys, before = model.session, model.row_keys, model.before_names
     misplaced = None
@@ -114,7 +114,7 @@ def look_at(model: Model, stage: Relation, bounds: Sequence[Any] = ()) -> Look:
 
 
 def look_without_key(model: Model, stage: Relation) -> Look:
-    """Return the same of a change set of a table without a unique_key."""
+    """Return the inspection of a change set of a table without a unique_key."""
     session = model.session
     sql = session.macros("hw_inspection_without_key_sql", model.target, stage)
     row = session.connection.fetch(sql)[0]

@@ -1,4 +1,4 @@
-"""Read and write the state of a table: applied versions, the run that wrote it, its SQL."""
+"""The state of a table in its properties: applied versions, the run that wrote it, its SQL."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class TableState:
 
 
 def read_state(connection: Connection, table: object) -> TableState:
-    """Return what a table says of itself, in one statement.
+    """Return the state of a table by one statement.
 
-    Spark keeps a value to itself in which it suspects a secret, as in SQL that reads a column
-    `token`; DESCRIBE DETAIL does not.
+    Spark hides a value that it suspects to be a secret, such as SQL that reads a column `token`.
+    DESCRIBE DETAIL does not hide it, so it is a second statement in that case.
     """
     rows = connection.fetch(f"show tblproperties {table}")
     properties = {str(row[0]): row[1] for row in rows}
@@ -60,7 +60,7 @@ def read_state(connection: Connection, table: object) -> TableState:
 
 @dataclass(frozen=True)
 class AppliedVersions:
-    """What a table has applied, by its own log; `commits`: those that had to be read."""
+    """The applied state of a table, by its own log; `commits`: those that had to be read."""
 
     applied: Applied
     commits: Sequence[Commit]
@@ -73,7 +73,7 @@ class AppliedVersions:
 
 
 def read_applied_versions(model: Model, state: TableState) -> AppliedVersions:
-    """Return what the target has applied, whatever was interrupted and whoever else wrote."""
+    """Return the applied state of the target, after any interruption and any foreign write."""
     for limit in (20, 1000, 1_000_000):
         commits = model.session.connection.history(model.target, limit)
         complete = len(commits) < limit
@@ -84,9 +84,10 @@ def read_applied_versions(model: Model, state: TableState) -> AppliedVersions:
 
 
 def built_by(session: Session, sql: str, config: Config) -> str:
-    """Return what builds a table: its SQL without versions, and what else decides on its rows.
+    """Return the text that identifies the origin of a table's rows.
 
-    Settings of the model and of the session, and SQL functions that it calls.
+    It has the SQL without versions, the settings of the model and of the session, and the SQL
+    functions that it calls.
     """
     text = without_versions(sql)
     strategy = strategy_of(config)
@@ -98,12 +99,12 @@ def built_by(session: Session, sql: str, config: Config) -> str:
 
 
 def proof_of(model: Model, inputs: Sequence[Spec]) -> str:
-    """Return what the table notes of the proof of its SQL."""
+    """Return the proof of its SQL in the form that the table notes."""
     return noted_proof(model.config, inputs, model.session.graph)
 
 
 def state_properties(model: Model, inputs: Sequence[Spec]) -> dict[str, str]:
-    """Return what a table that is replaced says of itself. A sample has applied no version."""
+    """Return the properties with the state of a replaced table. A sample applied no version."""
     properties = {
         "headwaters.sql": built_by(model.session, model.sql, model.config),
         "headwaters.proof": proof_of(model, inputs),
@@ -118,7 +119,7 @@ def state_properties(model: Model, inputs: Sequence[Spec]) -> dict[str, str]:
 def set_applied_versions(model: Model, plan: Plan, proof: str | None = None) -> None:
     """Record in the target that this run has applied the plan's inputs at their versions.
 
-    `proof`: what was proven, if something had to be.
+    `proof`: the new proof, if one was needed.
     """
     properties = {
         "headwaters.inputs": json.dumps(versions_of(plan.inputs)),
@@ -135,11 +136,10 @@ def set_applied_versions(model: Model, plan: Plan, proof: str | None = None) -> 
 
 
 def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
-    """Note in the target what this run is about to apply, before it does: see recovery.py.
+    """Note in the target the versions that this run is about to apply: see recovery.py.
 
-    `others`: runs that may still write. Their staging tables are dropped, so they cannot. What the
-    table is the result of once this run has written is noted as a digest: a note with a text in
-    which Spark suspects a secret could not be read.
+    `others` may still write. This run drops their staging tables, which prevents that. The note has
+    only a digest of `built_by`: Spark would hide a text that it suspects to contain a secret.
     """
     session = model.session
     for run in others:
@@ -149,7 +149,7 @@ def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
         note["built_by"] = digest(plan.built_by)
     properties = {"headwaters.pending": json.dumps(note)}
     if plan.interrupted:
-        # what that run applied is known by its commit, which its own note, now replaced, named
+        # this note replaces that of the interrupted run, so store the versions that it applied
         properties["headwaters.inputs"] = json.dumps(plan.holds)
         own = {"id": session.run_id, "seen": plan.seen}
         properties["headwaters.run"] = json.dumps(own)
@@ -157,7 +157,7 @@ def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
 
 
 def drop_interrupted(model: Model, plan: Plan) -> None:
-    """Drop the staging table of the run that did not finish, if there was one."""
+    """Drop the staging table of an unfinished run, if there was one."""
     if plan.interrupted:
         drop_staging_table(model.session.connection, staging_table(model, plan.interrupted))
 
@@ -168,15 +168,15 @@ def _set(model: Model, properties: Mapping[str, str]) -> None:
 
 
 def digest(text: str) -> str:
-    """Return a digest of a text, as dbt's `local_md5`."""
+    """Return a digest of a text, like dbt's `local_md5`."""
     return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True)
 class Since:
-    """What happened to the target since the plan: `engine`, which this run runs on.
+    """The changes of the target since the plan; `engine` is this run's.
 
-    `refused`: why only a replacement would be right.
+    `refused`: the reason that only a replacement would be right.
     """
 
     engine: str = ""
@@ -184,7 +184,7 @@ class Since:
 
 
 def commits_since_plan(model: Model, plan: Plan) -> Since:
-    """Return, before the rows are written, what happened to the target since this run's plan.
+    """Return the changes of the target since this run's plan. Call it before rows are written.
 
     Raises:
         UserError: another run of the model came in between. This run has written nothing.
@@ -218,7 +218,7 @@ def commits_since_plan(model: Model, plan: Plan) -> Since:
 def with_held_versions(plan: Plan, text: str) -> Plan:
     """Return the plan over the inputs at their applied versions.
 
-    `text`: what it makes the table of.
+    `text` identifies the SQL that builds the table afterwards.
     """
     holds = plan.holds or {}
     held = [

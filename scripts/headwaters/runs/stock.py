@@ -1,6 +1,6 @@
-"""Decisions of dbt's own incremental strategies: how a batch is written to its table.
+"""The decisions of dbt's own incremental strategies about writing a batch to its table.
 
-Pure: macros/incremental/stock_strategies.sql asks before it writes anything, and has the SQL.
+They are pure. macros/incremental/stock_strategies.sql calls them before it writes, and has the SQL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headwaters.platform.sql import ended
 from headwaters.tables.commits import as_mapping, as_names
 from headwaters.tables.stock_settings import StockSettings, is_empty, stock_settings
 
-# Features of a Delta table under which Delta fills columns that a statement leaves out.
+# Table features with which Delta fills the columns that a statement omits.
 _FILLING = {"identityColumns", "generatedColumns", "allowColumnDefaults"}
 _FILLED_BY = ("delta.identity.start", "delta.generationExpression", "CURRENT_DEFAULT")
 # Types that Delta widens in place: https://docs.delta.io/latest/delta-type-widening.html
@@ -32,7 +32,7 @@ _WIDER = {
 }
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-# A bound of a batch for each type that an event time may have. dbt's bounds are in UTC.
+# The literal of a batch's bound for each possible type of an event time. dbt's bounds are in UTC.
 _BOUNDS = {
     "timestamp": "timestamp'%Y-%m-%d %H:%M:%S.%f+00:00'",
     "timestamp_ntz": "timestamp_ntz'%Y-%m-%d %H:%M:%S.%f'",
@@ -49,15 +49,15 @@ class Column:
 
     @property
     def key(self) -> str:
-        """The name as Spark compares it."""
+        """Return the name as Spark compares it."""
         return self.name.lower()
 
 
 @dataclass(frozen=True)
 class Table:
-    """The table that a batch is written to.
+    """The table that receives a batch.
 
-    `filled`: the columns that Delta computes if a statement leaves them out; None if unknown.
+    `filled`: the columns that Delta computes if a statement omits them; None if unknown.
     """
 
     columns: Sequence[Column]
@@ -71,7 +71,7 @@ class Table:
 class Period:
     """The period of a microbatch: `start <= column < end`.
 
-    `outside`: the problem of a row that is none of it; the value of its column completes the text.
+    `outside`: the problem of a row beyond the period; the value of its column completes the text.
     """
 
     column: str
@@ -99,12 +99,12 @@ class Merge:
 
 @dataclass(frozen=True)
 class Write:
-    """A decision how to write a batch, or the `problem` that forbids it.
+    """A decision about the write of a batch, or the `problem` that forbids it.
 
-    `columns`: those that the statement names; it adds those that the table lacks if it `evolves`.
-    `casts`: types of columns that it casts, since Delta does not both cast and add columns.
-    `dropped` and `widened` are changes of the table's columns that come before it.
-    `overwrites`: the mode of an overwrite.
+    - `columns`: the statement names them; if it `evolves`, it adds those that the table lacks
+    - `casts`: types of columns that it casts, because Delta does not both cast and add columns
+    - `dropped`, `widened`: earlier changes of the table's columns
+    - `overwrites`: the mode of an overwrite
     """
 
     problem: Problem | None = None
@@ -119,7 +119,7 @@ class Write:
 
 
 class _Refused(Exception):
-    """A write that is refused: a code and a text."""
+    """A refusal of a write, with a code and a text."""
 
 
 def columns_of(rows: Iterable[Sequence[Any]]) -> list[Column]:
@@ -142,7 +142,7 @@ def table_of(
 
 
 def may_fill(detail: Mapping[str, Any]) -> bool:
-    """Return whether Delta may fill columns of a table, by its row of DESCRIBE DETAIL."""
+    """Return true if Delta may fill columns of a table, by its row of DESCRIBE DETAIL."""
     return not _FILLING.isdisjoint(as_names(detail["tableFeatures"]))
 
 
@@ -153,7 +153,7 @@ def _filled(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def write_of(node: Node, batch: Sequence[Column], table: Table | None) -> Write:
-    """Return how a batch of these columns is written; `table` is None if the run creates it."""
+    """Decide the write of a batch with these columns; `table` is None if the run creates it."""
     config = node["config"]
     strategy = config.get("incremental_strategy") or "append"
     try:
@@ -173,7 +173,7 @@ def write_of(node: Node, batch: Sequence[Column], table: Table | None) -> Write:
 
 
 def without_end(sql: str) -> str:
-    """Return a query without semicolons and comments at its end, as a subquery needs it."""
+    """Return a query without trailing semicolons and comments, for use as a subquery."""
     kept = list(tokens(sql))
     while kept and (kept[-1].kind in ("blank", "comment") or kept[-1].word == ";"):
         kept.pop()
@@ -183,12 +183,12 @@ def without_end(sql: str) -> str:
 def _columns(
     settings: StockSettings, strategy: str, batch: Sequence[Column], table: Table
 ) -> Write:
-    """Return the columns that the statement names, and what has to be changed before it."""
+    """Return the columns that the statement names, and the necessary changes before it."""
     mode = settings.on_schema_change
     there = {column.key: column for column in table.columns}
     given = {column.key for column in batch}
     new = [column for column in batch if column.key not in there]
-    # Delta fills a column that the statement leaves out
+    # Delta fills a column that the statement omits
     missing = [
         column
         for column in table.columns
@@ -226,7 +226,7 @@ def _columns(
 
 
 def _casts(retyped: Sequence[Column], there: Mapping[str, Column]) -> dict[str, str]:
-    """Return the casts to types of the table, which must lose nothing."""
+    """Return the casts to types of the table. Refuse one that loses data."""
     casts = {}
     for column in retyped:
         held = there[column.key]
@@ -398,7 +398,7 @@ def _listed(columns: Sequence[Column]) -> str:
 
 
 def _same_type(one: str, other: str) -> bool:
-    """Return whether two types are one; a query gives a `varchar(n)` as a string."""
+    """Return true if two types are equal; a query gives a `varchar(n)` as a string."""
     return _plain(one) == _plain(other)
 
 
@@ -407,7 +407,7 @@ def _plain(name: str) -> str:
 
 
 def _is_wider(before: str, after: str) -> bool:
-    """Return whether Delta widens the one type to the other."""
+    """Return true if Delta widens the first type to the second."""
     if after in _WIDER.get(before, ()):
         return True
     to = _DECIMAL.fullmatch(after)

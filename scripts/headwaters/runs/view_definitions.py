@@ -1,7 +1,7 @@
-"""Views under inputs: their queries, and whether these mean in a run what Spark makes of the views.
+"""The queries of views under inputs, and their meaning in a run compared with Spark's.
 
-Spark evaluates a view under settings of the session that created it, which it stores with the view,
-casts its columns to the types that they had, and finds functions in its schema. The query alone, in
+Spark evaluates a view under stored settings of the session that created it. It casts the view's
+columns to their types at that time, and finds functions in the view's schema. The query alone, in
 the run's session, may give other rows.
 """
 
@@ -19,8 +19,8 @@ from headwaters.runs.session_fingerprint import called
 ANSI = "spark.sql.ansi.enabled"
 _BINARY = "UTF8_BINARY"
 
-# What Spark 4.2 takes from the session that reads a view, whatever the view says: settings that no
-# view stores (CapturesConfig), and `spark.sql.catalog`.
+# Settings that Spark 4.2 takes from the session that reads a view, because no view stores them
+# (CapturesConfig), and `spark.sql.catalog`.
 _OF_THE_READER = (
     "spark.sql.adaptive.",
     "spark.sql.catalog.",
@@ -32,8 +32,9 @@ _OF_THE_READER = (
     "spark.sql.shuffle.",
     "spark.sql.view.maxNestedViewDepth",
 )
-# What decides how a query is planned, run, listed and shown: that is read when the view is a part
-# of the whole query already, and of the session. Static settings are those of all sessions.
+# Settings for planning, execution, listing and display. Spark reads them for the whole query, which
+# already includes the view, so those of the session apply. Static settings are the same in all
+# sessions.
 _OF_EXECUTION = (
     "spark.databricks.",
     "spark.sql.artifact.",
@@ -71,7 +72,7 @@ _OF_EXECUTION = (
     "spark.sql.ui.",
     "spark.sql.warehouse.dir",
 )
-# What matters to casts, functions and operators alone.
+# Settings that affect only casts, functions and operators.
 _OF_EXPRESSIONS = {
     ANSI,
     "spark.sql.decimalOperations.allowPrecisionLoss",
@@ -83,10 +84,10 @@ _OF_EXPRESSIONS = {
 
 @dataclass(frozen=True)
 class View:
-    """A view as its query over `relations`, in the order of the text; `obstacle` says why not.
+    """A view as its query over `relations`, in the order of the text, or the `obstacle` to that.
 
-    `settings`: those of the session that created it, as far as Spark stored them. `schema`: where
-    Spark looks for functions that it calls by their names alone.
+    `settings`: those of the session that created it, as far as Spark stored them. `schema`: Spark
+    looks here for functions that the view calls without a schema.
     """
 
     text: str
@@ -97,7 +98,7 @@ class View:
 
 
 def view(described: str) -> View:
-    """A view from what `describe extended … as json` says."""
+    """Parse a view from the result of `describe extended … as json`."""
     known = json.loads(described)
     query = prepared(known.get("view_text") or "")
     read = relations(query)
@@ -109,9 +110,9 @@ def view(described: str) -> View:
     elif known.get("view_query_output_columns") != columns:
         obstacle = "renames the columns of its query"
     elif (collation := known.get("collation", _BINARY)) != _BINARY:
-        # that of its literals and casts, which its query does not say
+        # it applies to literals and casts, but the query does not name it
         obstacle = f"has the default collation {collation}"
-    # one of schema evolution has all columns of its query, whatever is stored
+    # with schema evolution a view has all columns of its query, regardless of the stored ones
     evolves = known.get("view_schema_mode") == "EVOLUTION"
     names = "*" if evolves else ", ".join(f"`{name.replace('`', '``')}`" for name in columns)
     settings = known.get("view_creation_spark_configuration") or {}
@@ -119,13 +120,13 @@ def view(described: str) -> View:
         f"(select {names} from (\n{query}\n))",
         [source_of(name) for name in read],
         obstacle,
-        {ANSI: "false", **settings},  # as of a view that is older than the setting
+        {ANSI: "false", **settings},  # for a view that is older than the setting
         str(known.get("view_catalog_and_namespace", "")),
     )
 
 
 def other_function(view: View, known: Iterable[str]) -> str | None:
-    """Of functions of the session, by `show user functions`, one that is not the view's own."""
+    """Return a user function of another schema whose name the view calls, or None."""
     calls = called(view.text)
     for name in known:
         schema, _, function = name.replace("`", "").rpartition(".")
@@ -136,14 +137,14 @@ def other_function(view: View, known: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True)
 class OtherSetting:
-    """What a view and the run's session have otherwise; None where the view stores nothing."""
+    """A setting that differs between a view and the run's session; None if the view stores none."""
 
     name: str
     of_view: str | None
     of_run: str
 
     def __str__(self) -> str:
-        """`spark.sql.session.timeZone = Asia/Tokyo (UTC in the run)`."""
+        """Return a text such as `spark.sql.session.timeZone = Asia/Tokyo (UTC in the run)`."""
         of_view = "not set" if self.of_view is None else f"= {self.of_view}"
         return f"{self.name} {of_view} ({self.of_run} in the run)"
 
@@ -151,9 +152,9 @@ class OtherSetting:
 def other_settings(
     stored: Mapping[str, str], given: Mapping[str, str], ask: Callable[[str], str]
 ) -> list[OtherSetting]:
-    """What a view may be evaluated by otherwise than its query in the session of the run.
+    """Return the settings under which a view and its query in the run may give different rows.
 
-    `given`: what the session sets; `ask` gives a setting that it need not set.
+    `given` has the settings that the session sets; `ask` returns any other one.
     """
     found = []
     for name in sorted({*stored, *(name for name in given if name.startswith("spark.sql."))}):
@@ -170,12 +171,12 @@ def _plain(value: str) -> str:
 
 
 def are_of_expressions(others: Iterable[OtherSetting]) -> bool:
-    """Whether the settings mean nothing to a query that has columns alone."""
+    """Return true if the settings do not affect a query that only selects columns."""
     return all(one.name in _OF_EXPRESSIONS for one in others)
 
 
 def has_casts(explained: str) -> bool:
-    """Whether Spark casts anything in a query, from what `explain extended` says of it."""
+    """Return true if Spark casts anything in a query, by the result of `explain extended`."""
     analyzed = explained.partition("== Analyzed Logical Plan ==")[2]
     analyzed, found, _ = analyzed.partition("== Optimized Logical Plan ==")
     return not found or re.search(r"cast\(", analyzed, re.IGNORECASE) is not None
@@ -187,7 +188,7 @@ class _Column(Protocol):
 
 
 def other_columns(columns: Sequence[_Column]) -> str | None:
-    """How the columns of a view differ from those of its query, which come after them."""
+    """Describe the difference between a view's columns and those of its query, which come next."""
     half = len(columns) // 2
     pairs = [
         (f"{one.name} {one.dtype}", f"{two.name} {two.dtype}")

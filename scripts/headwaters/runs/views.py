@@ -1,8 +1,8 @@
-"""Pin inputs to their newest versions, and read through views.
+"""The inputs at their newest versions, also through views.
 
-A view has no versions and no changes; the tables under it have. Its query is put in its place, with
-them marked: one in changes(), any number in lookup(). The other macros name columns of their input,
-or add some, which a view may rename or leave out.
+A view has no versions and no changes, but its tables do. The query replaces the view, with its
+tables marked: one in changes(), any number in lookup(). The other macros name or add columns of
+their input, which a view may rename or omit.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def pinned(session: Session, kind: str, source: str, options: Mapping[str, Any])
 
 
 def text_of_view(source: str, view: View, replacements: Mapping[str, str]) -> str:
-    """Return the query of a view in its place, with its relations replaced."""
+    """Return the query that replaces a view, with its own relations replaced."""
     comment = f"/* view {json.dumps({'source': source})} */"
     return f"{comment} {with_relations(view.text, replacements)}"
 
 
 def view_of(session: Session, kind: str, source: str) -> View:
-    """Return a view that can be read through; `kind` is the input macro, or auto.
+    """Return a readable view; `kind` is the input macro, or auto.
 
     Raises:
         UserError: its query, in the session of the run, may give other rows or columns.
@@ -61,7 +61,7 @@ def view_of(session: Session, kind: str, source: str) -> View:
 
 
 def _check_view(session: Session, where: str, source: str, view: View) -> None:
-    """Refuse a view that Spark makes otherwise than the run would. Runs a statement for columns."""
+    """Refuse a view that Spark evaluates differently. Runs a statement for columns."""
     others = session.other_settings(view.settings)
     if others and not _is_the_same_under(session, view, others):
         names = ", ".join(map(str, others))
@@ -91,9 +91,9 @@ def _check_view(session: Session, where: str, source: str, view: View) -> None:
 
 
 def _is_the_same_under(session: Session, view: View, others: Sequence[OtherSetting]) -> bool:
-    """Whether a query computes nothing that these settings could change.
+    """Return true if a query computes nothing that these settings could change.
 
-    It selects columns, and Spark casts nothing to compare them.
+    It only selects columns, and Spark casts nothing to compare them.
     """
     if not views.are_of_expressions(others):
         return False

@@ -1,9 +1,9 @@
-"""How a staged change set is written into its table, and why: pure functions.
+"""The choice of a statement to write a staged change set, and its reason: pure functions.
 
-A merge reads every column of each file in which a changed row may lie. An insert with the option
-`replaceOn` finds the old rows by the columns of its condition alone, and is one commit
-as well; it writes no change files where old rows are marked as deleted beside their files, so that
-each reader of the change data feed computes them. See docs/decisions/0019-replace-by-keys.md and
+A merge reads every column of each file that may have a changed row. An insert with the option
+`replaceOn` finds the old rows by the columns of its condition alone, and is one commit as well. If
+it marks old rows by deletion vectors, it writes no change files, so each reader of the change data
+feed computes them. See docs/decisions/0019-replace-by-keys.md and
 0037-deleted-keys-from-the-change-set.md.
 """
 
@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Delta takes an option that it does not know for none, and would overwrite the whole table: so the
-# option is used where the engine is known to have it.
+# Delta silently ignores unknown options, and would overwrite the whole table. The option is only
+# used with an engine that is known to have it.
 _DELTA = re.compile(r"Apache-Spark/\S+ Delta-Lake/(\d+)\.(\d+)")
 _HAS_REPLACE_ON = (4, 4)
 
-# A merge's change files are cheaper to read: that counts where many models do.
+# A merge's change files are cheaper to read, which counts if many models read them.
 MOST_FOLLOWERS = 3
 
 
 @dataclass(frozen=True)
 class Write:
-    """How the rows are written; `reason`: why by a merge."""
+    """The chosen statement; `reason`: why it is a merge."""
 
     way: Literal["insert", "replace", "merge"]
     reason: str = ""
@@ -34,10 +34,10 @@ class Write:
 def way_of_writing(
     look: Mapping[str, Any], apply_by: str | None, engine: str, followers: int
 ) -> Write:
-    """Return how to write a change set, by a look at its staging table.
+    """Choose the statement for a change set, by the inspection of its staging table.
 
-    `apply_by` is the model's setting; `engine` what wrote the table's newest commit, which is the
-    one that writes now; `followers`: how many models read this commit in the change data feed.
+    `apply_by` is the model's setting. `engine` wrote the table's newest commit, and writes this
+    one. `followers`: the number of models that read this commit in the change data feed.
     """
     if look["rows"] == look["inserted"]:
         return Write("insert")
@@ -53,6 +53,6 @@ def way_of_writing(
 
 
 def has_replace_on(engine: str) -> bool:
-    """Whether a commit's `engineInfo` is of an engine with the option `replaceOn`."""
+    """Return true if a commit's `engineInfo` names an engine with the option `replaceOn`."""
     match = _DELTA.match(engine)
     return match is not None and (int(match[1]), int(match[2])) >= _HAS_REPLACE_ON

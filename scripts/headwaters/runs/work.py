@@ -1,4 +1,4 @@
-"""An incremental run at work: the plan as far as it is known, change feeds, and staging tables."""
+"""An incremental run at work: the current plan, change feeds, and staging tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from headwaters.tables.commits import Range
 
 @dataclass(frozen=True)
 class Reading:
-    """The rows of a statement over change feeds, or `gap`, why a feed has lost them.
+    """The rows of a statement over change feeds, or `gap`, the reason that a feed has lost them.
 
-    `garbled`: the input whose feed has U+FFFD, which may be what the input has.
+    `garbled`: the input whose feed has U+FFFD; the input itself may have it, too.
     """
 
     rows: Sequence[Any] = ()
@@ -29,14 +29,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Stored:
-    """A part that was stored, or why the change feeds of its rows cannot be read."""
+    """A stored part, or the reason that the change feeds of its rows cannot be read."""
 
     relation: Relation
     gap: str | None
 
 
 def read_feeds(connection: Connection, sql: str, feeds: Mapping[str, str]) -> Reading:
-    """Run a statement over change feeds, the SQL of each by its input.
+    """Run a statement over change feeds, each with its SQL by input.
 
     If it fails, read each feed by itself. Raise every error that is not of a lost feed.
     """
@@ -54,7 +54,7 @@ def read_feeds(connection: Connection, sql: str, feeds: Mapping[str, str]) -> Re
 
 
 def lost(connection: Connection, feed: str) -> str | None:
-    """Return why a change feed cannot be read; None if it can, or for an error of another kind."""
+    """Return the reason that a change feed is lost, or None, also for an error of another kind."""
     try:
         connection.fetch(f"select count(*) from {feed}")
     except DbtRuntimeError as error:
@@ -65,7 +65,7 @@ def lost(connection: Connection, feed: str) -> str | None:
 
 
 def staging_table(model: Model, run: str | None = None, part: str | None = None) -> Relation:
-    """Return the staging table of a model in this run or in another one; `part`: of a part."""
+    """Return the staging table of a model in this run or another one; `part`: the one of a part."""
     suffix = f"_{part}" if part else ""
     name = f"{model.target.identifier}__stage_{run or model.session.run_id}{suffix}"
     return model.target.incorporate(path={"identifier": name})
@@ -92,11 +92,11 @@ class Work:
         self.plan = replace(self.plan, **facts)
 
     def range_of(self, source: str) -> Range:
-        """Return what happened to an input."""
+        """Return the changes of an input."""
         return self.plan.ranges[source]
 
     def with_range(self, source: str, changes: Range) -> None:
-        """Replace what is known of an input."""
+        """Replace the known changes of an input."""
         self.learn(ranges={**self.plan.ranges, source: changes})
 
     def feed(self, source: str) -> str:
@@ -110,7 +110,7 @@ class Work:
         reading = read_feeds(self.connection, sql, feeds)
         if reading.garbled is None or self._has_other_bytes(reading.garbled):
             return reading
-        # the input has U+FFFD itself, and no other bytes
+        # the input itself has U+FFFD, and its feed has replaced no bytes
         self.with_range(reading.garbled, self.range_of(reading.garbled).with_texts([]))
         return self.read(sql.replace(feeds[reading.garbled], self.feed(reading.garbled)))
 
@@ -121,7 +121,7 @@ class Work:
     def stage(self, table: Relation, sql: str) -> str | None:
         """Create a staging table.
 
-        Return why the change feeds cannot be read; then there is none.
+        If the change feeds cannot be read, create none and return the reason.
         """
         reading = self.read(self.macros("hw_create_staging_table_sql", table, sql))
         if reading.gap:
@@ -129,10 +129,10 @@ class Work:
         return reading.gap
 
     def store(self, part: str, sql: str) -> Stored:
-        """Store what a change set reads more than once.
+        """Store a part that a change set reads more than once.
 
-        Spark would compute a common table expression again in each place that names it, and does
-        not know how few its rows are.
+        Spark would compute a common table expression again for each reference, without knowing how
+        few its rows are.
         """
         relation = staging_table(self.model, part=part)
         gap = self.stage(relation, sql)
@@ -141,7 +141,7 @@ class Work:
         return Stored(relation, gap)
 
     def drop_stored(self) -> None:
-        """Drop the parts that were stored."""
+        """Drop the stored parts."""
         for relation in self.plan.stored:
             drop_staging_table(self.connection, relation)
 

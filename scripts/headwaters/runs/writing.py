@@ -1,4 +1,4 @@
-"""Write a staged change set to the target, in one commit."""
+"""The write of a staged change set to the target, in one commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS_MISSING = "the table did not have all the rows that changed"
 
 @dataclass(frozen=True)
 class Written:
-    """How the change set was written; `refused`: why only a replacement would be right."""
+    """The result of a write; `refused`: the reason that only a replacement would be right."""
 
     refused: str | None = None
     why_merge: str = ""
@@ -33,13 +33,13 @@ def write(
     engine: str,
     check_target: bool,
 ) -> Written:
-    """Write the change set that `look` describes. `engine`: what this run runs on.
+    """Write the change set that `look` describes. `engine`: that of this run.
 
-    `check_target`: the change set was not compared with the target, so make sure that keys which
-    are new to the input are new to the target too.
+    `check_target`: the change set was not compared with the target, so check that new keys of the
+    input are new to the target too.
 
     Raises:
-        UserError: a key comes twice. The table is unchanged.
+        UserError: a key is repeated. The table is unchanged.
     """
     if not model.keys:
         return _write_without_key(model, stage, look, columns)
@@ -86,11 +86,11 @@ def _write_by_key(
 
 
 def _is_replaced(stage: Relation, keys: Sequence[str], look: Look) -> str:
-    """Return whether a row of the target goes.
+    """Return the condition of a row of the target that the write removes.
 
-    `replaceOn` compares it with the rows that take a place, and deleted keys are none of those: if
-    there are some, its key is looked up in the whole change set. IN finds no null, but a struct
-    that has one.
+    `replaceOn` compares it only with the rows that take a place, which excludes deleted keys. If
+    the change set has any, the key is looked up in all of it. IN matches no null, but it matches a
+    struct that contains one.
     """
     here, there = named(keys, "_target"), named(keys)
     if not look.deleted:
@@ -103,7 +103,7 @@ def _is_replaced(stage: Relation, keys: Sequence[str], look: Look) -> str:
 def _same_key(keys: Sequence[str], nulls: Sequence[bool]) -> str:
     """Return the comparison of keys.
 
-    With `=` where the change set has no null: a null-safe comparison costs a fifth more.
+    It uses `=` if the change set has no null, because a null-safe comparison costs a fifth more.
     """
     return " and ".join(
         f"_target.{identifier(key)} {'<=>' if null else '='} _staged.{identifier(key)}"
@@ -112,9 +112,9 @@ def _same_key(keys: Sequence[str], nulls: Sequence[bool]) -> str:
 
 
 def _rows_replaced(model: Model, look: Look) -> int:
-    """Return how many rows of the target this run's replacement by keys removed.
+    """Return the number of target rows that this run's replacement by keys removed.
 
-    Delta may be told to keep no metrics.
+    Delta's metrics may be switched off.
     """
     connection = model.session.connection
     run = signature(model.session.run_id)

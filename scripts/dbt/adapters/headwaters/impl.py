@@ -152,7 +152,7 @@ def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[
 
 
 def _vacuumed_before(vacuums: str) -> int | None:
-    """Return the time up to which VACUUM removed files, or None.
+    """Return the time before which VACUUM has removed files, or None.
 
     `vacuums` has commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as
     text.
@@ -351,14 +351,14 @@ class HeadwatersAdapter(SparkAdapter):
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 
     def is_unchanged(self, model: str, digest: str, models: Sequence[str]) -> bool:
-        """Whether an earlier run found nothing to do for a model, and all is as it was."""
+        """Return true if an earlier run found nothing to do, and nothing has changed since."""
         return self.unchanged.is_planned(
             model, digest, lambda table: self._unchanged_commit(table, models)
         )
 
     @available
     def keep_unchanged(self) -> None:
-        """Keep for later runs what this one found unchanged."""
+        """Store for later runs the models that this one found unchanged."""
         self.unchanged.keep(self._location_of, self._rows_or_none)
 
     def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.Commit | None:

@@ -1,4 +1,4 @@
-"""Runs of incremental models as macros begin them: dbt's context and adapter behind protocols."""
+"""The runs of incremental models for macros: dbt's context and adapter behind protocols."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Context = Mapping[str, Any]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# A table's name that is none of a Delta table, or of a view.
+# The errors for a table that is not Delta, or for a view.
 _NO_DELTA = (
     *("EXPECT_TABLE_NOT_VIEW", "DELTA_ONLY_OPERATION", "DELTA_TABLE_ONLY_OPERATION"),
     "DELTA_MISSING_DELTA_TABLE",
@@ -49,7 +49,7 @@ _BUILDING = ("run", "build", "show", "retry", "run-operation")
 
 @contextmanager
 def dbt_errors() -> Iterator[None]:
-    """Raise our errors as dbt's, which shows the model that they are of."""
+    """Raise our errors as dbt's, which name their model."""
     try:
         yield
     except (UserError, Unproven) as error:
@@ -120,7 +120,7 @@ class DbtSession:
     """An invocation of dbt, in the context of one node or operation."""
 
     def __init__(self, adapter: HeadwatersAdapter, context: Context) -> None:
-        """Take what a context has."""
+        """Take the parts of a context."""
         self._adapter, self._context = adapter, context
         self.connection: Connection = DbtConnection(adapter)
         self.macros: Macros = DbtMacros(context)
@@ -134,7 +134,7 @@ class DbtSession:
         self.handed_on: HandedOn = adapter.change_sets
 
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
-        """Return what a query depends on: settings of the session, functions."""
+        """Return the context of a query: settings of the session, and functions."""
         return self._adapter.surroundings(sql)
 
     def warn(self, text: str) -> None:
@@ -142,7 +142,7 @@ class DbtSession:
         self._context["exceptions"]["warn"](text)
 
     def newest_version(self, kind: str, source: str) -> dict[str, int] | None:
-        """Return version and time of the newest commit of a table; None of a view.
+        """Return version and time of the newest commit of a table, or None for a view.
 
         A review pins inputs at the versions that it found first, by the var `headwaters_pins`:
         {source in lower case: {version, at}}.
@@ -166,20 +166,20 @@ class DbtSession:
         )
 
     def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
-        """Return what the session has otherwise than a view that stores these settings."""
+        """Return the settings of the session that differ from those that a view stores."""
         return self._adapter.other_settings(stored)
 
     def other_function(self, view: View) -> str | None:
-        """Return a function that a view calls by its name alone and the session has otherwise."""
+        """Return a function without a schema that a view and the session resolve differently."""
         return self._adapter.other_function(view)
 
     def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
-        """Return the newest commits of a table: `limit`, or those that the invocation knows."""
+        """Return the newest commits of a table: `limit`, or the invocation's cached ones."""
         commits: list[Commit] = self._adapter.history_of(table, limit, back_to, up_to).rows
         return commits
 
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a model's config with its settings typed."""
+        """Return a model's config with typed settings."""
         config = node["config"]
         problems = node_setting_problems(node) or [*strategy_problems(config)]
         if problems:
@@ -189,17 +189,17 @@ class DbtSession:
     def problem_of_unread(
         self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
     ) -> Problem | None:
-        """Return why SQL that the analysis does not understand cannot build a table."""
+        """Return the reason that SQL beyond the analysis cannot build a table, or None."""
         return self._adapter.problem_of_unread(sql, inputs, unread)
 
     def cached(self, relation: Any) -> Any:
-        """Return a relation as dbt knows it, or None where there is none."""
+        """Return a relation from dbt's cache, or None if it does not exist."""
         return self._context["load_cached_relation"](relation)
 
     def note_unchanged(
         self, model: str, digest: str, tables: Mapping[str, Mapping[str, int]]
     ) -> None:
-        """Note that a model whose tables are at these commits has no changes."""
+        """Note that a model with its tables at these commits has no changes."""
         self._adapter.unchanged.note(model, digest, tables)
 
     def seconds(self) -> float:
@@ -209,7 +209,7 @@ class DbtSession:
 
 @dataclass(frozen=True)
 class Begun:
-    """A run that has begun: its model is settled and checked, and its pre-hooks come next."""
+    """A run after its start: its model is settled and checked, and its pre-hooks come next."""
 
     session: DbtSession
     existing: Any
@@ -222,7 +222,7 @@ class Begun:
 
     @raises_dbt_errors
     def finish(self) -> run.Outcome:
-        """Run the model; one of which nothing changed since an earlier run is left alone."""
+        """Run the model. Skip one that has not changed since an earlier run."""
         outcome = run.NO_CHANGES
         if self.model is not None:
             outcome = run.run(self.model, self.full_refresh, self.state, self.digest)
@@ -236,7 +236,7 @@ class Begun:
 
 
 class Runs:
-    """What macros call of runs: the methods of `adapter.runs`."""
+    """The functions for macros: the methods of `adapter.runs`."""
 
     def __init__(self, adapter: HeadwatersAdapter) -> None:
         """Run by an adapter."""
@@ -244,7 +244,7 @@ class Runs:
 
     @raises_dbt_errors
     def begin(self, context: Context, target: Any) -> Begun:
-        """Settle and check a model. Of an unchanged model nothing has to be settled."""
+        """Settle and check a model. An unchanged model needs no settling."""
         session = DbtSession(self._adapter, context)
         node, code = context["model"], context["compiled_code"]
         existing = session.cached(context["this"])
@@ -267,9 +267,9 @@ class Runs:
         return Begun(*begun, model, state)
 
     def _digest(self, session: DbtSession, context: Context) -> str | None:
-        """Return what stands for all that a plan is made from but for tables.
+        """Return a digest of the inputs of a model's plan other than its tables.
 
-        None where a run has to be planned: what warns at each run is planned at each run.
+        Return None if a run must be planned, for example to repeat its warnings.
         """
         node, pinned_inputs = context["model"], context["var"]("headwaters_pins", {})
         if session.is_empty or session.is_sample or pinned_inputs or context["pre_hooks"]:
@@ -283,9 +283,9 @@ class Runs:
     def input(
         self, context: Context, kind: str, relation: Any, options: Mapping[str, Any] | None = None
     ) -> str:
-        """Return the SQL of an input, pinned to its newest version, with a marker that says so.
+        """Return the SQL of an input, pinned to its newest version, with its marker.
 
-        Only commands that build or show data pin; parse, docs and lint see the plain relation, and
+        Only commands that build or show data pin. Parse, docs and lint see the plain relation, and
         so does a unit test's fixture.
         """
         spec = {
@@ -313,14 +313,14 @@ class Runs:
 
     @raises_dbt_errors
     def explain(self, context: Context, node: Mapping[str, Any], relation: Any) -> str:
-        """Return what the next run of a model does and why, in lines."""
+        """Explain the next run of a model and the reasons for it, in lines."""
         session = DbtSession(self._adapter, context)
         code = context["render"](node["raw_code"])
         return explaining.explain(session, node, code, relation)
 
     @raises_dbt_errors
     def rebuilt(self, context: Context, node: Mapping[str, Any], relation: Any) -> Rebuilt:
-        """Return what a full refresh of a model gives, for a rebuild."""
+        """Return the result of a model's full refresh, for a rebuild."""
         session = DbtSession(self._adapter, context)
         settled: Settled = settle(session, node, context["render"](node["raw_code"]), {})
         config = settled.config
@@ -335,9 +335,9 @@ class Runs:
     def full_refresh_sql(
         self, context: Context, node: Mapping[str, Any], relation: Any
     ) -> str | None:
-        """Return the SQL of what a table should be, at the applied versions of its inputs.
+        """Return the SQL of a table's correct rows at the applied versions of its inputs.
 
-        None of a table that no run of a model built.
+        Return None if no run of a model built the table.
         """
         session = DbtSession(self._adapter, context)
         state = read_state(session.connection, relation)
@@ -352,7 +352,7 @@ class Runs:
     def differences_sql(
         self, context: Context, node: Mapping[str, Any], relation: Any, sample_keys: int | None
     ) -> str:
-        """Return the SQL of the rows in which a table differs from its full refresh."""
+        """Return the SQL of the rows that only a table or only its full refresh has."""
         session = DbtSession(self._adapter, context)
         rows = self.full_refresh_sql(context, node, relation)
         return differences_sql(session, node, relation, rows, sample_keys)
@@ -360,7 +360,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a full refresh of a model gives: SQL of its rows; its settings."""
+    """The result of a model's full refresh: the SQL of its rows, and its settings."""
 
     sql: str
     config: Mapping[str, Any]
@@ -368,5 +368,5 @@ class Rebuilt:
 
     @raises_dbt_errors
     def state_properties(self) -> dict[str, str]:
-        """Return what the rebuilt table says of itself."""
+        """Return the properties with the state of the rebuilt table."""
         return state_properties(self.model, inputs_of(self.model.sql))

@@ -23,7 +23,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "history": History,
     "replace": Replaced,
     "staged": Staged,
-    # stands for the strategy that is derived: see settling.py
+    # the derived strategy replaces it: see settling.py
     "auto": Replaced,
 }
 

@@ -1,7 +1,7 @@
-"""`affected_keys`: whatever can be computed key by key.
+"""`affected_keys`: models that can be computed key by key.
 
-The keys that changed rows have are recomputed from the pinned inputs, and compared with the
-target's rows of them.
+The keys of changed rows are recomputed from the pinned inputs, and compared with their rows in the
+target.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class AffectedKeys(Keyed):
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
-        """Return the recomputed rows of the affected keys, against those of the table."""
+        """Return the recomputed rows of the affected keys, compared with those of the table."""
         key = self.affected_key_columns(work)
         rows = of_keys_sql(self.sql, sql, work.plan.inputs, "_touched", bounds)
-        # a row of another key would not be recomputed when it changes
+        # a row of another key would not be recomputed after its change
         text = unaffected_key_text(self.model.target, key)
         recomputed = self.sql("hw_rows_of_affected_keys_sql", rows, key, text)
         return self.recomputed_sql(work, sql, key, recomputed, columns, bounds)
 
     def affected_keys_sql(self, work: Work, sql: str) -> str:
-        """Return the affected keys, by the change feeds."""
+        """Return the affected keys, from the change feeds."""
         affected, queries = affected_inputs(work.plan.inputs), []
         for spec in affected:
             changes = work.plan.ranges.get(spec["source"])
@@ -55,11 +55,11 @@ class AffectedKeys(Keyed):
         return in_order(followed(work.plan.inputs)["key"])
 
     def share_changed(self, work: Work) -> Share | Lost:
-        """Return the keys that are recomputed, among those of the table. Runs a statement."""
+        """Return the share of recomputed keys in the table. Runs a statement."""
         return self.keys_changed(work)
 
     def check(self, where: str, sql: str, inputs: Sequence[Spec]) -> None:
-        """Refuse inputs that name different keys, and one that leads through no input."""
+        """Refuse inputs that name different keys, and one whose path leads through no input."""
         affected = affected_inputs(inputs)
         for spec in affected:
             first = affected[0]
@@ -81,7 +81,7 @@ class AffectedKeys(Keyed):
                 )
 
     def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:
-        """Return rows of the first input that has the key."""
+        """Return the rows of the first input that has the key."""
         direct = [spec for spec in affected_inputs(inputs) if not spec.get("via")]
         spec = next((one for one in direct if one["version"] is not None), None)
         if self.config.get("allow_nondeterministic") or spec is None:
@@ -96,9 +96,9 @@ class AffectedKeys(Keyed):
         columns: Sequence[Column],
         sample: Relation,
     ) -> str:
-        """Return how many rows differ, and `_elsewhere`, how many are of keys beyond the sample.
+        """Return the SQL that counts differing rows, and `_elsewhere`, rows of unsampled keys.
 
-        Floating-point columns are left out: a sum of theirs depends on the order of addition.
+        Floating-point columns are omitted: a sum of theirs depends on the order of addition.
         """
         key = in_order(spec["key"])
         sides = [self.side_sql(sql, inputs, spec, sample, rows) for rows in HALVES]
@@ -113,7 +113,7 @@ class AffectedKeys(Keyed):
     def side_sql(
         self, sql: str, inputs: Sequence[Spec], spec: Spec, sample: Relation, rows: str
     ) -> str:
-        """Return the SQL over some rows of a sample, with the keys that they have."""
+        """Return the SQL over some rows of a sample, with their keys."""
         columns = key_columns(self.sql, spec, "_input")
         keys = str(self.sql("hw_keys_of_sample_sql", columns, sample, rows))
         side = super().side_sql(sql, inputs, spec, sample, rows)
@@ -121,7 +121,7 @@ class AffectedKeys(Keyed):
         return str(self.sql("hw_side_of_keys_sql", restricted, keys, in_order(spec["key"])))
 
     def difference_text(self, spec: Spec, name: str) -> str:
-        """Return that a row depends on rows of other keys, or is of none."""
+        """Return the error of a row that depends on rows of other keys, or has none."""
         target = self.model.target
         if name == "_elsewhere":
             return unaffected_key_text(target, in_order(spec["key"]))
@@ -138,9 +138,9 @@ class AffectedKeys(Keyed):
         )
 
     def facts(self, work: Work) -> Facts:
-        """Return what is known of the affected keys.
+        """Gather the facts of the affected keys.
 
-        Store the rows through which others are led.
+        Store the rows of inputs that lead others to the key.
         """
         affected = affected_inputs(work.plan.inputs)
         others = [
@@ -154,10 +154,10 @@ class AffectedKeys(Keyed):
         return known
 
     def _store_leading_rows(self, work: Work, affected: Sequence[Spec], known: Facts) -> None:
-        """Store, of each input through which others are led to the key, the rows of affected keys.
+        """Store the affected keys' rows of each input that leads others to the key.
 
-        With the columns that are used. They are read for the model's rows and for each input that
-        they lead to: the input's `rows_at_hand` from then on. Runs a statement for each.
+        The stored rows have only the used columns. The model's rows and each led input read them:
+        they become the input's `rows_at_hand`. Runs a statement for each.
         """
         leading = {spec["via"] for spec in affected if spec.get("via")}
         chosen = (one for one in affected if not one.get("via") and one["source"] in leading)
@@ -168,9 +168,9 @@ class AffectedKeys(Keyed):
             spec["rows_at_hand"] = work.store(f"rows{number}", sql).relation
 
     def _leading_columns(self, work: Work, spec: Spec, affected: Sequence[Spec]) -> list[str]:
-        """Return what the SQL uses of the input.
+        """Return the columns of the input that the SQL uses.
 
-        And what leads to its key and to those of others.
+        They include those that lead to its key and to the keys of others.
         """
         from headwaters.analysis import used_columns
 
@@ -187,11 +187,11 @@ class AffectedKeys(Keyed):
 
 
 class LedKeys(Keyed):
-    """The way of affected_keys whose changed rows are traced to columns of the result.
+    """The variant of affected_keys that traces changed rows to columns of the result.
 
-    For each input, a query of the keys to which rows that changed lead, through all rows that other
-    inputs had at their applied versions or have (analysis.lineage_rules). The inputs are read
-    whole, and the result is filtered by the keys.
+    A query for each input gives the keys of its changed rows. They lead through all rows that the
+    other inputs have, or had at their applied versions (analysis.lineage_rules). The inputs are
+    read whole, and the result is filtered by the keys.
     """
 
     repeated_keys = "counted"
@@ -199,13 +199,13 @@ class LedKeys(Keyed):
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
-        """Return the recomputed rows of the affected keys, against those of the table."""
+        """Return the recomputed rows of the affected keys, compared with those of the table."""
         key = self.affected_key_columns(work)
         recomputed = self.sql("hw_rows_of_led_keys_sql", sql, key)
         return self.recomputed_sql(work, sql, key, recomputed, columns, bounds)
 
     def affected_keys_sql(self, work: Work, sql: str) -> str:
-        """Return the affected keys, as the table has them."""
+        """Return the affected keys in the form of the table."""
         leads = self.config["leads"]
         stored = partitions_among(leads["key"], self.config)
         names = []
@@ -223,7 +223,7 @@ class LedKeys(Keyed):
         return str(self.sql("hw_led_keys_sql", names, queries))
 
     def _lead_sql(self, work: Work, sql: str) -> str:
-        """Return a lead with the relations that its names stand for."""
+        """Return a lead with its names replaced by relations."""
         sources = self.config["leads"]["inputs"]
         for spec in work.plan.inputs:
             source = spec["source"]
@@ -243,11 +243,11 @@ class LedKeys(Keyed):
         return list(self.config["leads"]["key"])
 
     def share_changed(self, work: Work) -> Share | Lost:
-        """Return the keys that are recomputed, among those of the table. Runs a statement."""
+        """Return the share of recomputed keys in the table. Runs a statement."""
         return self.keys_changed(work)
 
     def facts(self, work: Work) -> Facts:
-        """Return what is known of the affected keys."""
+        """Gather the facts of the affected keys."""
         return self.facts_of_keys(work)
 
 
@@ -257,12 +257,12 @@ def affected_inputs(inputs: Iterable[Spec]) -> list[Spec]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names in the order of the alphabet."""
+    """Return names in alphabetical order."""
     return sorted(names, key=str.lower)
 
 
 def unaffected_key_text(target: Relation, key: Sequence[str]) -> str:
-    """Return that no change of an input leads to a row."""
+    """Return the error of a row without an input whose changes lead to it."""
     names = ", ".join(key)
     return (
         f"{target} has a row of {names} that comes from no row of an affected() input with that "
@@ -274,7 +274,7 @@ def unaffected_key_text(target: Relation, key: Sequence[str]) -> str:
 
 
 def key_columns(macros: Macros, spec: Spec, alias: str) -> str:
-    """Return an input's key under the names that the model's columns have."""
+    """Return an input's key under the names of the model's columns."""
     return ", ".join(
         f"{key_value(macros, spec, name, alias)} as {identifier(name)}"
         for name in in_order(spec["key"])
@@ -282,7 +282,7 @@ def key_columns(macros: Macros, spec: Spec, alias: str) -> str:
 
 
 def key_value(macros: Macros, spec: Spec, name: str, alias: str) -> str:
-    """Return one column of the key, as the model's table has it.
+    """Return one column of the key, in the form of the model's table.
 
     Inputs without `stored` are those of a model that is not planned.
     """
@@ -293,9 +293,9 @@ def key_value(macros: Macros, spec: Spec, name: str, alias: str) -> str:
 def keys_of_rows_sql(
     macros: Macros, spec: Spec, rows: str, affected: Sequence[Spec], few: bool = False
 ) -> str:
-    """Return the keys to which rows of an input lead, through other inputs at pinned versions.
+    """Return the keys of an input's rows, through other inputs at pinned versions.
 
-    `few`: so few rows that Spark sends them everywhere.
+    `few`: Spark broadcasts the rows, because they are few.
     """
     if not spec.get("via"):
         return f"select {key_columns(macros, spec, '_rows')} from {rows} as _rows"
@@ -310,7 +310,7 @@ def of_keys_sql(
 ) -> str:
     """Return the SQL over some keys: every followed input without the rows of other keys.
 
-    `keys` is a relation of the key's columns by the name _touched; they lie within `bounds`.
+    `keys` is a relation of the key's columns, named _touched; its keys lie within `bounds`.
     """
     affected = affected_inputs(inputs)
     restricted = {
@@ -329,7 +329,7 @@ def input_of_keys_sql(
         via = input_of_keys_sql(macros, _via(spec, affected), affected, keys, bounds)
         pairs = _equals_via(spec, "_input")
         return str(macros("hw_input_of_via_sql", input_sql(spec), via, pairs))
-    # a stored key that may be NULL in the table may be an empty text in the input
+    # a stored key that is NULL in the table may be an empty text in the input
     stored = spec.get("stored", [])
     known = [bound for bound in bounds if not (bound.nulls and bound.column in stored)]
     within = bounding.within_bounds(known, "_input", spec["key"])
@@ -345,12 +345,12 @@ def input_of_keys_sql(
 
 
 def _via(spec: Spec, affected: Sequence[Spec]) -> Spec:
-    """Return the input that leads from another one to the key; it may itself be led to it."""
+    """Return the input that leads another one to the key; an input may lead to it in turn."""
     return next(one for one in affected if one["source"] == spec["via"])
 
 
 def _equals_via(spec: Mapping[str, Any], alias: str) -> str:
-    """Return which rows of an input share with those of `_via` what its `on` names."""
+    """Return the condition of an input's rows that equal those of `_via` in the columns of `on`."""
     return " and ".join(
         f"{alias}.{identifier(own)} <=> _via.{identifier(other)}"
         for own, other in spec["on"].items()

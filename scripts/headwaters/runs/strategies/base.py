@@ -1,6 +1,6 @@
-"""What the strategies have in common, and where each may differ: the hooks.
+"""The common parts of the strategies, and their hooks.
 
-A hook runs no statement, unless it says so.
+A hook runs statements only if its docstring mentions them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ HALVES = ("true", "_in_half", "not _in_half")
 
 @dataclass(frozen=True)
 class Share:
-    """How much of a full refresh an incremental run would do again.
+    """The share of a full refresh that an incremental run would repeat.
 
-    `part` of `whole`, of which `what` is the name; `above`: the share above which a replacement
-    costs less.
+    `part` of `whole`, counted in `what`; above the share `above` a replacement costs less.
     """
 
     part: int
@@ -39,14 +38,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Lost:
-    """Why the change feeds of a question cannot be read."""
+    """The reason that the change feeds of a query cannot be read."""
 
     gap: str
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The rows of an input that a model is tried with, and by what they are halved."""
+    """The rows of an input on which a model is tried, and the expression that halves them."""
 
     spec: Spec
     half: str
@@ -54,11 +53,11 @@ class Tried:
 
 @dataclass(frozen=True)
 class Look:
-    """What a staging table has: counts, and where its rows are in the target.
+    """The inspection of a staging table: counts, and the places of its rows in the target.
 
-    `distinct` keys; `misplaced`: keys that look new within the bounds and lie in the target beyond.
-    `nulls`: for each key column, whether it is null somewhere. `missing`: rows without a key that
-    the table should have had.
+    `distinct` counts keys. `misplaced` counts keys that look new within the bounds but are in the
+    target beyond them. `nulls`: true for each key column with a null. `missing` counts rows without
+    a key that the table should have had.
     """
 
     rows: int
@@ -77,30 +76,30 @@ class Look:
 
     @property
     def same_columns(self) -> bool:
-        """Whether the staging table has the columns of the target."""
+        """Return true if the staging table has the columns of the target."""
         return self.stage_type == self.target_type
 
 
 class Strategy:
-    """How a model is maintained."""
+    """A way to maintain a model."""
 
-    # How repeated keys are found when the table is replaced: by a query before, within the
-    # statement that writes, or not at all, since there are none.
+    # The detection of repeated keys in a replacement: by a query before, within the writing
+    # statement, or unnecessary, because there are none.
     repeated_keys: ClassVar[Literal["queried", "counted", "impossible"]] = "impossible"
     # The change set casts its columns to the table's types.
     needs_types: ClassVar[bool] = False
-    # Rows that were only inserted are looked for in the table within the bounds of prune_by.
+    # The table is searched for inserted rows only within the bounds of prune_by.
     prunes_inserts: ClassVar[bool] = False
 
     def __init__(self, model: Model) -> None:
-        """Maintain a model."""
+        """Prepare to maintain a model."""
         self.model = model
         self.config = model.config
         self.sql = model.session.macros
         self.connection = model.session.connection
 
     def full_refresh_sql(self, sql: str, columns: Sequence[Column]) -> str:
-        """Return the SQL of the whole table; `columns`: what the model's SQL gives."""
+        """Return the SQL of the whole table; `columns` are those of the model's SQL."""
         return sql
 
     def columns_of_full_refresh(self, sql: str) -> Sequence[Column]:
@@ -110,22 +109,22 @@ class Strategy:
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
-        """Return what the run changes: the target's columns and `_operation`, one row a key.
+        """Return the changes of the run: the target's columns and `_operation`, one row a key.
 
-        `_operation` is `insert`, `update` or `delete`; `columns`: the target's.
+        `_operation` is `insert`, `update` or `delete`; `columns` are the target's.
         """
         raise NotImplementedError
 
     def changed_rows_sql(self, spec: Spec, changes: Range) -> str:
-        """Return every changed row of an input, to try the SQL with."""
+        """Return every changed row of an input, to try the SQL on it."""
         return str(self.sql("hw_all_rows", changes, spec["source"]))
 
     def share_changed(self, work: Work) -> Share | Lost | None:
-        """Return the changed rows among those of the table. Runs a statement."""
+        """Return the share of changed rows in the table. Runs a statement."""
         return self.rows_changed(work, most_of_rows("inserts"))
 
     def rows_changed(self, work: Work, above: float) -> Share:
-        """Return the changed rows among those of the table. Runs a statement."""
+        """Return the share of changed rows in the table. Runs a statement."""
         rows = self.connection.fetch(f"select count(*) from {self.model.target}")[0][0]
         return Share(work.plan.rows, int(rows), "rows changed", above)
 
@@ -133,7 +132,7 @@ class Strategy:
         """Refuse a model that the strategy cannot maintain, by its text."""
 
     def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:
-        """Return the rows that a model is tried with before it builds its first table."""
+        """Return the rows on which a model is tried before it builds its first table."""
         return None
 
     def differences_sql(
@@ -144,10 +143,7 @@ class Strategy:
         columns: Sequence[Column],
         sample: Relation,
     ) -> str:
-        """Return SQL of one row.
-
-        Of which every value that is not 0 or false is a reason to refuse.
-        """
+        """Return SQL of one row. Every value other than 0 and false is a reason to refuse."""
         sides = [self.side_sql(sql, inputs, spec, sample, rows) for rows in HALVES]
         compared = [identifier(column.name) for column in columns]
         return str(self.sql("hw_differences_of_halves_sql", sides, compared, False))
@@ -165,29 +161,29 @@ class Strategy:
         raise NotImplementedError
 
     def facts(self, work: Work) -> Facts:
-        """Return, and store, what the change set needs. May run statements.
+        """Gather and store the facts for the change set. May run statements.
 
-        Where rows are neither compared whole with the table's nor put under them, nothing has to be
-        known: whether the columns are the same is seen in the staging table.
+        A strategy needs none if it neither compares whole rows with the table's nor unites them.
+        The staging table then shows if the columns are the same.
         """
         return Facts()
 
     def inspect(self, stage: Relation, look: Look) -> None:
-        """Refuse what may not be written. May run statements."""
+        """Refuse a change set that may not be written. May run statements."""
 
     def before_replace(self, plan: Plan) -> None:
         """Refuse a replacement that loses rows. May run statements."""
 
     def named_columns(self, sql: str) -> Mapping[str, Sequence[str]]:
-        """Return columns that the SQL names for the engine, by what names them."""
+        """Return the columns that the SQL names for the engine, by their source."""
         return {}
 
     def state_properties(self, inputs: Sequence[Spec]) -> Mapping[str, str]:
-        """Return what else the table says of itself. May run statements."""
+        """Return further properties of the table's state. May run statements."""
         return {}
 
     def way(self, plan: Plan) -> str:
-        """Return `inserts` if the inputs only got new rows, otherwise `changes`."""
+        """Return `inserts` if the inputs only have new rows, otherwise `changes`."""
         return way_of_ranges(plan.ranges.values())
 
 
@@ -197,10 +193,10 @@ def named(columns: Sequence[str], alias: str | None = None) -> str:
 
 
 def raise_repeated_keys(model: Model, query: str, stage: Relation | None) -> None:
-    """Raise if the query finds a key that comes twice, before anything is written.
+    """Raise if the query finds a repeated key, before anything is written.
 
     Raises:
-        UserError: a key comes twice. The table is unchanged.
+        UserError: a key is repeated. The table is unchanged.
     """
     session = model.session
     keys = model.row_keys if stage else model.keys

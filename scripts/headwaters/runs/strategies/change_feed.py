@@ -1,7 +1,6 @@
-"""`change_feed`: each row of the followed input makes its own rows of the model.
+"""`change_feed`: each row of the followed input makes separate rows of the model.
 
-The SQL over the rows that were inserted and over those that were deleted is what the table gains
-and loses.
+The table gains the result of the SQL over inserted rows, and loses that over deleted rows.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class ChangeFeed(Strategy):
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
-        """Return what the table gains and loses."""
+        """Return the rows that the table gains and loses."""
         spec = followed(work.plan.inputs)
         changes, model = work.range_of(spec["source"]), self.model
         inserted = with_inputs(sql, {spec["text"]: self._net_rows(work, spec, 1)})
@@ -44,7 +43,7 @@ class ChangeFeed(Strategy):
         return str(self.sql("hw_net_rows", work.range_of(spec["source"]), spec["source"], sign))
 
     def share_changed(self, work: Work) -> Share:
-        """Return the changed rows among those of the table. Runs a statement."""
+        """Return the share of changed rows in the table. Runs a statement."""
         return self.rows_changed(work, most_of_rows(way_of_ranges(work.plan.ranges.values())))
 
     def facts(self, work: Work) -> Facts:
@@ -59,7 +58,7 @@ class ChangeFeed(Strategy):
         return Tried(spec, "monotonically_increasing_id()")
 
     def difference_text(self, spec: Spec, name: str) -> str:
-        """Return that a row depends on more than one row of the input."""
+        """Return the error of a row that depends on more than one row of the input."""
         return (
             f"{self.model.target} gives other rows for {spec['source']} as a whole than for one "
             f"half "
@@ -72,7 +71,7 @@ class ChangeFeed(Strategy):
 def store_feed(work: Work) -> str | None:
     """Store more than a few changed rows, in the form of the change feed. Return a gap, if any.
 
-    They are read for the rows that are new and for those that are old.
+    The change set reads them twice, for the new rows and for the old ones.
     """
     source = followed(work.plan.inputs)["source"]
     changes = work.range_of(source)

@@ -1,7 +1,7 @@
 """`history`: SCD type 2. Every change image of the input is a period of validity.
 
-The periods of the affected keys are recomputed from the images that the target's periods stand for
-and the new ones. A period that no other follows at once ended with a deletion.
+The periods of the affected keys are recomputed from the images of the target's periods and the new
+images. If no period follows another one immediately, that one ended with a deletion.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class History(Strategy):
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
-        """Return the recomputed periods of the affected keys, against those of the table."""
+        """Return the recomputed periods of the affected keys, compared with those of the table."""
         spec, model = followed(work.plan.inputs), self.model
         images = self.changed_rows_sql(spec, work.range_of(spec["source"]))
         return str(
@@ -66,7 +66,8 @@ class History(Strategy):
     def _all_images(self, spec: Spec) -> str:
         """Return every image from the first version whose changes are still retained.
 
-        That version's rows, and the feed after it. A column that was added later is null in those.
+        They are the rows of that version, and the feed after it. A column that was added later is
+        null in those rows.
         """
         first = self._first_known(spec)
         oldest = f"{spec['source']} version as of {first.version}"
@@ -86,9 +87,9 @@ class History(Strategy):
         return str(self.sql("hw_images_sql", spec.get("column"), rows, grouping))
 
     def _first_known(self, spec: Spec) -> Commit:
-        """Return the oldest commit from which on the feed can tell everything.
+        """Return the oldest commit after which the feed is complete.
 
-        By what the commits say, and by what reading the feed shows. Runs statements.
+        The commits and a trial read of the feed decide. Runs statements.
         """
         source, version = spec["source"], spec["version"]
         commits = self.connection.history(source, 100_000)
@@ -107,15 +108,15 @@ class History(Strategy):
         return next(one for one in known if one.version == first)
 
     def state_properties(self, inputs: Sequence[Spec]) -> dict[str, str]:
-        """Return the commit that the table begins with. Runs statements."""
+        """Return the commit with which the table begins. Runs statements."""
         first = self._first_known(followed(inputs))
         return {"headwaters.begins": json.dumps({"version": first.version, "at": first.at})}
 
     def before_replace(self, plan: Plan) -> None:
         """Refuse, under `on_gap: fail`, a rebuild that would lose the oldest periods.
 
-        That is one that nobody asked for, where the feed has lost the commit that the table begins
-        with.
+        That is a rebuild without a request of the user, after the feed has lost the commit with
+        which the table begins.
         """
         properties = as_mapping(plan.detail["properties"]) if plan.detail else {}
         begins = json.loads(properties.get("headwaters.begins") or "null")

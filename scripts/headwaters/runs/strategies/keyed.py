@@ -1,4 +1,4 @@
-"""Recompute affected keys: the questions about them, and what a run stores of them."""
+"""The recomputation of affected keys: the queries for them, and their storage in a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headwaters.runs.work import Work
 
 
 class Keyed(Strategy):
-    """A strategy that computes the rows of affected keys again."""
+    """A strategy that recomputes the rows of affected keys."""
 
     def affected_keys_sql(self, work: Work, sql: str) -> str:
-        """Return the affected keys, by the change feeds."""
+        """Return the affected keys, from the change feeds."""
         raise NotImplementedError
 
     def affected_key_columns(self, work: Work) -> list[str]:
@@ -27,7 +27,7 @@ class Keyed(Strategy):
         raise NotImplementedError
 
     def known_keys(self, work: Work, sql: str) -> str:
-        """Return the affected keys, without the change feeds if they are known."""
+        """Return the affected keys, without the change feeds if they are already known."""
         return work.plan.facts.known_keys or self.affected_keys_sql(work, sql)
 
     def recomputed_sql(
@@ -39,7 +39,7 @@ class Keyed(Strategy):
         columns: Sequence[Column],
         bounds: Sequence[Any],
     ) -> str:
-        """Return the recomputed rows of the affected keys, against those that the target has.
+        """Return the recomputed rows of the affected keys, compared with those of the target.
 
         `recomputed` may use `_touched`, the keys.
         """
@@ -64,7 +64,7 @@ class Keyed(Strategy):
         )
 
     def keys_changed(self, work: Work, above: float = 0.3) -> Share | Lost:
-        """Return the affected keys among those of the table. Runs a statement."""
+        """Return the share of affected keys in the table. Runs a statement."""
         key = self.affected_key_columns(work)
         unique = names_in(self.config, "unique_key")
         rows_are_keys = sorted(map(str.lower, key)) == sorted(map(str.lower, unique))
@@ -82,7 +82,7 @@ class Keyed(Strategy):
         return Share(int(row["touched"]), int(row["present"]), "affected keys", above)
 
     def facts_of_keys(self, work: Work, others: Sequence[str] = ()) -> Facts:
-        """Return where the affected keys are, and the keys themselves: literals if few, or stored.
+        """Return the bounds of the affected keys, and the keys: literals if few, or stored.
 
         `others` select the keys' columns. Runs one statement, two if the keys are stored.
         """
@@ -113,7 +113,7 @@ class Keyed(Strategy):
         if not known.known_keys:
             known = replace(known, known_keys=bounding.keys_as_sql(row, bounds))
         if not known.known_keys and is_worth_storing(work.plan.rows):
-            # by the feeds as they are read by now: the statement may have found U+FFFD in them
+            # with the feeds in their present form: the statement may have found U+FFFD in them
             known = self._store_keys(work, known)
         return known
 
@@ -124,7 +124,7 @@ class Keyed(Strategy):
 
 
 def touched_rows(sql: Any, key: Sequence[str], bounds: Sequence[Any]) -> str:
-    """Return what restricts `_target` to the affected keys: a join, unless the bounds list them."""
+    """Return the restriction of `_target` to the affected keys: a join, unless bounds list them."""
     within = bounding.within_bounds(bounds, "_target")
     join = [] if bounding.lists_all(bounds) else key
     return str(sql("hw_touched_rows_sql", join, within))

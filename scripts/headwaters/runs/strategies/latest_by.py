@@ -1,7 +1,7 @@
 """`change_feed` with `latest_by`: the greatest row of each key.
 
 Inserted rows are compared with the table's. After updates and deletes the affected keys are
-recomputed, since the row that comes next is in the input alone.
+recomputed, because only the input has the next greatest row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LatestBy(Keyed):
             rows = self.full_refresh_sql(
                 str(self.sql("hw_rows_of_touched_keys_sql", sql, keys)), []
             )
-            # what `prune_by` says of a key need not hold for what the target has of it
+            # the columns of `prune_by` need not be the same in the target's row of a key
             return self.recomputed_sql(work, sql, keys, rows, columns, bounds[: len(keys)])
         inserted = with_inputs(
             sql, {spec["text"]: self.sql("hw_net_rows", changes, spec["source"], 1)}
@@ -73,7 +73,7 @@ class LatestBy(Keyed):
         )
 
     def affected_key_columns(self, work: Work) -> list[str]:
-        """Return the key, and what `prune_by` says that it determines."""
+        """Return the key, and the columns of `prune_by`, which it determines."""
         columns = list(self.model.keys)
         for column in names_in(self.config, "prune_by"):
             if column.lower() not in map(str.lower, columns):
@@ -81,10 +81,10 @@ class LatestBy(Keyed):
         return columns
 
     def share_changed(self, work: Work) -> Share:
-        """Return the changed rows among those of the table. Runs a statement."""
+        """Return the share of changed rows in the table. Runs a statement."""
         inserts = self.way(work.plan) == "inserts"
         return self.rows_changed(work, most_of_rows("inserts") if inserts else 0.05)
 
     def facts(self, work: Work) -> Facts:
-        """Return what is known of the affected keys."""
+        """Gather the facts of the affected keys."""
         return replace(self.facts_of_keys(work), of_rows=True)

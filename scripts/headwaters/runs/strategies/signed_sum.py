@@ -1,8 +1,8 @@
 """`signed_sum`: sums and counts by key.
 
-The sums of the changed rows, each weighed by whether it was inserted or deleted, are added to the
-table's. A measure over no value at all is 0, which is what a sum of differences can tell; `derived`
-columns are computed from the sums.
+Each changed row has a weight: positive if inserted, negative if deleted. The weighted sums are
+added to the table's. A measure over no value is 0, the only result that sums of differences can
+give. `derived` columns are computed from the sums.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SignedSum(Strategy):
     needs_types = True
 
     def full_refresh_sql(self, sql: str, columns: Sequence[Column]) -> str:
-        """Return the sums, with the columns that are derived."""
+        """Return the sums, with the derived columns."""
         keys = named(spelled(names_in(self.config, "unique_key"), columns))
         measures = [
             f"coalesce({identifier(one.name)}, {_zero(one.dtype)}) as {identifier(one.name)}"
@@ -50,8 +50,8 @@ class SignedSum(Strategy):
     ) -> str:
         """Return the changed sums.
 
-        A group without rows is deleted, unless the SQL gives it over no rows as well: without
-        `group by` there is one group, always.
+        A group without rows is deleted, unless the SQL gives it over no rows as well. Without
+        `group by`, there is always one group.
         """
         plan, model = work.plan, self.model
         keys = spelled(names_in(self.config, "unique_key"), columns)
@@ -84,7 +84,7 @@ class SignedSum(Strategy):
     def facts(self, work: Work) -> Facts:
         """Store the sums of more than a few changes.
 
-        They are read as what is added and as the groups that they are added to.
+        The change set reads them twice: as amounts to add, and as the groups to add them to.
         """
         known = Facts(of_rows=True)
         if is_worth_storing(work.plan.rows) and is_broadcast(work.plan.rows):
@@ -134,7 +134,7 @@ class SignedSum(Strategy):
         return column
 
     def _one_sum_a_key(self, sql: str, keys: Sequence[str], measures: Sequence[Column]) -> str:
-        """Return sums of which two groups are one if they are one key once stored."""
+        """Return the sums after merging groups that become one key in the table."""
         if not partitions_among(keys, self.config):
             return sql
         sums = [f"sum({identifier(one.name)}) as {identifier(one.name)}" for one in measures]
@@ -146,7 +146,7 @@ class SignedSum(Strategy):
         return str(self.sql("hw_lasting_groups_sql", empty, named(keys)))
 
     def share_changed(self, work: Work) -> Share:
-        """Return the changed rows among those of the input. Runs a statement."""
+        """Return the share of changed rows in the input. Runs a statement."""
         spec = followed(work.plan.inputs)
         rows = self.connection.fetch(f"select count(*) from {input_sql(spec)}")[0][0]
         return Share(work.plan.rows, int(rows), f"rows of {spec['source']} changed", 0.5)
@@ -156,7 +156,7 @@ class SignedSum(Strategy):
         self._weight(sql)
 
     def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:
-        """Return rows of the followed input."""
+        """Return the rows of the followed input."""
         spec = followed(inputs)
         return None if spec["version"] is None else Tried(spec, "monotonically_increasing_id()")
 
@@ -168,10 +168,10 @@ class SignedSum(Strategy):
         columns: Sequence[Column],
         sample: Relation,
     ) -> str:
-        """Return for each measure how often it is no sum of weighed rows, and `_empty`.
+        """Return the SQL that counts, for each measure, the groups that are not weighted sums.
 
-        `_empty` counts the groups that have no row, other than those that are there always. The SQL
-        is evaluated once, and with every row weighed -3.
+        `_empty` counts the groups without a row, except those that always exist. The SQL is
+        evaluated once, and a second time with the weight -3 for every row.
         """
         keys = self.model.keys
         measures = self._measures(columns)
@@ -189,7 +189,7 @@ class SignedSum(Strategy):
         )
 
     def difference_text(self, spec: Spec, name: str) -> str:
-        """Return that a measure is no sum, or that a group has no row."""
+        """Return the error of a measure that is not a sum, or of a group without a row."""
         target = self.model.target
         if name == "_empty":
             return (
@@ -205,9 +205,9 @@ class SignedSum(Strategy):
         )
 
     def inspect(self, stage: Relation, look: Look) -> None:
-        """Refuse sums of groups that are one key once stored, the empty text's and NULL's.
+        """Refuse sums of two groups that are one key in the table: the empty text's and NULL's.
 
-        A change of one would be added to the other. Only if a run changes such a key.
+        A change of one would be added to the other. It only refuses a run that changes such a key.
         """
         model, keys = self.model, self.model.row_keys
         nulls = [
@@ -225,7 +225,7 @@ class SignedSum(Strategy):
 
 
 def spelled(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
-    """Return columns that a setting names, in the letters that the model has."""
+    """Return the columns that a setting names, with the model's upper and lower case."""
     letters = {column.name.lower(): column.name for column in columns}
     return [letters.get(name.lower(), name) for name in names]
 
@@ -233,16 +233,16 @@ def spelled(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
 def _zero(type_: str) -> str:
     """Return 0 in the type of a sum.
 
-    Beside many digits after the point, the whole number would take the last ones away.
+    With many decimal places, an integer 0 would cost the sum its last ones.
     """
     return f"cast(0 as {type_})" if type_.startswith("decimal") else "0"
 
 
 def _amount(measure: Column, alias: str) -> str:
-    """Return a sum as what is added to another.
+    """Return a sum in the type for an addition.
 
-    Of two decimals of 38 digits Spark would leave out the last one after the point; the first one
-    is free in every sum that is proven (headwaters.analysis.amounts).
+    Spark would drop the last decimal place of two decimals of 38 digits. The first digit is free in
+    every sum that is proven (headwaters.analysis.amounts).
     """
     amount = f"coalesce({alias}.{identifier(measure.name)}, {_zero(measure.dtype)})"
     fewer = measure.dtype.replace("decimal(38,", "decimal(37,")

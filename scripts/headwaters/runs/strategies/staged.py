@@ -1,10 +1,10 @@
-"""Tables that are replaced, and models of which hidden tables keep a part.
+"""Tables that are replaced, and models with a part in hidden tables.
 
-A query is cut (analysis.stages): what is local to a key is kept in hidden tables, which are
-maintained as tables of affected_keys are. The rest is computed from them in full, and what differs
-from the table is written. The model's own state is that of any other: its whole SQL, and the
-applied versions of its inputs. So a hidden table may be older or newer than the model's, as after a
-run that was killed: a run first brings each to the versions of the inputs that it has pinned.
+A query is cut (analysis.stages). Hidden tables have the parts that are local to a key, and are
+maintained like tables of affected_keys. The rest is computed from them in full, and only differing
+rows are written. The model's own state is like that of any other: its whole SQL, and the applied
+versions of its inputs. A hidden table may therefore be older or newer than the model's, for example
+after a killed run. A run first brings each to its pinned versions of the inputs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Replaced(Strategy):
 
 
 class Staged(Strategy):
-    """Compute the rest of the query from hidden tables, and write what differs."""
+    """Compute the rest of the query from hidden tables, and write the differing rows."""
 
     repeated_keys = "counted"
 
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
-        """Return what differs from the table."""
+        """Return the differences from the table."""
         model, rest = self.model, work.plan.facts.rest
         if not model.keys:
             present = f"select * from {model.target}"
@@ -45,7 +45,7 @@ class Staged(Strategy):
         return str(self.sql("hw_compared_sql", model.target, rest, model.keys, beside))
 
     def share_changed(self, work: Work) -> None:
-        """Return nothing: the table is compared with the rest, however much changed."""
+        """Return nothing: the table is compared with the rest after any number of changes."""
 
     def facts(self, work: Work) -> Facts:
         """Bring the hidden tables to the plan's versions. Runs the statements of a run for each."""
