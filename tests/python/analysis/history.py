@@ -150,7 +150,7 @@ class History:
         return [inserted(name, found) for name, found in rows.items()]
 
     def refresh(self, many: int = 12) -> list[str]:
-        """Return a refresh: new rows, late rows, and `many` updates, moves and deletions together."""
+        """Return new rows, late rows, and `many` updates, moves and deletions together."""
         self.now += timedelta(days=2)
         statements = [*self.arrivals(lambda: self.now - timedelta(hours=self.draw.randrange(40)))]
         if self.draw.random() < 0.7:

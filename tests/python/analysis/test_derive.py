@@ -482,7 +482,7 @@ def table(name: str) -> Input:
 def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Check the costs: a reading costs as much as parsing, and a full aggregate has no single row."""
+    """Check costs: a reading costs as much as parsing, and a full aggregate has no single row."""
     read, readings = Reader.read, list[str]()
 
     def noting(reader: Reader, tree: exp.Query) -> Relation:
