@@ -100,7 +100,7 @@ def test_snapshots_have_the_records_that_dbt_documents(
 
 
 def columns_of(config: dict[str, Any]) -> set[str]:
-    """Return the expected columns of a snapshot: the source's and dbt's, and none of its staging."""
+    """Return the expected columns of a snapshot: the source's and dbt's, without its staging."""
     meta = {name: name for name in RENAMED} | config.get("snapshot_meta_column_names", {})
     if config.get("hard_deletes") != "new_record":
         del meta["dbt_is_deleted"]
