@@ -1,8 +1,8 @@
 """Kill `make run` at any point: the next run completes, with the right tables.
 
 The script kills one lake's runs at one point after another, since each next run meets the remains
-of the last one. Six runs take too long for `make pytest`, so run it by hand: `.venv/bin/python -m
-pytest tests/python/kill_make_run.py`.
+of the last one. Six runs take too long for `make pytest`, so run it by hand:
+`.venv/bin/python -m pytest tests/python/kill_make_run.py`.
 """
 
 from __future__ import annotations
