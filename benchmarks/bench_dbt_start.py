@@ -1,7 +1,7 @@
 """`dbt run` of 4 trivial models and of 50 that have nothing to do
 
-Four models of one row each measure the time of dbt and Spark alone (start, parsing, metadata), once
-with a Spark inside dbt and once with the warm engine. 50 incremental models with unchanged inputs
+Four models of one row each measure the time of dbt and Spark alone: start, parsing, metadata. They
+run with a Spark inside dbt and with the warm engine. 50 incremental models with unchanged inputs
 run on the engine: each is planned, or the findings of an earlier run still hold.
 """
 

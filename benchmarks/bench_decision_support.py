@@ -4,8 +4,8 @@ The tables are those of `tpchgen-cli` at TPCH_SCALE (1: six million lines). The 
 `decision_support/` are those of a small warehouse: they clean, join and sum lines and orders.
 SHARES of the orders, with their lines, are inserted, updated, deleted and moved to another customer
 and supplier, a quarter of the share each: `spread` over all files, or `recent`, the newest keys.
-Then each variant brings the same change into the models: `full refresh` rebuilds every table,
-`headwaters` is `dbt run`, `stock merge` is dbt's merge of the last 30 days, and `DuckDB` builds the
+Then each variant brings the same change into the models: `full refresh` rebuilds every table, and
+`headwaters` is `dbt run`. `stock merge` is dbt's merge of the last 30 days. `DuckDB` builds the
 same tables from Parquet files. After each headwaters run, the benchmark compares every table with
 its full refresh. `TPCH_SCALE=5 SHARES=0.003 PLACES=spread` before `make bench-decision-support`
 choose cells; `STOCK=0` leaves out dbt's merges, which take longest.

@@ -4,8 +4,8 @@
 partitions. `producer` writes the texts of the records unchecked, in the same transactions.
 `checked` first checks each record against the contract, as the endpoint does. `http` is the
 endpoint in one process, with its clients in another. `http alone` is the same server with an
-application that reads the body, splits it into records and writes them, without a check, a limit or
-a metric. Each variant gets the same requests; CPU is that of the writing process alone.
+application that only reads the body, splits it into records and writes them. It has no check, no
+limit and no metric. Each variant gets the same requests; CPU is that of the writing process alone.
 
 Then the time of each answer is measured while requests of 100 records arrive at half of the rate
 that `http` reached.

@@ -1,15 +1,15 @@
 """Incremental runs: following changes, and what people do without
 
-A table of ROWS rows (10 million; SCALE=10 for 100 million) feeds a linear model of one row a key. A
-share of the rows changes, the most recent ones (with adjacent keys) or spread over all keys, or new
-rows arrive, and each variant brings the model's table up to date. `replace` rebuilds it. `look-back
-merge` is dbt-spark's merge of the last days, measured at 0.01 %. `by hand` is the smallest possible
-merge: exactly the changed rows with literal bounds, and new rows in one INSERT. `headwaters` is
-`dbt run`, and `the other way` is the choice that its planner rejected. dbt has parsed the project
-before, and Java has run two cells whose results are dropped: everything costs up to twice as much
-while it compiles. Before each variant the table is restored. Consecutive small batches follow: the
-last tenth of them against the first. Then some of the cells run again with other keys: `text`, 38
-characters in no order, and `pair`, of two columns.
+A table of ROWS rows (10 million; SCALE=10 for 100 million) feeds a linear model of one row a key.
+In each cell a share of the rows changes, or new rows arrive. The changed rows are the most recent
+ones, with adjacent keys, or spread over all keys. Each variant brings the model's table up to date.
+`replace` rebuilds it. `look-back merge` is dbt-spark's merge of the last days, measured at 0.01 %.
+`by hand` is the smallest possible merge: exactly the changed rows with literal bounds, and new rows
+in one INSERT. `headwaters` is `dbt run`, and `the other way` is the choice that its planner
+rejected. dbt has parsed the project before, and Java has run two cells whose results are dropped:
+everything costs up to twice as much while it compiles. Before each variant the table is restored.
+Consecutive small batches follow: the last tenth of them against the first. Then some of the cells
+run again with other keys: `text`, 38 characters in no order, and `pair`, of two columns.
 `KEYS=number SHARES=0.001 PLACES=recent BATCHES=0 make bench-incremental` chooses cells.
 """
 

@@ -1,7 +1,7 @@
 """Maintenance: by policy, after every write, and none
 
-A keyed table of ROWS rows (2 million) takes MERGES small merges (200), each of CHANGES rows
-(1,000), half of them updates spread over the table and half of them new. `none` never maintains it.
+A keyed table of ROWS rows (2 million) takes MERGES small merges (200) of CHANGES rows (1,000) each.
+Half of these rows are updates spread over the table, and half are new. `none` never maintains it.
 `optimize each time` runs OPTIMIZE after every merge, as teams do today. `policy` calls `maintain`
 after every EVERY merges (20), which does the work that pays. At the end each table answers a
 standard query, a sum by day over all rows, next to a newly optimised table (`fresh`). The CPU is

@@ -3,8 +3,8 @@
 `python tests/python/soak.py [kills [minutes [lane]]]` (by default 1,000 kills and no limit) is
 resumable: `lake/soak` has the lake, the broker and the record of past kills. Another lane,
 `lake/soak-2`, may run at the same time, since one alone leaves half of two cores idle; kills of all
-lanes count. Each round sends new records to a topic and lands them in a file, runs both streams,
-and kills the process with its Spark, at a named point or after a random time. Every 25th round is
+lanes count. Each round sends new records to a topic, lands them in a file and runs both streams. It
+kills the process with its Spark, at a named point or after a random time. Every 25th round is
 audited, against the broker and the files. The summary is `docs/soak-ingestion.md`.
 """
 
