@@ -1,9 +1,10 @@
-"""`python -m benchmarks [name …]`: run benchmarks, all or those named; write docs/benchmarks.md.
+"""Run benchmarks, all or the named ones, and write docs/benchmarks.md.
 
-To add one, put `bench_<name>.py` beside this file. Its docstring's first line is its title in the
-document, and its `NOTES`, if it has any, stand below the table: what was wanted, what was missed
-and why; `SUMMARY`, a function, makes the paragraph between of the results. Its `run(bench)` calls
-`bench.record(...)` for each variant of each case, the variant that others are compared with first.
+`python -m benchmarks [name …]`. To add one, put `bench_<name>.py` into this folder. The first line
+of its docstring is its title in the document. Its `NOTES`, if it has any, stand below the table and
+explain goals, misses and their reasons. The function `SUMMARY` turns the results into the paragraph
+between. Its `run(bench)` calls `bench.record(...)` for each variant of each case; the first variant
+is the reference of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def main(names: list[str]) -> int:
-    """Run, record, and write the document from all results that are there."""
+    """Run, record, and write the document from all present results."""
     names = [name.replace("-", "_") for name in names]
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
     unknown = sorted(set(names) - set(known))

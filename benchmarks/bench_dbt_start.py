@@ -1,8 +1,8 @@
 """`dbt run` of 4 trivial models and of 50 that have nothing to do
 
-Four models of one row each, so that the time is dbt's and Spark's own: start, parse, metadata; by a
-Spark inside dbt, and by the warm engine. And 50 incremental models of which no input changed, by
-the engine: each is planned, or what an earlier run found is still there.
+Four models of one row each measure the time of dbt and Spark alone: start, parsing, metadata. They
+run with a Spark inside dbt and with the warm engine. 50 incremental models with unchanged inputs
+run on the engine: each is planned, or the findings of an earlier run still hold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ artifacts. If dbt plans each model, it sends 104 statements.
 
 
 def run(bench: Bench) -> None:
-    """Both targets on one small project and lake, after one run each that is not measured."""
+    """Run both targets on one small project and lake, after one unmeasured run each."""
     import os
 
     four = {name: "{{ config(materialized='table') }}\nselect 1 as id\n" for name in "abcd"}
@@ -56,7 +56,7 @@ def run(bench: Bench) -> None:
 def _unchanged(
     bench: Bench, command: list[str], variables: dict[str, str], pids: Sequence[int]
 ) -> None:
-    """50 models that follow one table or each other, and nothing that changed."""
+    """Run 50 models that follow one table or each other, without a change."""
     models = {"orders": "{{ config(materialized='table') }}\nselect id from range(100)\n"}
     for number in range(25):
         models[f"copy_{number}"] = COPY.format(source="orders")

@@ -1,14 +1,14 @@
 """A warehouse over the tables of TPC-H: 11 models brought up to date, and what people do without
 
-The tables are those of `tpchgen-cli` at TPCH_SCALE (1: six million lines). The models, in
-`decision_support/`, are those of a small warehouse: lines and orders made clean, joined and added
-up. SHARES of the orders, with their lines, are inserted, updated, deleted and moved to another
-customer and supplier, a quarter of the share each: `spread` over all files, or `recent`, the
-newest keys. Then the same change is brought into the models by each variant: `full refresh` builds
-every table anew, `headwaters` is `dbt run`, `stock merge` is dbt's merge of the last 30 days, and
-`DuckDB` builds the same tables from Parquet files. After each headwaters run, every table is
-compared with the full refresh. `TPCH_SCALE=5 SHARES=0.003 PLACES=spread` before
-`make bench-decision-support` choose cells; `STOCK=0` leaves out dbt's merges, which take longest.
+The tables are those of `tpchgen-cli` at TPCH_SCALE (1: six million lines). The models in
+`decision_support/` are those of a small warehouse: they clean, join and sum lines and orders.
+SHARES of the orders, with their lines, are inserted, updated, deleted and moved to another customer
+and supplier, a quarter of the share each: `spread` over all files, or `recent`, the newest keys.
+Then each variant brings the same change into the models: `full refresh` rebuilds every table, and
+`headwaters` is `dbt run`. `stock merge` is dbt's merge of the last 30 days. `DuckDB` builds the
+same tables from Parquet files. After each headwaters run, the benchmark compares every table with
+its full refresh. `TPCH_SCALE=5 SHARES=0.003 PLACES=spread` before `make bench-decision-support`
+choose cells; `STOCK=0` leaves out dbt's merges, which take longest.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ ORDERS = round(1_500_000 * SCALE)
 NEWEST = 4 * ORDERS  # keys of orders are sparse: 8 of 32
 
 TABLES = ("lineitem", "orders", "customer", "part", "supplier", "nation")
-UNIQUE = {"orders": "o_orderkey"}  # as the sources' tests say
+UNIQUE = {"orders": "o_orderkey"}  # as the sources' tests declare
 SQL = {
     file.stem: file.read_text()
     for file in sorted((Path(__file__).parent / "decision_support").glob("*.sql"))
 }
-# the dates by which people restrict a merge; what has none is merged as a whole
+# the dates that usually restrict a merge; a table without one is merged as a whole
 DATES = {
     "order_lines": "l_shipdate",
     "order_headers": "o_orderdate",
@@ -129,7 +129,7 @@ where {date} >= (select date_sub(max({date}), 30) from {{{{ this }}}})
 
 
 def run(bench: Bench) -> None:
-    """Make the tables, build both projects, and measure cell by cell."""
+    """Create the tables, build both projects, and measure cell by cell."""
     parquet = bench.work / "tpch"
     generator = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", str(SCALE)]
     subprocess.run([*generator, "--output-dir", str(parquet)], check=True)
@@ -170,7 +170,7 @@ def run(bench: Bench) -> None:
 
 
 def stock_model(name: str) -> str:
-    """The model as dbt's merge strategy has it."""
+    """Return the model with dbt's merge strategy."""
     config, _, sql = SQL[name].partition("\n")
     key = config[config.index("unique_key") : config.index(") }}")]
     # the layer's contracts would ask for every column in YAML
@@ -181,7 +181,7 @@ def stock_model(name: str) -> str:
 
 
 def plain(sql: str) -> str:
-    """The SQL of a model without the input macro of sums."""
+    """Return the SQL of a model without the input macro of sums."""
     sql = sql.replace("{{ signed(ref('order_lines')) }}", "{{ ref('order_lines') }}")
     return sql.replace("_weight * ", "").replace("sum(_weight)", "count(*)")
 
@@ -197,7 +197,7 @@ class Warehouse:
         self.round = 0
 
     def measure(self, place: str, share: float, kept: bool = True) -> None:
-        """One cell: change the tables, then every variant."""
+        """Measure one cell: change the tables, then run every variant."""
         self.round += 1
         self.change(place, share)
         before = {name: files_of(self.spark, f"silver.{name}") for name in SQL}
@@ -269,17 +269,17 @@ class Warehouse:
             self.spark.sql(statement).collect()
 
     def rows(self, table: str) -> tuple[Any, ...]:
-        """How many rows a table has, and what their hashes come to."""
+        """Return a table's row count and the sum of its hashes."""
         hashes = "sum(cast(xxhash64(*) as decimal(38, 0)))"
         return tuple(self.spark.sql(f"select count(*), {hashes} from {table}").first())
 
     def dbt(self, options: list[str], *arguments: str) -> None:
-        """`dbt run` of a project, and what it says of each model."""
+        """Run `dbt run` of a project and print each model's message."""
         for done in self.runs(options, *arguments):
             print(f"  {done.execution_time:5.1f} s {done.node.name}: {done.message}", flush=True)
 
     def duckdb(self) -> Clock:
-        """The same tables by DuckDB, from Parquet files that are written beforehand."""
+        """Build the same tables in DuckDB, from Parquet files that are written beforehand."""
         folder = self.bench.work / "duckdb"
         shutil.rmtree(folder, ignore_errors=True)
         for table in TABLES:
@@ -292,7 +292,7 @@ class Warehouse:
             return clock(lambda: self.build(connection.sql))
 
     def build(self, sql: Callable[[str], Any]) -> None:
-        """Every model, each after those that it reads."""
+        """Build every model, each after those that it reads."""
         built: set[str] = set()
 
         def table(name: str) -> str:

@@ -1,14 +1,14 @@
 """The HTTP endpoint: records of a request by HTTP, and the same producer called without HTTP
 
-Requests of 1, 100 and 1,000 records of about 200 bytes, by 32 clients at once, into a topic of 3
-partitions. `producer` writes the texts of the records unchecked, in the same transactions;
-`checked` first checks each record against the contract, as the endpoint does; `http` is the
-endpoint, in a process of its own, with its clients in another; `http alone` is the same server with
-an application that reads the body, splits it into records and writes them, without a check, a limit
-or a metric. Each gets the same requests; CPU is that of the writing process alone.
+32 clients at once send requests of 1, 100 and 1,000 records of about 200 bytes into a topic of 3
+partitions. `producer` writes the texts of the records unchecked, in the same transactions.
+`checked` first checks each record against the contract, as the endpoint does. `http` is the
+endpoint in one process, with its clients in another. `http alone` is the same server with an
+application that only reads the body, splits it into records and writes them. It has no check, no
+limit and no metric. Each variant gets the same requests; CPU is that of the writing process alone.
 
-Then the time of each answer while requests of 100 records come at half of the rate that `http`
-reached.
+Then the time of each answer is measured while requests of 100 records arrive at half of the rate
+that `http` reached.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def run(bench: Bench) -> None:
                 "http": partial(_by_http, *given, serve=_serve),
                 "http alone": partial(_by_http, *given, serve=_serve_alone),
             }
-            # in turn, so that what else the machine does is the same for all
+            # in turn, so that the machine's other work affects all equally
             rounds = [{name: work() for name, work in works.items()} for _ in range(TIMES)]
             for variant in works:
                 found = [one[variant] for one in rounds]
@@ -102,7 +102,7 @@ def _writer(contract: Contract, name: str) -> KafkaWriter:
 
 
 def _called(contract: Contract, bodies: Sequence[bytes], number: int, checked: bool) -> Clock:
-    """The producer in this process: each of the clients waits for an answer before it sends on."""
+    """Call the producer in this process: a client waits for each answer before its next request."""
     writer, reader = _writer(contract, "called"), Reader(contract)
     writer.start()
     topic = contract.stream.topics[0]
@@ -136,7 +136,7 @@ def _serve(contract: Contract, listener: socket.socket) -> None:
 
 
 def _serve_alone(contract: Contract, listener: socket.socket) -> None:
-    """The least that a server of Python does: no check, no limit, no count."""
+    """Serve with as little as a Python server can do: no check, no limit, no count."""
     writer = _writer(contract, "alone")
     writer.start()
     records = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -172,10 +172,11 @@ def _serve_alone(contract: Contract, listener: socket.socket) -> None:
 def _send(
     port: int, name: str, bodies: Sequence[bytes], number: int, rate: float, out: Any
 ) -> None:
-    """Send requests by all clients; `rate` of them a second, or as fast as they are answered.
+    """Send requests by all clients: `rate` of them a second, or as fast as answers arrive.
 
-    Connections are kept and the bytes of requests prepared, so that a client costs next to nothing.
-    Gives the seconds from the first request to the last answer, and the time of each answer.
+    Connections stay open and the requests' bytes are prepared, so that a client costs next to
+    nothing. Puts into `out` the seconds from the first request to the last answer, and the time of
+    each answer.
     """
     head = f"POST /streams/{name} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
     requests = [f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body for body in bodies]
@@ -200,7 +201,7 @@ def _send(
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """One whole answer."""
+    """Return one whole answer."""
     found = b""
     while True:
         found += connection.recv(1 << 16) or b"\r\n\r\n"
@@ -213,7 +214,7 @@ def _answer(connection: socket.socket) -> bytes:
 def _with_endpoint(
     contract: Contract, work: Callable[[int, int], Any], serve: Serve | None = None
 ) -> Any:
-    """Return the result of work with an endpoint in a process of its own: its port, its process."""
+    """Return the result of work with an endpoint in another process: its port, its process."""
     context = multiprocessing.get_context("spawn")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = context.Process(target=serve or _serve, args=(contract, listener))
@@ -233,7 +234,7 @@ def _with_endpoint(
 def _requests(
     port: int, name: str, bodies: Sequence[bytes], number: int, rate: float = 0
 ) -> tuple[float, list[float]]:
-    """Requests from a process of their own; what `_send` gives."""
+    """Send requests from another process; return the result of `_send`."""
     context = multiprocessing.get_context("spawn")
     out: Any = context.Queue()
     sender = context.Process(target=_send, args=(port, name, bodies, number, rate, out))
@@ -246,7 +247,7 @@ def _requests(
 def _by_http(contract: Contract, bodies: Sequence[bytes], number: int, serve: Serve) -> Clock:
     def work(port: int, pid: int) -> Clock:
         before = _cpu(pid)
-        # the start of the clients' process does not count
+        # without the start of the clients' process
         wall, _ = _requests(port, contract.name, bodies, number)
         return Clock(wall, _cpu(pid) - before)
 

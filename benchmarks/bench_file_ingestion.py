@@ -1,8 +1,8 @@
 """File ingestion: the same files read without a target, and into bronze and quarantine
 
-The county history, 8 Parquet files. `noop` reads the same columns as a stream and drops the rows,
-which is the floor; `ingest` checks each record, adds the lineage and writes two Delta tables.
-Spark is warm in both, and each reads everything from the start.
+The files are the county history, 8 Parquet files. `noop` reads the same columns as a stream and
+drops the rows, which is the floor; `ingest` checks each record, adds the lineage and writes two
+Delta tables. Spark is warm in both, and each reads everything from the start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwaters.tables.delta_log import snapshot
 
 
 def run(bench: Bench) -> None:
-    """Each measurement has a lake of its own; the first of each variant warms Spark up."""
+    """Measure on a new lake each time; the first measurement of each variant warms Spark up."""
     os.environ["DBT_TARGET_PATH"] = str(bench.work / "target")
     os.chdir(ROOT)
     projects: list[Project] = []

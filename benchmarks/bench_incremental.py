@@ -1,15 +1,15 @@
 """Incremental runs: following changes, and what people do without
 
 A table of ROWS rows (10 million; SCALE=10 for 100 million) feeds a linear model of one row a key.
-A share of the rows changes, the most recent ones (their keys follow one another) or spread over all
-keys, or new rows come, and each variant brings the model's table up to date. `replace` computes it
-anew; `look-back merge` is dbt-spark's merge of the last days, measured at 0.01 %; `by
-hand` is the smallest merge that one could write: exactly the changed rows with literal bounds, and
-new rows in one INSERT; `headwaters` is `dbt run`, and `the other way` is what its planner did not
-choose. dbt has parsed the project before, and Java has run two cells that are not kept: while it
-compiles, everything costs up to twice as much. Before each variant the table is restored to what it
-was. Small batches in a row follow: the last tenth of them against the first. Then some of the cells
-again with other keys: `text`, 38 characters in no order, and `pair`, of two columns.
+In each cell a share of the rows changes, or new rows arrive. The changed rows are the most recent
+ones, with adjacent keys, or spread over all keys. Each variant brings the model's table up to date.
+`replace` rebuilds it. `look-back merge` is dbt-spark's merge of the last days, measured at 0.01 %.
+`by hand` is the smallest possible merge: exactly the changed rows with literal bounds, and new rows
+in one INSERT. `headwaters` is `dbt run`, and `the other way` is the choice that its planner
+rejected. dbt has parsed the project before, and Java has run two cells whose results are dropped:
+everything costs up to twice as much while it compiles. Before each variant the table is restored.
+Consecutive small batches follow: the last tenth of them against the first. Then some of the cells
+run again with other keys: `text`, 38 characters in no order, and `pair`, of two columns.
 `KEYS=number SHARES=0.001 PLACES=recent BATCHES=0 make bench-incremental` chooses cells.
 """
 
@@ -100,7 +100,7 @@ select {COLUMNS} from {{{{ changes(source('bench', 'orders')) }}}}
 
 
 def run(bench: Bench) -> None:
-    """One engine for all cells; the tables of a key move on from cell to cell."""
+    """Measure all cells on one engine; the tables of a key continue from cell to cell."""
     with shared_engine(bench, "8g") as (spark, pid):
         for key in KEYS:
             cells = Cells(bench, spark, pid, key)
@@ -145,7 +145,7 @@ class Cells:
             self.measure(place, 0.001, kept=False)
 
     def orders(self, first: int, count: int) -> str:
-        """The query of `count` orders from the id `first` on; a day has as many as any other."""
+        """Return the query of `count` orders from the id `first` on, spread evenly over days."""
         self.rows = first + count
         return (
             "select id as order_id, cast(pmod(xxhash64(id), 100000) as int) as customer_id, "
@@ -158,7 +158,7 @@ class Cells:
         )
 
     def measure(self, place: str, share: float, kept: bool = True) -> None:
-        """One cell: change the source, then every variant."""
+        """Measure one cell: change the source, then run every variant."""
         self.round += 1
         before = self.version(SOURCE)
         step = round(1 / share)
@@ -203,7 +203,7 @@ class Cells:
             ("headwaters", self.target, self.dbt),
             ("the other way", self.target, self.dbt_otherwise),
         ]
-        if share == 0.0001:  # it merges the same rows whatever share of them changed
+        if share == 0.0001:  # it merges the same rows for every share of changes
             variants.insert(1, ("look-back merge", self.target, lambda: self.sql(look_back)))
         case = f"{place}, {share:.2%}" + ("" if SCALE == 1 else f", {ROWS:,} rows")
         case += "" if self.key == "number" else f", {self.key}"
@@ -235,24 +235,24 @@ class Cells:
         assert found == wanted, f"{case}: rows differ from a full refresh"
 
     def sql(self, statement: str) -> list[Any]:
-        """The rows of a statement, run by the engine."""
+        """Return the rows of a statement, run by the engine."""
         rows: list[Any] = self.spark.sql(statement).collect()
         return rows
 
     def version(self, table: str) -> int:
-        """The table's newest version; -1 where there is none."""
+        """Return the table's newest version, or -1 without a table."""
         if not self.spark.catalog.tableExists(table):
             return -1
         return int(self.sql(f"describe history {table} limit 1")[0]["version"])
 
     def dbt(self, *arguments: str, options: str = "{}") -> None:
-        """`dbt run` of the model; `options` are its vars."""
+        """Run `dbt run` of the model; `options` are its vars."""
         [done] = self.runs([*self.options, "--vars", options], *arguments)
         self.answer = str(done.message)
         print(f"  {self.answer}", flush=True)
 
     def dbt_otherwise(self) -> None:
-        """`dbt run` that does what the planner did not choose for the same change."""
+        """Run `dbt run` in the way that the planner rejected for the same change."""
         if self.answer.startswith("replace"):
             self.dbt(options="{replace_above: 1000000}")
         else:
@@ -265,7 +265,7 @@ class Cells:
         return clock(self.dbt, [self.pid])
 
     def batches(self, count: int) -> None:
-        """Small batches in a row."""
+        """Run consecutive small batches."""
         clocks = [self.small_batch(number) for number in range(count)]
         tenth = count // 10
         for name, chosen in (("first tenth", clocks[:tenth]), ("last tenth", clocks[-tenth:])):
@@ -280,7 +280,7 @@ class Cells:
 
 
 def rows_in(file: Path) -> int:
-    """The rows of a table's data file; 0 of other files, such as those of the change feed."""
+    """Return the rows of a table's data file; 0 for other files, such as the change feed's."""
     if file.suffix != ".parquet" or "_change_data" in file.parts:
         return 0
     return int(pq.read_metadata(file).num_rows)

@@ -1,13 +1,13 @@
 """Kafka ingestion: the same topic only read, only parsed, by a bare job, and by ingest
 
-2 million JSON records of about 200 bytes in 3 partitions; none is malformed in the case `clean`.
-`bare` is the job that one would write by hand, without quarantine, lineage or rescue; `read` drops
-the records as they come, `parse` drops them once they are columns; `ingest` is headwaters. Spark is
-warm in all of them, and each reads everything from the start, in batches of 500,000.
+The topic has 2 million JSON records of about 200 bytes in 3 partitions; none is malformed in the
+case `clean`. `bare` is a plain job without quarantine, lineage or rescue. `read` drops the records
+on arrival, `parse` drops them once they are columns; `ingest` is headwaters. Spark is warm in all
+of them, and each reads everything from the start, in batches of 500,000.
 
-Then, with headwaters alone: how long a record takes from its making to bronze while records come at
-half of the rate that `ingest` reached; and whether the last of many small batches take longer than
-the first, and Spark's live heap grows.
+Two measurements of headwaters alone follow. The first is a record's time from its creation to
+bronze, while records arrive at half of the rate that `ingest` reached. The second compares the last
+of many small batches with the first, by time and by Spark's live heap.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ COLUMNS = {
 
 
 def run(bench: Bench) -> None:
-    """One broker, one Spark, two topics."""
+    """Run one broker, one Spark, two topics."""
     os.chdir(ROOT)
     os.environ["HEADWATERS_LAKE"] = str(bench.work)
     project = Project(ROOT)
@@ -110,7 +110,7 @@ def run(bench: Bench) -> None:
 def _case(
     bench: Bench, case: str, spark: Any, project: Project, servers: str, topic: str, jvm: list[int]
 ) -> float:
-    """Record the four variants of a case; gives the rows per second of the last, which is ours."""
+    """Record the four variants of a case; return the rows per second of the last, which is ours."""
     numbers = iter(range(1000))
 
     def timed(work: Callable[[str], Any]) -> Clock:
@@ -165,7 +165,7 @@ def _case(
 
 
 def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: float) -> None:
-    """From the making of a record to the commit that has it: 95 % of them take no longer."""
+    """Measure the times from a record's creation to its commit, at the median and at 95 %."""
     topic = "bench_latency"
     make_topic(servers, topic, 3)
     warm = 5
@@ -185,7 +185,7 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
         checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
         while checkpoint.behind(kafka_client.ranges(servers, [topic])).number:
             time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGTERM)  # as one ends `headwaters ingest`
+        os.kill(os.getpid(), signal.SIGTERM)  # as a user ends `headwaters ingest`
 
     producer = threading.Thread(target=produce, daemon=True)
     producer.start()
@@ -217,7 +217,7 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
 
 
 def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> None:
-    """Many batches of 200 records: the time of the first and of the last tenth, and the heap."""
+    """Land many batches of 200 records: measure the first and last tenth, and the heap."""
     topic, size, tenth = "bench_small", 200, BATCHES // 10
     make_topic(servers, topic, 1)
     contract = _contract(topic, topic, servers, size)
@@ -226,7 +226,7 @@ def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> 
     case = f"{BATCHES} small batches"
 
     def ends() -> list[float]:
-        """When each batch so far was done."""
+        """Return the end of each batch so far."""
         written = map(json.loads, lines(log))
         ours = (line for line in written if line["stream"] == topic and "batch" in line)
         return [datetime.fromisoformat(line["at"]).timestamp() for line in ours]

@@ -1,11 +1,11 @@
 """Maintenance: by policy, after every write, and none
 
-A keyed table of ROWS rows (2 million) takes MERGES small merges (200), each of CHANGES rows
-(1,000), half of them updates spread over the table and half of them new. `none` never looks after
-it, `optimize each time` runs OPTIMIZE after every merge, as teams do today, and `policy` calls
-`maintain` after every EVERY merges (20), which does what pays. At the end each table answers a
-standard query, a sum by day over all rows, beside a table that was just optimised (`fresh`).
-The CPU is that of Spark and dbt together.
+A keyed table of ROWS rows (2 million) takes MERGES small merges (200) of CHANGES rows (1,000) each.
+Half of these rows are updates spread over the table, and half are new. `none` never maintains it.
+`optimize each time` runs OPTIMIZE after every merge, as teams do today. `policy` calls `maintain`
+after every EVERY merges (20), which does the work that pays. At the end each table answers a
+standard query, a sum by day over all rows, next to a newly optimised table (`fresh`). The CPU is
+that of Spark and dbt together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUERY = "select day, count(*), sum(amount), max(note) from {table} group by day"
 
 
 def run(bench: Bench) -> None:
-    """Each variant on a table of its own, one after the other on one engine."""
+    """Run each variant on a separate table, one after the other on one engine."""
     tables = ", ".join(f"{{name: {_identifier(variant)}}}" for variant in VARIANTS)
     options = dbt_project(
         bench.work / "project",
@@ -48,7 +48,7 @@ def run(bench: Bench) -> None:
             f" as select * from bench.{VARIANTS[-1]}"
         )
         spark.sql("optimize bench.fresh").collect()
-        for _ in range(2):  # the first time warms up
+        for _ in range(2):  # the first run warms up
             reads = {name: _reading(spark, name, pid) for name in ["fresh", *VARIANTS]}
     for variant, read in reads.items():
         bench.record("read at the end", variant, read.wall, read.cpu, rows=ROWS)
@@ -102,7 +102,7 @@ def _reading(spark: Any, variant: str, pid: int) -> Clock:
 
 
 def _bytes_written(spark: Any, table: str) -> int:
-    """The bytes that all commits wrote, by their own metrics: what was rewritten."""
+    """Return the bytes that all commits wrote, by their own metrics."""
     total = 0
     for commit in spark.sql(f"describe history {table}").collect():
         metrics = commit["operationMetrics"] or {}

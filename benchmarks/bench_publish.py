@@ -46,7 +46,7 @@ _COLUMNS = (
 
 
 def run(bench: Bench) -> None:
-    """One server; a table and a database table for each measurement."""
+    """Run one server; each measurement has a table and a database table."""
     os.chdir(ROOT)
     os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
     project = Project(ROOT)
@@ -106,7 +106,7 @@ def _lines(source: Source) -> list[bytes]:
 
 
 def _source_of(path: Path, folder: Path) -> Source:
-    """A table of the rows that were updated."""
+    """Return a table of the updated rows."""
     write_deltalake(folder, DeltaTable(path).to_pyarrow_table())
     DeltaTable(folder).delete("id % 10 != 3")
     return Source("gold.changed", folder, ["id"])

@@ -1,9 +1,9 @@
 """Reviews: one of 50 models changed, by a running engine and from a cold start
 
-A source of ROWS rows (1 million) feeds a silver model of one row a key, and this one four models
-downstream of it; 45 more read a small source. A branch changes a column of the silver model in one
-of a thousand rows, and `headwaters review` is run as people run it, in a process of its own: on an
-engine that runs already, and with the Spark that it starts itself.
+A source of ROWS rows (1 million) feeds a silver model of one row a key, which feeds four models; 45
+more read a small source. A branch changes a column of the silver model in one of a thousand rows.
+`headwaters review` runs in a separate process, as users run it: on a running engine, and with the
+Spark that it starts itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CHANGED = "models/silver/events.sql"
 
 
 def files() -> dict[str, str]:
-    """The project of 50 models."""
+    """Return the project of 50 models."""
     return {
         "models/sources.yml": SOURCES,
         CHANGED: EVENTS.replace("AMOUNT", "amount"),
@@ -88,7 +88,7 @@ def run(bench: Bench) -> None:
 
 
 def build(spark: Any, options: list[str]) -> None:
-    """The sources with a change after the first build, and production's tables."""
+    """Create the sources with a change after the first build, and production's tables."""
     from dbt.cli.main import dbtRunner
 
     feed = "using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
@@ -107,7 +107,7 @@ def build(spark: Any, options: list[str]) -> None:
 
 
 def review(bench: Bench, folder: Path, options: list[str], name: str, pids: list[int]) -> None:
-    """One review in a process of its own."""
+    """Run one review in a separate process."""
     profiles = options[options.index("--profiles-dir") + 1]
     out = bench.work / name.replace(" ", "_")
     command = [sys.executable, "-m", "headwaters.cli", "review", "--clean", "--out", str(out)]
@@ -119,7 +119,7 @@ def review(bench: Bench, folder: Path, options: list[str], name: str, pids: list
     assert {name: one["changed"] for name, one in differences.items()}["events"] == ROWS // 1000
     read = sum(one["bytes_read"] for one in differences.values())
     written = {model["name"]: model["cost"]["bytes_written"] or 0 for model in found}
-    # the branch replaces all files of this table, and of the others what the change reaches
+    # the branch replaces all files of this table, and in the others the affected ones
     changed = differences["events"]["bytes_read"] - written["events"]
     bench.record(
         f"one of {SMALL + 5} models changed",

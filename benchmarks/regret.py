@@ -1,4 +1,4 @@
-"""What the planner's choices cost beyond the cheaper way, where both were measured."""
+"""Compute the cost of the planner's choices beyond the cheaper way, for cells with both ways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Choice = Literal["incremental", "replace"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A change of a table, followed both ways; `place` is where rows changed, or `new`."""
+    """A change of a table, followed both ways; `place` names the changed rows, or is `new`."""
 
     case: str
     place: str
@@ -26,27 +26,27 @@ class Cell:
     chosen: Choice
 
     def cpu(self, choice: Choice) -> float:
-        """CPU seconds of a way."""
+        """Return the CPU seconds of a way."""
         seconds = (self.incremental if choice == "incremental" else self.replacement).cpu_s
         assert seconds is not None, f"{self.case}: CPU was not measured"
         return seconds
 
     @property
     def least(self) -> float:
-        """CPU seconds of the cheaper way."""
+        """Return the CPU seconds of the cheaper way."""
         return min(self.cpu("incremental"), self.cpu("replace"))
 
     @property
     def table(self) -> str:
-        """What the case says of the table beyond the change: its size and key, or nothing."""
+        """Return the table's size and key in the case, or nothing."""
         return ", ".join(self.case.split(", ")[2:])
 
 
 def cells_of(results: Iterable[Result]) -> list[Cell]:
-    """The cells of which `headwaters` and `the other way` were measured, in their order.
+    """Return the cells with both `headwaters` and `the other way`, in their order.
 
-    A run that replaced the table wrote what the replacement by hand did, to the byte. Where the
-    other way did so as well, it was none, and the cell says nothing of the choice.
+    A run that replaced the table wrote exactly the bytes of the replacement by hand. If both ways
+    wrote these bytes, both replaced the table, and the cell does not show the choice.
     """
     cases: dict[str, dict[str, Result]] = {}
     for result in results:
@@ -76,7 +76,7 @@ def _cell(case: str, of: dict[str, Result]) -> Cell | None:
 
 
 def regret(cells: Sequence[Cell], choices: Sequence[Choice]) -> float:
-    """CPU seconds of the choices beyond those of the cheaper ways, as a part of the latter."""
+    """Return the extra CPU seconds of the choices, as a part of the cheaper ways' CPU seconds."""
     least = sum(cell.least for cell in cells)
     took = sum(cell.cpu(choice) for cell, choice in zip(cells, choices, strict=True))
     return (took - least) / least
@@ -94,13 +94,13 @@ def _way(cell: Cell) -> Way:
 
 
 def _share(cell: Cell) -> dict[str, float | str]:
-    """As the hook `share_changed` of change_feed says."""
+    """Return the share as the hook `share_changed` of change_feed does."""
     above = plan.most_of_rows(_way(cell))
     return {"part": cell.changed, "whole": cell.rows, "what": "rows changed", "above": above}
 
 
 def summary(results: Iterable[Result]) -> str:
-    """The planner's regret in words, with the cells in which the other way was cheaper."""
+    """Return the planner's regret in words, with the cells that it got wrong."""
     cells = cells_of(results)
     if not cells:
         return ""

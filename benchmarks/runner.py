@@ -1,4 +1,4 @@
-"""What benchmarks share: recording, process clocks, and the document with the ratios."""
+"""Share the parts of benchmarks: recording, process clocks, and the document with the ratios."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Result:
-    """One line of `results/<bench>.jsonl`; None where a key does not apply.
+    """A line of `results/<bench>.jsonl`; None for a key that does not apply.
 
-    `rows` are the rows that the work is about, `share` the part of them that changed,
-    `bytes_written` the data files' bytes, `rows_written` the rows in them, those that were only
-    copied among them, `statements` the SQL statements sent to Spark, `memory` the bytes of Java's
-    heap that are in use.
+    `rows` counts the rows in scope, and `share` is the part of them that changed. `bytes_written`
+    counts the data files' bytes, and `rows_written` the rows in them, copied ones included.
+    `statements` counts the SQL statements sent to Spark. `memory` counts the used bytes of Java's
+    heap.
     """
 
     bench: str
@@ -50,7 +50,7 @@ class Result:
 
 
 class Bench:
-    """One benchmark while it runs: its work folder, and its results, which replace earlier ones."""
+    """A benchmark while it runs: its work folder, and its results, which replace earlier ones."""
 
     def __init__(self, name: str, path: Path, work: Path) -> None:
         self.name, self.path, self.work = name, path, work
@@ -68,7 +68,7 @@ class Bench:
         trace: TracebackType | None,
     ) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
-        # what was measured before something failed is worth keeping, and is not the result
+        # measurements before a failure are worth keeping, but they are not the result
         path = self.path if error is None else self.path.with_suffix(".partial.jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
         written = [json.dumps(asdict(result)) for result in self.results]
@@ -88,7 +88,7 @@ class Bench:
         statements: int | None = None,
         memory: int | None = None,
     ) -> None:
-        """Keep one measurement, and say it."""
+        """Keep one measurement, and print it."""
         wall_s, cpu_s = round(wall_s, 3), None if cpu_s is None else round(cpu_s, 3)
         self.results.append(
             Result(
@@ -111,14 +111,14 @@ class Bench:
 
 @dataclass(frozen=True)
 class Clock:
-    """What something took: seconds by the wall, and CPU seconds of all its processes."""
+    """The duration of some work: wall-clock seconds, and CPU seconds of all its processes."""
 
     wall: float
     cpu: float
 
 
 def median(work: Callable[[], Clock], times: int = 3) -> Clock:
-    """The medians of several measurements of the same work."""
+    """Return the medians of several measurements of the same work."""
     clocks = [work() for _ in range(times)]
     return Clock(
         statistics.median(clock.wall for clock in clocks),
@@ -136,9 +136,9 @@ def clock(work: Callable[[], Any], pids: Sequence[int] = ()) -> Clock:
 def clock_process(
     command: Sequence[str], cwd: Path, variables: dict[str, str], pids: Sequence[int] = ()
 ) -> Clock:
-    """Time a command with all its children; raises when it fails. Linux only: it reads /proc.
+    """Time a command with all its children; raise if it fails. Linux only: it reads /proc.
 
-    A JVM is a grandchild that nobody waits for, so its CPU time is read while it lives.
+    No process waits for a JVM, which is a grandchild, so its CPU time is read while it lives.
     """
     before, start = _cpu(*pids), time.monotonic()
     process = subprocess.Popen(
@@ -162,7 +162,7 @@ def clock_process(
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below a process; Spark's JVM is one of them."""
+    """Return the processes below a process; Spark's JVM is one of them."""
     parents = {child: int(fields[1]) for child, fields in _processes().items()}
     found: list[int] = []
     fresh = [pid]
@@ -174,10 +174,10 @@ def descendants(pid: int) -> list[int]:
 
 @contextmanager
 def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
-    """An engine on a lake of the benchmark's own: a session on it, and its process id.
+    """Start an engine on the benchmark's lake; yield a session on it, and its process id.
 
-    dbt in this process finds it with `--target engine`. `memory` is the heap's size, such as 4g,
-    where HEADWATERS_DRIVER_MEMORY says nothing else.
+    dbt in this process finds it with `--target engine`. `memory` is the heap's size, such as 4g;
+    HEADWATERS_DRIVER_MEMORY overrides it.
     """
     os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
     os.environ["HEADWATERS_SCHEMA"] = "main"
@@ -192,11 +192,11 @@ def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
         spark.stop()
     finally:
         engine.stop(Project(ROOT))
-        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # a session sets it for all that follow
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)  # a session sets it for all later ones
 
 
 def dbt_project(folder: Path, files: dict[str, str]) -> list[str]:
-    """Make a dbt project with this project's macros and the files given; dbt's options for it."""
+    """Make a dbt project of these files and this project's macros; return dbt's options for it."""
     folder.mkdir(parents=True)
     (folder / "project_macros").symlink_to(ROOT / "project_macros")
     shutil.copy(ROOT / "dbt_project.yml", folder / "dbt_project.yml")
@@ -209,13 +209,13 @@ def dbt_project(folder: Path, files: dict[str, str]) -> list[str]:
 
 
 def bytes_below(folder: Path) -> int:
-    """The bytes of the Parquet files below a folder: a table's data, without its log."""
+    """Return the bytes of the Parquet files below a folder: a table's data, without its log."""
     files = (path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts)
     return sum(path.stat().st_size for path in files)
 
 
 def files_of(spark: Any, table: str) -> dict[Path, int]:
-    """The sizes of all files that a table's folder holds beside its log, by path."""
+    """Return the sizes of all files in a table's folder but its log, by path."""
     if not spark.catalog.tableExists(table):
         return {}
     folder = Path(urlparse(spark.sql(f"describe detail {table}").first()["location"]).path)
@@ -227,13 +227,13 @@ def files_of(spark: Any, table: str) -> dict[Path, int]:
 
 
 class DbtRuns:
-    """`dbt run` in this process against the engine. What is parsed once is not parsed again."""
+    """A runner of `dbt run` in this process against the engine, which parses each project once."""
 
     def __init__(self) -> None:
         self._manifests: dict[tuple[str, ...], Any] = {}
 
     def __call__(self, options: Sequence[str], *arguments: str) -> list[Any]:
-        """The results of the models; `options` are those of the project, its `--vars` too."""
+        """Run dbt and return the models' results; `options` are the project's and its `--vars`."""
         from dbt.cli.main import dbtRunner
 
         key = tuple(options)
@@ -249,7 +249,7 @@ class DbtRuns:
 
 @contextmanager
 def statements_of_dbt() -> Iterator[list[str]]:
-    """Every statement that dbt sends to Spark for a model."""
+    """Yield a list of every statement that dbt sends to Spark for a model."""
     from dbt.adapters.spark.connections import SparkConnectionManager
     from dbt_common.events.contextvars import get_node_info
 
@@ -266,7 +266,7 @@ def statements_of_dbt() -> Iterator[list[str]]:
 
 
 def _processes() -> dict[int, list[str]]:
-    """`{pid: the fields of /proc/<pid>/stat after the name}`: state, parent, group, session, …"""
+    """Return `{pid: fields}`: /proc/<pid>/stat after the name (state, parent, group, …)."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -296,9 +296,9 @@ def _cpu(*pids: int) -> float:
 
 @dataclass(frozen=True)
 class Section:
-    """What the document says of a benchmark beside its table.
+    """The parts of a benchmark in the document besides its table.
 
-    `summary`: what is computed from its results, as a paragraph, or None.
+    `summary`: a function that computes a paragraph from the results, or None.
     """
 
     title: str
@@ -307,14 +307,14 @@ class Section:
 
 
 def results_of(path: Path) -> list[Result]:
-    """The lines of `results/<bench>.jsonl`; none where it was never run."""
+    """Return the lines of `results/<bench>.jsonl`; none before the first run."""
     return [Result(**json.loads(line)) for line in lines(path)] if path.is_file() else []
 
 
 def write_document(path: Path, results: Path, sections: dict[str, Section]) -> None:
     """Write the tables of ratios: each variant against the first of its case.
 
-    `sections` are those of the benchmarks, by their names.
+    `sections` are those of the benchmarks, by name.
     """
     text = [
         "# Benchmarks",
@@ -339,14 +339,14 @@ def write_document(path: Path, results: Path, sections: dict[str, Section]) -> N
 
 
 def machine() -> str:
-    """The machine's size in words."""
+    """Return the machine's size in words."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
     return f"{cores} cores, {memory:.0f} GB of memory, {platform.system()} {platform.machine()}"
 
 
 def _table(found: list[Result]) -> list[str]:
-    """The table of one benchmark, without the columns of which it measured nothing."""
+    """Return the table of one benchmark, without unmeasured columns."""
     base: dict[str, Result] = {}
     rows: list[dict[str, str]] = []
     for result in found:

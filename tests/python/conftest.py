@@ -1,22 +1,22 @@
-"""One Spark for the whole session: a Spark Connect engine on a lake of its own.
+"""The shared fixtures of all tests: one Spark Connect engine on one lake for the session.
 
 - `lake`     the session's temporary lake folder (HEADWATERS_LAKE points to it)
 - `engine`   the running engine (`engine.remote`), one JVM for all tests
 - `spark`    a Spark Connect session on it
 - `set_spark`  sets one of its settings, until the test ends
-- `ingester`  an embedded Spark in a process of its own, for ingestion, on a lake of the test's
+- `ingester`  an embedded Spark in a separate process, for ingestion, with a lake for each test
 - `broker`   a real Kafka broker's address
-- `topic`    a topic of the test's own on it
+- `topic`    a new topic on it for each test
 - `broker_lake`  the lake of a broker that the test starts, kills, stops
-- `postgres` a real PostgreSQL's address, with a database of the test's own
+- `postgres` a new database on a real PostgreSQL server for each test; its address
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
-- `new_project`  makes a small dbt project of this project's settings and models of your own
-- `lake_tables` the tables of the sample data, built once for all who ask for them
-- `schema`   a schema name of the test's own; every `<schema>*` database is dropped afterwards
+- `new_project`  makes a small dbt project from this project's settings and a test's models
+- `lake_tables` the tables of the sample data, built once for all tests
+- `schema`   a new schema name for each test; teardown drops every `<schema>*` database
 
-A test that needs the embedded Spark starts it in a subprocess, with a lake of its own: a process
-that once spoke Spark Connect cannot go back.
+A test that needs the embedded Spark starts it in a subprocess with a separate lake. A process that
+has spoken Spark Connect cannot embed a Spark.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ Dbt = Callable[..., Any]
 def pytest_configure() -> None:
     """End on SIGTERM as on Ctrl-C, so that the engine does not outlive its tests.
 
-    Drawn examples have no deadline: beside Spark, 200 ms pass while nothing runs. dbt keeps what it
-    parsed of a text, as in its own tests: a thousand macros are parsed once, not for each project.
+    Drawn examples have no deadline: next to Spark, 200 ms pass while nothing runs. dbt caches
+    parsed texts, as in its own tests: it parses a thousand macros once, not for each project.
     """
     enable_test_caching()
     settings.register_profile("beside Spark", deadline=None)
@@ -71,13 +71,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the sample data come last: `make test` builds it while the others run."""
+    """Run tests of the sample data last: `make test` builds it while the others run."""
     items.sort(key=lambda item: "lake_tables" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The session's lake folder; HEADWATERS_LAKE points to it while the session lasts."""
+    """Yield the session's lake folder; HEADWATERS_LAKE points to it."""
     folder = tmp_path_factory.mktemp("lake")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADWATERS_LAKE", str(folder))
@@ -87,13 +87,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def project(lake: Path) -> Project:
-    """This checkout, with the session's lake."""
+    """Return this checkout, with the session's lake."""
     return Project(ROOT)
 
 
 @pytest.fixture(scope="session")
 def engine(project: Project, lake: Path) -> Iterator[Engine]:
-    """One Spark Connect server for the whole session."""
+    """Yield one Spark Connect server for the whole session."""
     with pytest.MonkeyPatch.context() as patch:
         if "HEADWATERS_DRIVER_MEMORY" not in os.environ:
             patch.setenv("HEADWATERS_DRIVER_MEMORY", "4g")
@@ -110,7 +110,7 @@ def engine(project: Project, lake: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def spark(engine: Engine) -> Any:
-    """A Spark Connect session on the engine."""
+    """Yield a Spark Connect session on the engine."""
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.remote(engine.remote).getOrCreate()
@@ -118,7 +118,7 @@ def spark(engine: Engine) -> Any:
 
 @pytest.fixture
 def set_spark(spark: Any) -> Iterator[Callable[[str, str], None]]:
-    """Sets one of the session's settings, until the test ends."""
+    """Yield a function that sets a session setting until the test ends."""
     before: dict[str, str] = {}
 
     def change(name: str, value: str) -> None:
@@ -132,20 +132,20 @@ def set_spark(spark: Any) -> Iterator[Callable[[str, str], None]]:
 
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
-    """A process with one embedded Spark, for ingestion: see ingest_worker.py."""
+    """Yield a process with one embedded Spark, for ingestion: see ingest_worker.py."""
     with start_worker(tmp_path_factory.mktemp("worker")) as process:
         yield process
 
 
 @pytest.fixture
 def ingester(worker: subprocess.Popen[str], tmp_path: Path) -> Ingester:
-    """The worker, on a lake of the test's own: a blank and an umlaut, as in a home folder."""
+    """Yield the worker on a new lake, whose path has a blank and an umlaut, as home folders may."""
     return Ingester(worker, tmp_path / "the läke")
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Kafka broker; its `bootstrap.servers`."""
+    """Yield the `bootstrap.servers` of a real Kafka broker."""
     with pytest.MonkeyPatch.context() as patch:
         lake = tmp_path_factory.mktemp("broker")
         patch.setenv("HEADWATERS_LAKE", str(lake))
@@ -156,7 +156,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def topic(broker: str) -> str:
-    """A topic of the test's own, with three partitions."""
+    """Yield a new topic with three partitions."""
     name = f"t_{uuid.uuid4().hex[:8]}"
     make_topic(broker, name, 3)
     return name
@@ -164,7 +164,7 @@ def topic(broker: str) -> str:
 
 @pytest.fixture
 def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The lake of a broker that the test starts by itself; it is stopped at the end."""
+    """Yield the lake of a broker that the test starts; teardown stops the broker."""
     lake = tmp_path / "broker"
     monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
     yield lake
@@ -173,7 +173,7 @@ def broker_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """A real PostgreSQL."""
+    """Yield a real PostgreSQL server."""
     with pytest.MonkeyPatch.context() as patch:
         lake = tmp_path_factory.mktemp("postgres")
         patch.setenv("HEADWATERS_LAKE", str(lake))
@@ -184,7 +184,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 @pytest.fixture
 def postgres(postgres_server: Postgres) -> str:
-    """The address of a database of the test's own."""
+    """Yield the address of a new database."""
     name = f"t_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
@@ -193,7 +193,7 @@ def postgres(postgres_server: Postgres) -> str:
 
 @pytest.fixture
 def schema(spark: Any) -> Iterator[str]:
-    """A schema of the test's own: pass it as `dbt(..., schema=schema)`."""
+    """Yield a new schema name: pass it as `dbt(..., schema=schema)`."""
     name = f"t_{uuid.uuid4().hex[:8]}"
     yield name
     for row in spark.sql(f"show databases like '{name}*'").collect():
@@ -202,24 +202,25 @@ def schema(spark: Any) -> Iterator[str]:
 
 @pytest.fixture
 def dbt(engine: Engine, tmp_path: Path) -> Dbt:
-    """`dbt("run", "--select", "x", project_dir=…, schema=…, expect=True)` in this process.
+    """Yield `dbt("run", "--select", "x", project_dir=…, schema=…, expect=True)`, in this process.
 
-    Returns dbt's result object. Fails the test with dbt's messages when the outcome is not the
-    expected one; `expect=None` takes either. What dbt writes goes to the test's folder.
+    It returns dbt's result object, and fails the test with dbt's messages if the outcome is
+    unexpected. `expect=None` accepts either. dbt writes its files to the test's folder.
     """
     return partial(run_dbt, tmp_path)
 
 
 @pytest.fixture
 def new_project(tmp_path: Path) -> Callable[[dict[str, str]], Path]:
-    """`new_project({"models/a.sql": "select 1 as id", …})` → the folder of a small dbt project.
+    """Return `new_project({"models/a.sql": "select 1 as id", …})`, which makes a dbt project.
 
-    It has this project's own macros, profile and layer defaults, and the files given.
+    It returns the project's folder. The project has this project's macros, profile and layer
+    defaults, and the given files.
     """
     return partial(make_project, tmp_path)
 
 
-# A lake that is older than one of these was built by another project.
+# A lake that is older than one of these files was built by another project.
 BUILT_FROM = (
     "conf",
     "data",
@@ -235,9 +236,9 @@ BUILT_FROM = (
 
 @pytest.fixture(scope="session")
 def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
-    """`lake_tables(sql)` gives rows of the sample data's tables, landed and built in two steps.
+    """Return `lake_tables(sql)`, which reads the sample data's tables, built in two steps.
 
-    They are what `make dbt-test` left, which runs first where nothing is left or it is out of date.
+    `make dbt-test` builds them. It runs first if they are missing or out of date.
     """
     built = ROOT / "lake" / "dbt-test"
     building = built.with_suffix(".pid")
@@ -252,7 +253,7 @@ def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
     for log in (built / "warehouse").glob("*.db/*/_delta_log"):
         table, schema = log.parent, log.parent.parent.stem
         spark.sql(f"create schema if not exists {schema}")
-        spark.sql(f"drop table if exists {schema}.{table.name}")  # another test's, of that name
+        spark.sql(f"drop table if exists {schema}.{table.name}")  # another test's variable
         spark.sql(f"create table {schema}.{table.name} using delta location '{table}'")
 
     def rows(sql: str) -> list[tuple[Any, ...]]:

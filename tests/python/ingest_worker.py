@@ -1,8 +1,8 @@
-"""A process with one embedded Spark, for the tests of ingestion.
+"""Run ingestion for tests, in a process with one embedded Spark.
 
-The pytest process speaks Spark Connect, and a process that does so cannot embed a Spark. Reads one
-JSON request a line from stdin and answers each with one JSON line on the stdout that it started
-with; whatever a run prints is part of its answer.
+The pytest process speaks Spark Connect, so it cannot embed a Spark. The worker reads one JSON
+request a line from stdin, and answers each with one JSON line on the stdout that it started with.
+The answer includes everything that a run prints.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Killed(Exception):
-    """Stands for the end of the process at a named point."""
+    """The simulated end of the process at a named point."""
 
 
 def run(
@@ -52,12 +52,12 @@ def run(
     pause_before: str | None = None,
     **how: Any,
 ) -> Any:
-    """Run streams, if asked with one thing wrong or small.
+    """Run streams, with one fault or one small limit if the request names it.
 
     `die_before` the commit to a table, or before a `checkpoint` is replaced; `pause_before` the
-    first commit, for as long as the file of that name exists, which is made then; a `clock` that
-    goes wrong by some seconds; `compact_at` so many files; no file of Spark's may be larger than
-    `file_limit`, as on a disk that is full; the first `fail_starts` starts of streams fail.
+    first commit, as long as the file of that name exists, which the worker creates then; a `clock`
+    that goes wrong by some seconds; `compact_at` this many files; no file of Spark's may be larger
+    than `file_limit`, as on a full disk; the first `fail_starts` starts of streams fail.
     """
     os.environ["HEADWATERS_LAKE"] = lake
     out = io.StringIO()
@@ -116,10 +116,10 @@ def run(
 
 
 def kill_at(point: str, batch: int, after: float | None) -> None:
-    """SIGKILL this process and its Spark, at a named point of the nth batch or after some seconds.
+    """Kill this process and its Spark at a named point of the nth batch or after some seconds.
 
-    Points: `bronze` and `quarantine`, before their commits; `checkpoint`, after both and before
-    the batch is committed to the checkpoint; anything else is never reached.
+    Points: `bronze` and `quarantine`, before their commits; `checkpoint`, after both and before the
+    batch is committed to the checkpoint; no batch reaches any other name.
     """
     write, append = writer.Writer.write, tables.Table.append
     written = [0]
@@ -153,7 +153,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             answer = respond(spark, json.loads(line))
-        except Exception:  # the test fails, and the worker goes on
+        except Exception:  # the test fails, and the worker continues
             answer = {"code": None, "lines": traceback.format_exc().splitlines()}
         print(json.dumps(answer, default=_plain), file=answers, flush=True)
     spark.stop()

@@ -1,4 +1,4 @@
-"""What the tests of ingestion share: a worker process with Spark, and sources to give it."""
+"""Shared parts of the ingestion tests: a worker process with Spark, and sources for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Node = dict[str, Any]
 
 @contextmanager
 def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
-    """A worker in a process group of its own, so that it can be killed together with its Spark."""
+    """Start a worker in a new process group, so that a test can kill it together with its Spark."""
     memory = os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m")
     script = Path(__file__).with_name("ingest_worker.py")
     with subprocess.Popen(
@@ -64,7 +64,7 @@ class Ingester:
         return json.loads(self.process.stdout.readline())
 
     def run(self, *nodes: Node, code: int = 0, **more: Any) -> list[str]:
-        """Run streams on this lake; returns the lines that were printed."""
+        """Run streams on this lake and return the printed lines."""
         answer = self.ask(lake=str(self.lake), nodes=nodes, **more)
         assert answer["code"] == code, answer
         return [re.sub(r" in [\d.]+ s$", "", line) for line in answer["lines"]]
@@ -73,7 +73,7 @@ class Ingester:
     def running(
         self, *nodes: Node, every: float, code: int = 0, **more: Any
     ) -> Iterator[Callable[[], dict[str, float]]]:
-        """Streams that run on, until SIGTERM; gives their metrics, by name and reason."""
+        """Run streams until SIGTERM; the context yields their metrics, by name and reason."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -92,7 +92,7 @@ class Ingester:
             try:
                 with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
                     lines = answer.read().decode().splitlines()
-            except URLError:  # it has not begun yet
+            except URLError:  # not started yet
                 return {}
             pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
             return {name.removeprefix("headwaters_"): float(value) for name, value in pairs}
@@ -105,7 +105,7 @@ class Ingester:
         assert answer["code"] == code, answer
 
     def land(self, name: str, *records: str | bytes, stream: str = "orders") -> Path:
-        """A file of a stream, one record a line."""
+        """Write a file of a stream, one record a line."""
         file = self.lake / "landing" / stream / name
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = [r if isinstance(r, bytes) else r.encode() for r in records]
@@ -113,7 +113,7 @@ class Ingester:
         return file
 
     def rows(self, table: str, columns: str = "*", order: str | None = None) -> list[list[Any]]:
-        """A table's rows, ordered."""
+        """Return a table's rows in order."""
         path = self.lake / "warehouse" / "bronze.db" / table
         ordered = order or columns
         rows = self.ask(sql=f"select {columns} from delta.`{path}` order by {ordered}")
@@ -125,7 +125,7 @@ class Ingester:
 
 
 def bare_project(folder: Path) -> Project:
-    """A project of nothing but a profile, for what needs to know where its lake is."""
+    """Create a project of a profile alone, for code that needs a lake's place."""
     (folder / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
     target = "{type: headwaters, schema: main, lake: lake}"
     (folder / "profiles.yml").write_text(f"bare: {{target: dev, outputs: {{dev: {target}}}}}\n")
@@ -139,7 +139,7 @@ def node(
     rules: dict[str, list[dict[str, str]]] | None = None,
     expressions: dict[str, str] | None = None,
 ) -> Node:
-    """A source of dbt's manifest."""
+    """Return a source of dbt's manifest."""
     return {
         "original_file_path": f"models/bronze/{name}.yml",
         "source_name": "bronze",
@@ -165,7 +165,7 @@ def node(
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """The permissions of a folder and of everything in it."""
+    """Return the permissions of a folder and its contents."""
     return {
         str(path.relative_to(folder.parent)): path.stat().st_mode & 0o777
         for path in [folder, *folder.rglob("*")]
@@ -173,7 +173,7 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 def topic_stream(broker: str, topic: str, batch: int = 100_000, **rules: Any) -> Node:
-    """A stream `orders` that reads a topic."""
+    """Return a stream `orders` that reads a topic."""
     return node(
         {"id": "string", "amount": "decimal(8, 2)"},
         {
@@ -188,7 +188,7 @@ def topic_stream(broker: str, topic: str, batch: int = 100_000, **rules: Any) ->
 
 
 def wait_for(condition: Callable[[], bool], patience: float = 90) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     until = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < until, "it does not come about"
@@ -196,35 +196,35 @@ def wait_for(condition: Callable[[], bool], patience: float = 90) -> None:
 
 
 def numbered(number: int) -> tuple[str, str]:
-    """Key and value of a record; every tenth is malformed."""
+    """Return the key and value of a record; every tenth is malformed."""
     amount: Any = "FIVE HUNDRED" if number % 10 == 9 else number / 4
     return f"k{number % 7}", json.dumps({"id": f"r{number}", "amount": amount})
 
 
 def audit(ingester: Ingester, declared: Node) -> list[str]:
-    """The lines of `headwaters audit`."""
+    """Return the lines of `headwaters audit`."""
     lines: list[str] = ingester.ask(lake=str(ingester.lake), audit=[declared])
     return lines
 
 
 def lose_one_and_repeat_another(ingester: Ingester, table: str, lost: str, again: str) -> None:
-    """Take the rows of one condition from a table of bronze, and write one of the other's again."""
+    """Delete the rows of one condition from a table of bronze, and repeat a row of the other."""
     bronze = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / table}`"
     ingester.ask(sql=f"delete from {bronze} where {lost}")
     ingester.ask(sql=f"insert into {bronze} select * from {bronze} where {again} limit 1")
 
 
 def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> bool:
-    """Run streams in a process that is killed, with its Spark, as `how` says.
+    """Run streams in a process and kill it, with its Spark, as `how` demands.
 
-    False where the run had ended before.
+    Returns False if the run had ended before.
     """
     with start_worker(scratch) as process:
         assert process.stdin and process.stdout
         request = {"lake": str(lake), "nodes": declared, "kill": how}
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
-        answer = process.stdout.readline()  # nothing comes from a process that was killed
+        answer = process.stdout.readline()  # a killed process prints nothing more
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)

@@ -1,7 +1,7 @@
-"""`make run`, killed at any point: the next one completes, with the tables that it should have.
+"""Kill `make run` at any point: the next run completes, with the right tables.
 
-One lake is killed at one point after another, since each next run meets what the last one left.
-Six runs take too long for `make pytest`, so this is run by hand:
+The script kills one lake's runs at one point after another, since each next run meets the remains
+of the last one. Six runs take too long for `make pytest`, so run it by hand:
 `.venv/bin/python -m pytest tests/python/kill_make_run.py`.
 """
 
@@ -19,14 +19,14 @@ import pytest
 from processes import environment
 
 ROOT = Path(__file__).resolve().parents[2]
-# A sign that the run has come to this point, and the signal that then ends it.
+# A sign that the run has reached this point, and the signal that then ends it.
 POINTS = (
     ("landing", "landing/*/*", signal.SIGKILL),
     ("a batch committed", "checkpoints/*/commits/*", signal.SIGKILL),
     ("silver", "warehouse/silver.db/*/_delta_log/*.json", signal.SIGKILL),
     ("gold, by Ctrl-C", "warehouse/gold.db/*/_delta_log/*.json", signal.SIGINT),
 )
-# When and from where a row came differs between two runs, and so does since when it is true.
+# Times and places of arrival differ between runs, and so do the starts of validity.
 LINEAGE = ("_source_file", "_ingested_at", "_batch_id", "ingested_at", "last_updated")
 PERIODS = ("valid_from", "valid_to")
 
@@ -53,7 +53,7 @@ def start(lake: Path) -> subprocess.Popen[str]:
 
 
 def complete(lake: Path) -> None:
-    """A run left in peace; it must succeed, and it does not outlive the test."""
+    """Complete a run without a kill; it must succeed and not outlive the test."""
     running = start(lake)
     try:
         said = running.communicate(timeout=900)[0]
@@ -72,7 +72,7 @@ def alive(group: int) -> bool:
 
 
 def kill_at(lake: Path, sign: str, number: signal.Signals) -> str:
-    """Start a run, and signal all of it as soon as the sign appears; what it said until then."""
+    """Start a run and signal all of it at the sign's appearance; return its output until then."""
     before = set(lake.glob(sign))
     running = start(lake)
     try:
@@ -91,7 +91,7 @@ def kill_at(lake: Path, sign: str, number: signal.Signals) -> str:
 
 
 def contents(spark: Any, lake: Path) -> dict[str, tuple[int, int]]:
-    """`{table: (rows, a sum of the hashes of all rows)}` of the layers, without lineage columns."""
+    """Return `{table: (rows, a sum of the hashes of all rows)}`, without lineage columns."""
     found = {}
     for log in sorted((lake / "warehouse").glob("*.db/*/_delta_log")):
         name = f"{log.parent.parent.stem}.{log.parent.name}"

@@ -1,6 +1,6 @@
-"""What processes.py has done before it forks a process: imports, and dbt's reading of our macros.
+"""Prepare a process that processes.py forks: imports, and dbt's parsing of our macros.
 
-dbt keeps what it has read of a text as in its own tests, so that a process reads its project alone.
+dbt caches parsed texts, as in its own tests, so that a forked process parses only its project.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def prepare() -> None:
-    """Parse a project of nothing."""
+    """Parse an empty project."""
     enable_test_caching()
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:

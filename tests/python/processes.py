@@ -1,4 +1,4 @@
-"""Processes of their own, beside the test session's engine."""
+"""Run separate processes next to the test session's engine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 from unittest import mock
 
-# Compiling a query to Java takes longer than answering it on tables of a few rows. Of these, Spark
-# makes one partition while it runs; that there is one from the start saves its planning again.
-# `make dbt-test`, the soak of ingestion and benchmarks have the profile's settings, as users do.
+# Compiling a query to Java takes longer than answering it on tables of a few rows. While it runs,
+# Spark makes one partition of these; starting with one saves planning the query again. `make
+# dbt-test`, the soak of ingestion and benchmarks have the profile's settings, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -24,10 +24,10 @@ INTERPRETED = {
 }
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
-# Processes that live for seconds: the best machine code would not pay. Java would have 48 MB for
-# code that is compiled once, which a session can fill: it has as much as by the profile. Settings
-# of Spark stand here as well, since those of a session do not reach what Spark runs in sessions of
-# its own.
+# These processes live for seconds, so the best machine code would not pay. Java would reserve 48 MB
+# for code that is compiled once, which a session can fill; it keeps the profile's reserve. Spark's
+# settings stand here too, since a session's settings do not reach the sessions that Spark starts
+# itself.
 QUICK_JAVA = " ".join(
     ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=512m"]
     + [f"-D{name}={value}" for name, value in INTERPRETED.items()]
@@ -37,10 +37,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(lake: Path | None = None) -> dict[str, str]:
-    """The variables of a process with a lake of its own, or the project's.
+    """Return the variables of a process with a new lake, or the project's.
 
-    The test session's own are left out, and with them what Spark Connect, which the session speaks,
-    tells every child in SPARK_….
+    They leave out the test session's own variables, and the SPARK_… variables that Spark Connect,
+    which the session speaks, passes to every child.
     """
     ours = ("SPARK_", "HEADWATERS_", "DBT_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
@@ -66,17 +66,17 @@ def run_command(
     variables: Mapping[str, str],
     cwd: Path = ROOT,
 ) -> subprocess.CompletedProcess[str]:
-    """What a command that starts no Spark does and says, in a process of its own.
+    """Run a command that starts no Spark in a separate process, and return its result.
 
-    Its imports and its reading of macros, which take seconds, are those of a process that waits to
-    be forked: see prepared.py.
+    A process that waits to be forked has done the imports and the parsing of macros, which take
+    seconds: see prepared.py.
     """
     with tempfile.TemporaryDirectory() as folder:
         said = [Path(folder) / "stdout", Path(folder) / "stderr"]
         process = _ready.Process(
             target=_run, args=(program, list(arguments), dict(variables), cwd, *said)
         )
-        # where Python 3.11 finds what that process imports
+        # Python 3.11 finds that process's imports there
         with mock.patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
             process.start()
         process.join(120)
@@ -107,7 +107,7 @@ def _run(
 
 
 def family(pid: int) -> set[int]:
-    """A process and all below it."""
+    """Return a process and its descendants."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""Small dbt projects, and dbt in this process; fixtures of any scope are made of them."""
+"""Make small dbt projects, and run dbt in this process; fixtures of any scope use them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def run_dbt(
     expect: bool | None = True,
     artifacts: bool = False,
 ) -> Any:
-    """dbt's result object; fails the test where the outcome is not the expected one, if any is.
+    """Return dbt's result object; fail the test if the outcome is not the expected one.
 
-    What dbt writes goes to `folder`; its artifacts, which cost a tenth of a second of each command,
-    only where they are wanted.
+    dbt writes its files to `folder`. It writes artifacts, which cost a tenth of a second of each
+    command, only on request.
     """
     from dbt.cli.main import dbtRunner
 
@@ -60,7 +60,7 @@ def run_dbt(
 
 
 def make_project(parent: Path, files: Mapping[str, str]) -> Path:
-    """The folder of a project with this one's macros, profile and layer defaults, and of files."""
+    """Make a project with these files and this project's macros, profile and layer defaults."""
     folder = parent / f"project_{uuid.uuid4().hex[:6]}"
     folder.mkdir()
     (folder / "project_macros").symlink_to(ROOT / "project_macros")

@@ -1,4 +1,4 @@
-"""Publish a table to PostgreSQL or to a topic, again and again, until it is killed."""
+"""Publish a table to PostgreSQL or to a topic, again and again, until a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of publishing share: a Delta table written by delta-rs, and where it goes."""
+"""Shared parts of the publishing tests: a Delta table written by delta-rs, and its targets."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Gold:
         return sorted(tuple(row.values()) for row in found)
 
     def at(self, version: int) -> list[dict[str, Any]]:
-        """The rows of a version, by identifier."""
+        """Return the rows of a version, by identifier."""
         found = DeltaTable(self.path, version=version).to_pyarrow_table()
         rows: list[dict[str, Any]] = found.sort_by("id").to_pylist()
         return rows
 
     def step(self, rng: Random) -> str:
-        """One of all that may become of a table."""
+        """Make one random change of the table."""
         ids = [row[0] for row in self.rows()]
         some = rng.randrange(1, 60)
         kinds = ["insert", "update", "delete", "merge", "optimize", "restore", "overwrite", "none"]
@@ -90,13 +90,13 @@ def to_kafka(servers: str, topic: str, patience: float = 20.0) -> KafkaTarget:
 
 
 def compacted(broker: str, topic: str) -> dict[Any, Any]:
-    """What a reader of the topic has in the end, as Kafka's own compaction leaves it."""
+    """Return the records that a reader of the topic ends with, after Kafka's compaction."""
     last = {key: value for _, _, key, value in messages(broker, topic)}
     return {key: json.loads(value) for key, value in last.items() if value is not None}
 
 
 def as_records(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rows of `gold.value` as a compacted topic has them: a decimal is a text."""
+    """Return rows of `gold.value` as a compacted topic has them: a decimal is a text."""
     return {
         f'{{"id":{row["id"]}}}': {**row, "amount": row["amount"] and str(row["amount"])}
         for row in rows

@@ -1,4 +1,4 @@
-"""The tables of the retail domain, computed from the records of its streams in plain Python."""
+"""Compute the tables of the retail domain from its streams' records in plain Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Seen:
-    """One change of a row, as a record tells it; times in milliseconds."""
+    """A change of a row, as its record has it; times in milliseconds."""
 
     key: int
     sequence: int
@@ -30,7 +30,7 @@ class Seen:
 
 
 def seen(stream: str, values: Iterable[str | None]) -> dict[int, list[Seen]]:
-    """The changes of each key in the order of the log, each of them once."""
+    """Return the changes of each key in the order of the log, each of them once."""
     found: dict[int, dict[int, Seen]] = defaultdict(dict)
     for value in values:
         if value is not None:
@@ -49,13 +49,13 @@ def _read(record: dict[str, Any], key: str) -> Seen:
 
 
 def current(changes: dict[int, list[Seen]]) -> dict[int, tuple[Seen, dict[str, Any]]]:
-    """The rows that the source has, with the change that was the last of each."""
+    """Return the rows of the source, each with its last change."""
     last = {key: of[-1] for key, of in changes.items()}
     return {key: (one, one.row) for key, one in last.items() if one.row is not None}
 
 
 def customer_history(changes: dict[int, list[Seen]]) -> list[Row]:
-    """Customer, sequence, name, country, segment, day of registration, start, end of a period."""
+    """Return customer, sequence, name, country, segment, registration, start, end of a period."""
     rows: list[Row] = []
     for key, of in changes.items():
         starts: list[int] = []
@@ -77,12 +77,12 @@ HISTORY = """
 
 
 def customers(changes: dict[int, list[Seen]]) -> list[Row]:
-    """Customer, country, segment."""
+    """Return customer, country, segment."""
     return [(k, row["country"], row["segment"]) for k, (_, row) in current(changes).items()]
 
 
 def products(changes: dict[int, list[Seen]]) -> list[Row]:
-    """Product, name, category, price, time of the last change."""
+    """Return product, name, category, price, time of the last change."""
     return [
         (key, row["name"], row["category"], cents(row["price"]), one.time)
         for key, (one, row) in current(changes).items()
@@ -93,7 +93,7 @@ PRODUCTS = "product_id, name, category, price, unix_millis(changed_at)"
 
 
 def orders(changes: dict[int, list[Seen]]) -> list[Row]:
-    """Order, customer, product, quantity, price, amount, status, day, time of the last change."""
+    """Return order, customer, product, quantity, price, amount, status, day, last change's time."""
     return [
         (
             *(row[name] for name in ("order_id", "customer_id", "product_id", "quantity")),
@@ -114,7 +114,7 @@ ORDERS = """
 
 
 def customer_value(customers: list[Row], orders: list[Row]) -> list[Row]:
-    """Customer, country, segment, orders, revenue, first and last day."""
+    """Return customer, country, segment, orders, revenue, first and last day."""
     kept: dict[int, list[Row]] = defaultdict(list)
     for order in orders:
         if order[6] != "cancelled":
@@ -129,7 +129,7 @@ def customer_value(customers: list[Row], orders: list[Row]) -> list[Row]:
 
 
 def daily_revenue(orders: list[Row], products: list[Row]) -> list[Row]:
-    """Day, category, orders, pieces, revenue."""
+    """Return day, category, orders, pieces, revenue."""
     category_of = {row[0]: row[2] for row in products}
     groups: dict[Row, list[Row]] = defaultdict(list)
     for order in orders:
@@ -142,12 +142,12 @@ def daily_revenue(orders: list[Row], products: list[Row]) -> list[Row]:
 
 
 def cents(number: float) -> Decimal:
-    """A price with two digits."""
+    """Return a price with two digits."""
     return Decimal(str(number)).quantize(Decimal("0.01"))
 
 
 def tables(delivered: dict[str, list[str | None]]) -> dict[str, tuple[str, list[Row]]]:
-    """The columns and rows of each table, after what was delivered of each stream."""
+    """Return the columns and rows of each table, after the delivered records of each stream."""
     changes = {stream: seen(stream, values) for stream, values in delivered.items()}
     of_customers = customers(changes["customer_changes"])
     of_products, of_orders = products(changes["product_changes"]), orders(changes["order_changes"])

@@ -1,4 +1,4 @@
-"""An HTTP endpoint for tests: uvicorn in a thread, and a client."""
+"""Serve an HTTP endpoint for tests: uvicorn in a thread, and a client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_NULL = {"type": "not_null"}
 def served(
     endpoints: Sequence[Endpoint], keys: Sequence[str] = (), limits: Limits | None = None
 ) -> Iterator[httpx.Client]:
-    """A client of an HTTP endpoint on a free port."""
+    """Serve on a free port, and yield a client."""
     app = Application(endpoints, Keys(keys), limits or Limits()).asgi()
     listener = listening("127.0.0.1", 0)
     server = uvicorn.Server(configured(app))
@@ -49,13 +49,13 @@ def served(
 
 
 def endpoints(*nodes: Node, port: int = 1, **options: Any) -> list[Endpoint]:
-    """The endpoints of some streams, on the lake of HEADWATERS_LAKE."""
+    """Return the endpoints of some streams, on the lake of HEADWATERS_LAKE."""
     contracts = [parse_contract(one) for one in nodes]
     return endpoints_of(Project(ROOT), contracts, Options(**options), port)
 
 
 def orders(broker: str, *topics: str, **more: Any) -> Node:
-    """A stream `orders` that reads topics."""
+    """Return a stream `orders` that reads topics."""
     stream = {"from": "kafka", "path": None, "topics": list(topics), "servers": broker}
     rules = {
         "id": [NOT_NULL],
@@ -65,14 +65,14 @@ def orders(broker: str, *topics: str, **more: Any) -> Node:
 
 
 def inbox(columns: dict[str, str] | None = None, **more: Any) -> Node:
-    """A stream `orders` that reads a Delta table of the lake."""
+    """Return a stream `orders` that reads a Delta table of the lake."""
     stream = {"from": "delta", "path": "inbox/orders", "format": None}
     rules = {"id": [NOT_NULL]}
     return node(columns or {"id": "string", "amount": "decimal(8, 2)"}, stream | more, rules=rules)
 
 
 def in_topic(broker: str, topic: str) -> list[tuple[int, int, str | None, str]]:
-    """Partition, offset, key and text of what is committed in a topic without tombstones."""
+    """Return partition, offset, key and text of a topic's committed records, without tombstones."""
     found = []
     for partition, offset, key, value in messages(broker, topic):
         assert value is not None
@@ -81,7 +81,7 @@ def in_topic(broker: str, topic: str) -> list[tuple[int, int, str | None, str]]:
 
 
 def ndjson(*records: object) -> bytes:
-    """Records, one a line."""
+    """Return records, one a line."""
     return b"".join(json.dumps(one).encode() + b"\n" for one in records)
 
 
@@ -89,7 +89,7 @@ def ndjson(*records: object) -> bytes:
 def command(
     folder: Path, lake: Path, streams: Sequence[dict[str, Any]], *options: str, **variables: str
 ) -> Iterator[tuple[subprocess.Popen[str], list[str], str]]:
-    """`headwaters serve` in a project of these sources: its process, what it said, its address."""
+    """Run `headwaters serve` in a project of these sources; yield process, output, address."""
     (folder / "models").mkdir(parents=True)
     (folder / "dbt_project.yml").write_text("name: bare\nversion: 1.0.0\nprofile: bare\n")
     target = f"{{type: headwaters, schema: main, lake: '{lake}'}}"
@@ -117,7 +117,7 @@ def command(
 
 
 def source(name: str, columns: dict[str, str], **stream: Any) -> dict[str, Any]:
-    """A source as the YAML of a project has it."""
+    """Return a source as a project's YAML has it."""
     return {
         "name": name,
         "config": {"meta": {"stream": stream}},
@@ -126,5 +126,5 @@ def source(name: str, columns: dict[str, str], **stream: Any) -> dict[str, Any]:
 
 
 def contract_of(declared: Node) -> Contract:
-    """The contract of a stream."""
+    """Return the contract of a stream."""
     return parse_contract(declared)

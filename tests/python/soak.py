@@ -1,11 +1,11 @@
-"""`make soak`: SIGKILL ingestion again and again, then prove that nothing is lost or twice.
+"""Kill ingestion again and again for `make soak`, then prove that no record is lost or repeated.
 
-`python tests/python/soak.py [kills [minutes [lane]]]` (1,000 by default, and no limit), resumable:
-lake, broker and what was done so far are in `lake/soak`. Another lane, `lake/soak-2`, may run at
-the same time, as one alone leaves half of two cores idle; kills of all lanes count. Each round
-sends new records to a topic and lands them in a file, runs both streams, and kills the process with
-its Spark, at a named point or after a random time; every 25th round is audited, against the broker
-and the files. The summary is `docs/soak-ingestion.md`.
+`python tests/python/soak.py [kills [minutes [lane]]]` (by default 1,000 kills and no limit) is
+resumable: `lake/soak` has the lake, the broker and the record of past kills. Another lane,
+`lake/soak-2`, may run at the same time, since one alone leaves half of two cores idle; kills of all
+lanes count. Each round sends new records to a topic, lands them in a file and runs both streams. It
+kills the process with its Spark, at a named point or after a random time. Every 25th round is
+audited, against the broker and the files. The summary is `docs/soak-ingestion.md`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from headwaters.devkit.samples.send import make_topic, send
 from headwaters.platform.project import Project
 
 TOPIC = "soak"
-RECORDS = 200  # a round, in the topic and in a file; about what a run takes in before it is killed
+RECORDS = 200  # of a round, in the topic and in a file; about as many as a killed run reads
 SUMMARY = ROOT / "docs" / "soak-ingestion.md"
 
 
 def main(kills: int, minutes: float, lane: int) -> int:
-    """Go on from where the last call ended; 1 when an audit finds something wrong."""
+    """Continue from the end of the last call; return 1 if an audit finds something wrong."""
     until = time.monotonic() + 60 * minutes
     lake = ROOT / "lake" / (f"soak-{lane}" if lane > 1 else "soak")
     os.environ["HEADWATERS_LAKE"] = str(lake)
@@ -59,7 +59,7 @@ def main(kills: int, minutes: float, lane: int) -> int:
             how = {"point": point, "batch": random.randrange(4), "after": after}
             killed = kill(lake, [topic, files], lake / "scratch", how)
             done += 1
-            points[point] += killed  # a run may end before it comes to its point
+            points[point] += killed  # a run may end before its point
             state.write_text(json.dumps(points | Counter(rounds=done)))
             print(f"{points.total()} kills in {done} rounds ({point})", flush=True)
             due = (killed and points.total() % 25 == 0) or _killed().total() >= kills
@@ -71,7 +71,7 @@ def main(kills: int, minutes: float, lane: int) -> int:
 
 
 def _killed() -> Counter[str]:
-    """How often, by where, in all lanes."""
+    """Return the number of kills at each point, in all lanes."""
     found: Counter[str] = Counter()
     for state in (ROOT / "lake").glob("soak*/soak.json"):
         found += Counter(json.loads(state.read_text()))

@@ -1,4 +1,4 @@
-"""The adapter `type: headwaters`: what dbt takes of it, and what a profile need not say."""
+"""Test the adapter `type: headwaters`: its parts for dbt, and the defaults of a profile."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """dbt's manifest of a project with nothing of ours but the type of its profile."""
+    """Return dbt's manifest of a project whose only part of ours is the type of its profile."""
     return parse(tmp_path_factory.mktemp("shop"))
 
 
 def parse(folder: Path, *options: str) -> Any:
-    """dbt's manifest of the project in a new folder."""
+    """Return dbt's manifest of the project in a new folder."""
     from dbt.cli.main import dbtRunner
 
     for name, text in FILES.items():
@@ -69,7 +69,7 @@ def test_debug_has_a_profile_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", ["incremental", "seed"])
 def test_dbt_takes_our_materialization(manifest: Any, name: str) -> None:
-    """Of two for one type dbt takes one without a word: dbt-spark's, were ours for `spark`."""
+    """Check that dbt finds ours: declared for `spark`, it would silently lose to dbt-spark's."""
     found = manifest.find_materialization_macro_by_name("shop", name, "headwaters")
     assert found.unique_id == f"macro.dbt_headwaters.materialization_{name}_headwaters"
 
@@ -159,7 +159,7 @@ def test_properties_of_layer_sql_and_yaml_add_up(manifest: Any) -> None:
 
 
 def credentials(settings: dict[str, str] | None = None, **more: Any) -> HeadwatersCredentials:
-    """What dbt makes of a profile in a project in /shop."""
+    """Return the credentials that dbt makes of a profile in a project in /shop."""
     given = {"schema": "s", "server_side_parameters": settings or {}, **more}
     made: HeadwatersCredentials = HeadwatersCredentials.from_dict(
         HeadwatersCredentials.__pre_deserialize__(given)
@@ -187,7 +187,7 @@ def test_a_profile_names_a_schema_and_gets_a_spark(monkeypatch: pytest.MonkeyPat
 def test_what_a_profile_says_stands(tmp_path: Path) -> None:
     url = f"jdbc:derby:;databaseName={tmp_path}/derby;create=true"
     made = credentials({DERBY: url, "spark.ui.enabled": "true", "spark.master": "spark://a:1"})
-    assert made.folder == tmp_path  # where the metastore is, the lock is
+    assert made.folder == tmp_path  # the lock is in the metastore's folder
     assert made.server_side_parameters[DERBY] == url
     assert made.server_side_parameters["spark.ui.enabled"] == "true"
     assert "spark.driver.bindAddress" not in made.server_side_parameters

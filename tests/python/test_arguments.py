@@ -1,4 +1,4 @@
-"""What an operation is told is what its YAML declares, or nothing is begun."""
+"""Test that an operation starts only with the arguments that its YAML declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change streams reach bronze as typed rows, and models that equal what the source holds."""
+"""Test that change streams reach bronze as typed rows, and that models equal their source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXPRESSIONS = {
 
 
 def customers(stream: dict[str, Any] | None = None, **changes: Any) -> Node:
-    """A stream of Debezium's events about customers."""
+    """Return a stream of Debezium's events about customers."""
     declared = {"key": ["customer_id"], "envelope": "debezium", **changes}
     rules = {
         "name": [{"type": "not_null"}],
@@ -61,13 +61,13 @@ def customers(stream: dict[str, Any] | None = None, **changes: Any) -> Node:
 
 
 def event(op: str | None, lsn: int, ts_ms: Any = 1_767_225_600_000, **fields: Any) -> str:
-    """A change event; `before` and `after` may be given."""
+    """Return a change event, with `before` and `after` if they are given."""
     images = {"before": None, "after": None, **fields}
     return json.dumps({**images, "source": {**SOURCE, "lsn": lsn}, "op": op, "ts_ms": ts_ms})
 
 
 def with_schema(text: str) -> str:
-    """The event as a converter with schemas.enable writes it."""
+    """Return the event as a converter with schemas.enable writes it."""
     return json.dumps({"schema": {"type": "struct", "version": 1}, "payload": json.loads(text)})
 
 
@@ -175,7 +175,7 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
 
 
 def flat(broker: str, topic: str, **changes: Any) -> Node:
-    """A stream of flat events from a topic."""
+    """Return a stream of flat events from a topic."""
     columns = {
         "operation": "string",
         "sequence": "bigint",
@@ -212,7 +212,7 @@ TOMBSTONES: list[tuple[Any, Any]] = [
     ('{"product_id": 5}', ""),
 ]
 OF_TOMBSTONES = "product_id, operation, is_deletion, price, _offset, _rescued"
-# what a contract that takes tombstones for rows makes of them
+# the rows of a contract that takes tombstones for rows
 ROWS: list[list[Any]] = [
     [5, "insert", False, None, 0, None],
     [5, None, None, None, 1, None],
@@ -232,7 +232,7 @@ REFUSED: list[list[Any]] = [
 def test_a_tombstone_is_a_row_of_its_key_where_the_contract_says_so(
     ingester: Ingester, broker: str, topic: str
 ) -> None:
-    topic = f"{topic}_1"  # one partition, whose offsets are known
+    topic = f"{topic}_1"  # one partition with known offsets
     make_topic(broker, topic, 1)
     send(broker, topic, TOMBSTONES)
     ingester.run(flat(broker, topic, tombstones="rows"))
@@ -253,7 +253,7 @@ def test_tombstones_that_were_refused_are_rows_where_the_contract_says_so_later(
     assert ingester.rows("orders", "product_id", "_offset") == [[5]]
     assert audit(ingester, strict) == ["orders: 10 read = 1 bronze + 9 quarantined: right"]
 
-    # a corrected contract moves what it accepts
+    # a corrected contract moves the records that it accepts
     accepting = flat(broker, topic, tombstones="rows")
     request = {"lake": str(ingester.lake), "replay": [accepting], "dry_run": False}
     refused = {"malformed": 2, "not_null operation": 1, "not_null product_id": 2}
@@ -300,7 +300,7 @@ def test_the_examples_of_the_reference_are_contracts_and_events() -> None:
 
 
 def test_events_in_any_order_are_brought_into_that_of_the_source(tmp_path: Path) -> None:
-    """The SQL of the macro and the models, by DuckDB, over 10,000 changes and their tombstones."""
+    """Run the SQL of the macro and models in DuckDB, over 10,000 changes and their tombstones."""
     sent = {stream: list(events(CONFIG, stream)) for stream in STREAMS}
     # a connector that sends half of it again
     delivered = {stream: [*of, *of[: len(of) // 2]] for stream, of in sent.items()}
@@ -319,14 +319,14 @@ def test_events_in_any_order_are_brought_into_that_of_the_source(tmp_path: Path)
 def test_a_tombstone_deletes_what_the_event_before_it_left() -> None:
     day = datetime(2026, 1, 1)
     rows = [
-        # its delete event was compacted away; later its key was inserted again
+        # compaction removed its delete event; later its key was inserted again
         (1, 10, day, False, 0),
         (1, None, None, None, 1),
         (1, 20, day, False, 2),
         # all of it is sent again
         (1, 10, day, False, 3),
         (1, None, None, None, 4),
-        # an older update arrives behind the tombstone
+        # an older update arrives after the tombstone
         (2, 10, day, False, 5),
         (2, 30, day, True, 6),
         (2, None, None, None, 7),
@@ -360,7 +360,7 @@ def test_a_tombstone_deletes_what_the_event_before_it_left() -> None:
 def _change_events(
     relation: str, key: str, columns: list[str], unavailable: Sequence[str] = ()
 ) -> str:
-    """The macro's query, as dbt renders it."""
+    """Return the macro's query, as dbt renders it."""
     template = (ROOT / "macros/sql/change_events.sql").read_text()
     environment = jinja2.Environment(extensions=["jinja2.ext.do"])
     environment.globals |= {
@@ -400,7 +400,7 @@ def _in_duckdb(sql: str) -> str:
 def _bronze_in_duckdb(
     connection: duckdb.DuckDBPyConnection, folder: Path, stream: str, delivered: list[Event]
 ) -> None:
-    """What ingestion would make of the events, with their places in a partition."""
+    """Create the bronze rows of the events in DuckDB, with their places in a partition."""
     rows = []
     for position, one in enumerate(delivered):
         row: dict[str, Any] = {"position": position, **json.loads(one.key)}
@@ -455,7 +455,7 @@ def test_ten_thousand_changes_in_any_order_leave_the_tables_that_the_source_has(
         _run(tmp_path, broker, "ingest", "--once", "--select", SOURCES)
         _run(tmp_path, broker, "dbt", "run", "--select", MODELS, "--fail-fast")
         _compare(spark, tmp_path, delivered)
-    # a consumer that begins again, and a connector that sends everything again
+    # a consumer that starts again, and a connector that sends everything again
     _deliver(broker, {stream: of[: len(of) // 2] for stream, of in sent.items()}, delivered)
     _run(tmp_path, broker, "ingest", "--once", "--select", SOURCES)
     _run(tmp_path, broker, "dbt", "build", "--select", MODELS, "--warn-error")

@@ -1,4 +1,4 @@
-"""Java's class data: Spark starts from it, and works without it."""
+"""Test Java's class data: Spark starts from it, and works without it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_spark_starts_from_the_class_data_of_the_set_up(tmp_path: Path) -> None:
     pyspark, loaded = installed_pyspark(), tmp_path / "loaded.txt"
     told = driver_settings(tmp_path / "logs", {})[OPTIONS]
     assert class_data.options(class_data.archive(pyspark, find_java())) in told
-    # on: Java ends where it cannot use the archive
+    # on: Java ends if it cannot use the archive
     more = f"{told} -Xshare:on -Xlog:class+load:file={loaded}"
     ran = subprocess.run(
         [pyspark / "bin" / "spark-submit", "--driver-java-options", more, "--version"],

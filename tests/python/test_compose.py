@@ -1,4 +1,4 @@
-"""compose.yaml and Dockerfile say what the code says: ports, versions, names, variables."""
+"""Compare compose.yaml and Dockerfile with the code: ports, versions, names, variables."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_variable_is_one_that_the_project_reads() -> None:
 
 
 def test_every_stream_that_may_read_a_topic_does_and_no_topic_is_named_twice() -> None:
-    """The HTTP endpoint creates the topics of its streams, by the names in their contracts."""
+    """Check the topics of contracts: the HTTP endpoint creates them by these names."""
     ours, command = SERVICES["headwaters"]["environment"], SERVICES["headwaters"]["command"]
     tables = [
         table

@@ -1,4 +1,4 @@
-"""A contract that is wrong is refused with the file, the key, and the nearest right name."""
+"""Test that a wrong contract is refused with its file, the key, and the nearest right name."""
 
 from __future__ import annotations
 

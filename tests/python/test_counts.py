@@ -1,7 +1,8 @@
-"""The tables hold what the raw files say, computed a second time without Spark or dbt.
+"""Compare the tables with the raw files, computed a second time without Spark or dbt.
 
 The sample data lands in two steps, with a whole run after each (scripts/dbt-test), so that most
-tables were built incrementally when they are compared: finance in plain Python, the rest in DuckDB.
+tables were built incrementally before the comparison. Plain Python computes finance, DuckDB the
+rest.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ CLICK_FILES = f"read_csv('{ROOT}/lake/dbt-test/landing/click_events/*.csv', all_
 
 
 def raw(sql: str) -> list[Row]:
-    """Rows that DuckDB computes from the files."""
+    """Return the rows that DuckDB computes from the files."""
     with duckdb.connect() as connection:
         return connection.execute(sql).fetchall()
 
 
 def described(layer: str) -> dict[str, dict[str, str]]:
-    """The columns and types of a layer's tables, as their YAML says."""
+    """Return the columns and types of a layer's tables, as their YAML declares them."""
     described_tables = {}
     for path in sorted((ROOT / "models" / layer).glob("*.yml")):
         for model in yaml.safe_load(path.read_text()).get("models", []):
@@ -51,9 +52,9 @@ def described(layer: str) -> dict[str, dict[str, str]]:
 
 
 def not_null(layer: str) -> dict[str, list[str]]:
-    """The columns that may not be NULL, by table, as the YAML of a layer says.
+    """Return the columns that may not be NULL, by table, as the YAML of a layer declares them.
 
-    Not those of change streams, of which an event that deletes has the key alone.
+    Those of change streams are left out: their delete events have the key alone.
     """
     found = {}
     for path in sorted((ROOT / "models" / layer).glob("*.yml")):
@@ -213,7 +214,7 @@ def test_county_daily_cases(lake_tables: Any) -> None:
     )
     assert sorted(found) == sorted(expected)
     assert sum(row[1] for row in found) == COUNTY_ROWS
-    assert sum(row[6] for row in found) > 812  # falls of cases alone; nothing was swallowed
+    assert sum(row[6] for row in found) > 812  # cases alone fell; no fall was swallowed
 
 
 def test_new_cases_and_corrections_add_up_to_the_count(lake_tables: Any) -> None:
@@ -334,7 +335,7 @@ def test_every_category_of_the_sample_has_a_name(lake_tables: Any) -> None:
 
 
 def retail_records() -> dict[str, list[str | None]]:
-    """The records of the change streams, as files have them: without tombstones."""
+    """Return the records of the change streams, as files have them: without tombstones."""
     config = RetailConfig()
     return {
         stream: [one.value for one in events(config, stream) if one.value is not None]
@@ -357,7 +358,7 @@ def test_what_changes_of_retail_leave(lake_tables: Any, table: str) -> None:
 
 
 def records(stream: str, key: str, amount: str, time: str) -> list[dict[str, Any]]:
-    """The well-formed records of a simulated stream, in the order of sending."""
+    """Return the well-formed records of a simulated stream, in the order of sending."""
     from headwaters.devkit.samples.simulate import STREAMS
 
     found = []
@@ -376,7 +377,7 @@ def records(stream: str, key: str, amount: str, time: str) -> list[dict[str, Any
 
 
 def transactions() -> list[dict[str, Any]]:
-    """The transactions as they stand: the latest record of each."""
+    """Return the current transactions: the latest record of each."""
     latest: dict[str, dict[str, Any]] = {}
     for row in records("financial_transactions", "transaction_id", "amount", "timestamp"):
         present = latest.get(row["transaction_id"])
@@ -386,12 +387,12 @@ def transactions() -> list[dict[str, Any]]:
 
 
 def claim_records() -> list[dict[str, Any]]:
-    """All well-formed records of claims."""
+    """Return all well-formed records of claims."""
     return records("insurance_claims", "claim_id", "claim_amount", "claimed_at")
 
 
 def claims() -> list[dict[str, Any]]:
-    """The claims as they stand: the record of each that is furthest on."""
+    """Return the current claims: the most advanced record of each."""
     furthest: dict[str, dict[str, Any]] = {}
     steps = {"open": 1, "approved": 2, "rejected": 2, "paid": 3}
     for row in claim_records():
@@ -402,19 +403,19 @@ def claims() -> list[dict[str, Any]]:
 
 
 def rates() -> dict[str, Decimal]:
-    """Euros for one unit of each currency, from the seed's file."""
+    """Return euros for one unit of each currency, from the seed's file."""
     lines = (ROOT / "seeds/exchange_rates.csv").read_text().splitlines()[1:]
     cells = [line.split(",") for line in lines]
     return {code: Decimal(rate) for code, _, rate, _ in cells if rate}
 
 
 def cents(amount: Decimal) -> Decimal:
-    """Two digits after the point."""
+    """Round to two digits after the point."""
     return rounded(amount, 2)
 
 
 def rounded(amount: Decimal, digits: int) -> Decimal:
-    """As Spark rounds: halves away from zero."""
+    """Round halves away from zero, as Spark does."""
     return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP)
 
 
@@ -559,7 +560,7 @@ def test_insurance_claim_status_history(lake_tables: Any) -> None:
     assert sorted(lake_tables(current)) == sorted(
         (row["claim_id"], row["status"]) for row in claims()
     )
-    # A claim of the first step that moved on with the second has two periods, end to end.
+    # A claim of the first step that advanced in the second has two adjacent periods.
     ended = """
         select count(*), count_if(next.claim_id is not null)
         from gold.insurance_claim_status_history as period
@@ -576,7 +577,7 @@ def test_insurance_claim_status_history(lake_tables: Any) -> None:
 
 @pytest.mark.slow
 def test_a_plain_dbt_run_goes_on_from_what_an_engine_left(lake_tables: Any, tmp_path: Path) -> None:
-    """With a Spark of its own, which has the lake's metastore."""
+    """Run dbt with a separate Spark, which uses the lake's metastore."""
     command = [sys.executable, "-m", "dbt.cli.main", "run", "--select", "state_weekly_summary"]
     command += ["--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "logs")]
     ran = subprocess.run(

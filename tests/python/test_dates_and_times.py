@@ -1,4 +1,4 @@
-"""Dates and times over their whole range: in files, in bronze, and through every way out."""
+"""Test the whole range of dates and times: in files, in bronze, and in every way out."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_models_seeds_and_snapshots_write_microseconds(
 def test_a_date_or_time_that_other_programs_cannot_read_goes_to_quarantine(
     ingester: Ingester,
 ) -> None:
-    """Typed, computed, inside other values; bronze has the years 1 to 9999."""
+    """Land typed, computed and nested values; bronze has the years 1 to 9999."""
     last_day, last = 2_932_896, 253_402_300_799_999_999
     types = {
         "id": "int",
@@ -214,7 +214,7 @@ def test_what_is_published_is_what_spark_reads(
     broker: str,
     postgres: str,
 ) -> None:
-    """Also of files of an older release, and after a change of one of them."""
+    """Publish files of an older release too, before and after a change of one of them."""
     path, topic = tmp_path / "value", f"p_{time.time_ns()}"
     set_spark(OUTPUT, written)
     rows = ", ".join(
@@ -273,7 +273,7 @@ def test_what_is_published_is_what_spark_reads(
 def test_years_that_are_none_elsewhere_are_refused_in_one_line(
     spark: Any, tmp_path: Path, postgres: str
 ) -> None:
-    """delta-rs panics over such statistics, and Python has no such date."""
+    """Refuse the years: delta-rs panics over such statistics, and Python has no such date."""
     path = tmp_path / "value"
     spark.sql(
         f"create table delta.`{path}` using delta tblproperties (delta.checkpointInterval = 1, "

@@ -1,4 +1,4 @@
-"""Every decision record has a status and a date, and is in the index."""
+"""Test that every decision record has a status and a date, and is in the index."""
 
 from __future__ import annotations
 

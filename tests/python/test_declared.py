@@ -1,4 +1,4 @@
-"""What the project declares of tables is read, checked and compared without Spark."""
+"""Test declarations of tables: read, checked and compared without Spark."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ COMMENTS = st.sampled_from([None, "One row per order.", "it's"])
 
 
 def node(**more: Any) -> dict[str, Any]:
-    """A model of gold."""
+    """Return a model of gold."""
     config = {"materialized": "table", **more.pop("config", {})}
     path = {"original_file_path": "models/gold/some.sql", "depends_on": {"nodes": []}}
     names = {"name": "some", "schema": "gold", "alias": "some", "resource_type": "model"}
@@ -213,7 +213,7 @@ def node(**more: Any) -> dict[str, Any]:
 
 @st.composite
 def nodes(draw: st.DrawFn) -> dict[str, Any]:
-    """A node that declares a table in some way, or nothing of it."""
+    """Return a node that declares a table in some way, or nothing of it."""
     comment = draw(COMMENTS)
     config = {
         "tblproperties": draw(PROPERTIES),
@@ -230,7 +230,7 @@ def nodes(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def details(draw: st.DrawFn) -> dict[str, Any]:
-    """A table as DESCRIBE DETAIL shows it: made by another declaration, and changed by hand."""
+    """Return a table as DESCRIBE DETAIL shows it: from another declaration, and changed by hand."""
     made = applied(drift_of(declared_table(draw(nodes())), ROW).changes, ROW)
     by_hand = {**made["properties"], **draw(PROPERTIES)}
     columns = {"clusteringColumns": draw(COLUMNS), "description": draw(COMMENTS)}
@@ -238,7 +238,7 @@ def details(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def applied(changes: Sequence[Change], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the statements of changes make of a table."""
+    """Return the table after the statements of changes."""
     result = {**row, "properties": dict(row["properties"])}
     keys = {"clustering": "clusteringColumns", "partitioning": "partitionColumns"}
     for change in changes:
@@ -516,7 +516,7 @@ def test_transactions_are_retained_between_two_triggers(trigger: Any, is_wrong: 
 
 
 def manifest(adapter: str, *macros: str) -> Any:
-    """A manifest with twelve wrong models and a wrong source."""
+    """Return a manifest with twelve wrong models and a wrong source."""
     config = SimpleNamespace(
         to_dict=lambda omit_none: {"tblproperties": {"delta.appendOnly": "maybe"}}
     )

@@ -1,4 +1,4 @@
-"""A file appears under its name whole or not at all."""
+"""Test that a file appears under its name complete or not at all."""
 
 from __future__ import annotations
 

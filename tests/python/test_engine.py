@@ -1,4 +1,4 @@
-"""The engine and the connection that dbt has to it."""
+"""Test the engine and dbt's connection to it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_failed_model_says_one_line_and_names_the_log(
     assert "missing" in message
     assert message.endswith("logs/spark.log)")
     assert "Project" not in message and "org.apache" not in message
-    assert "UNRESOLVED" not in capfd.readouterr().err  # PySpark has a logger of its own
+    assert "UNRESOLVED" not in capfd.readouterr().err  # PySpark has a separate logger
 
 
 def test_a_query_that_fails_while_it_is_read_says_one_line(

@@ -1,4 +1,4 @@
-"""Set-up in trouble: each case ends in one line that says what to do, and leaves nothing broken."""
+"""Test that each failure of set-up gives one line with the remedy, and breaks nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_setup(root: Path, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def fake_java(folder: Path, version: str) -> Path:
-    """A JAVA_HOME whose java only knows its version."""
+    """Return a JAVA_HOME whose java only knows its version."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2018-10-16' >&2\n")
@@ -42,7 +42,7 @@ def fake_java(folder: Path, version: str) -> Path:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The parts of the project that set-up reads, and nothing prepared."""
+    """Return the parts of the project that set-up reads, with nothing prepared."""
     root = tmp_path / "copy"
     (root / "conf" / "spark").mkdir(parents=True)
     for name in ("requirements.txt", "requirements-dev.txt"):
@@ -125,7 +125,7 @@ def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(
 
 
 def no_pip(folder: Path, with_pip: bool) -> None:
-    """What `venv.create` is on a Debian without python3-venv."""
+    """Fail like `venv.create` on a Debian without python3-venv."""
     raise subprocess.CalledProcessError(1, "ensurepip", b"trouble\nno pip here\n")
 
 
@@ -144,7 +144,7 @@ Jars = Callable[[], bool]
 
 @pytest.fixture
 def jars(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jars:
-    """Installs the copy's one jar, `water-1.0.jar`, into a pyspark that holds only Ivy."""
+    """Return a function that installs `water-1.0.jar` into a pyspark that holds only Ivy."""
     import pyspark
 
     repository = tmp_path / "repository" / "org" / "example" / "water" / "1.0"
@@ -217,7 +217,7 @@ def test_a_jar_that_was_changed_is_noticed_and_fetched_again(
     assert changed_jar(folder, locked) == str(jar)
     assert changed_jar(folder, locked) == str(jar)  # and is not taken for the new one
     with pytest.raises(UserError, match=r"HW_JARS\] .*/water-1\.0\.jar is not the one of"):
-        spark_java()  # whatever starts Spark
+        spark_java()  # any command that starts Spark
     assert jars() is True
     assert spark_java() == find_java()
     assert jar.read_bytes() == right

@@ -1,4 +1,4 @@
-"""What holds a person, what holds somebody else, and what nobody can tell."""
+"""Test which records hold a person, which hold another, and which remain undecided."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ PRESENT, ABSENT, UNDECIDED = Verdict.PRESENT, Verdict.ABSENT, Verdict.UNDECIDED
         ('\ufeff{"c": "Zoë/17-9"}', JSON, PRESENT),
         ('{"c": "x"}\n{"c": "Zoë/17-9"}', JSON, PRESENT),
         ("Zoë/17-9", JSON, PRESENT),
-        # others, whose names begin, end or go on in the same way
+        # others, whose names have the same beginning, end or middle
         ('{"c": "Zoë/17-9-1"}', JSON, ABSENT),
         ('{"c": "Zoë/17-90", "d": "1 Zoë/17-9", "e": "zoë/17-9"}', JSON, ABSENT),
         ('{"c": "see Zoë/17-9"}', JSON, ABSENT),
         ("", JSON, ABSENT),
-        # what cannot be parsed is somebody's, if the value is in it
+        # an unreadable record is undecided if it has the value
         ('{"c": "Zoë/17-9"', JSON, UNDECIDED),
         (r'{"c": "Zo\u00eb\/17-9", }', JSON, UNDECIDED),
         (r'{"p": "{\"c\": \"Zo\\u00eb\\/17-9\"', JSON, UNDECIDED),
@@ -76,7 +76,7 @@ def test_other_encodings_are_seen() -> None:
     record = '{"c": "Zoë/17-9"}'
     assert verdict(record.encode("utf-16"), ZOE) == PRESENT
     assert verdict(record.encode("utf-16-le"), ZOE) == PRESENT
-    # not UTF-8: nobody knows what else it is not
+    # not UTF-8: its encoding is unknown
     assert verdict(record.encode("latin-1"), ZOE) == UNDECIDED
     assert verdict(b"\x00\x10Obj" + ZOE.encode() + b"\xff", ZOE) == UNDECIDED
     assert verdict(None, ZOE) == ABSENT
@@ -104,7 +104,7 @@ def test_a_number_is_not_a_person_where_a_field_means_something_else() -> None:
     assert verdict(b'{"customer": 7}', "007", form) == ABSENT
     assert verdict(b'{"customer": 8}', "7", form) == ABSENT
     assert verdict(b'{"who": {"quantity": 7}}', "7", form) == PRESENT
-    # a text has no other meaning, wherever it got
+    # a text means the same in any place
     assert verdict(b'{"quantity": "A17"}', "A17", form) == PRESENT
     csv_ = Form("csv", frozenset({"quantity"}), CSV.columns)
     assert verdict(b"1,8,7", "7", csv_) == ABSENT
@@ -147,7 +147,7 @@ def test_a_csv_field_is_found_whatever_is_beside_it(value: str, beside: str) -> 
 
 
 def test_a_csv_field_ends_where_the_csv_ends_it() -> None:
-    """A row of several lines, with a character that ends a line elsewhere."""
+    """Search a row of several lines, with a character that ends a line elsewhere."""
     row = '1,"two\nlines",Zo\u2028e'
     assert verdict(row.encode(), "Zo\u2028e", CSV) == PRESENT
     assert verdict(row.encode(), "Zo", CSV) == ABSENT

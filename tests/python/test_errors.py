@@ -1,4 +1,4 @@
-"""Errors carry stable codes, and docs/errors.md explains each of them."""
+"""Test that errors carry stable codes, and that docs/errors.md explains each of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODE = re.compile(r"HW_[A-Z_0-9]+")
 
 
 def coded_errors() -> set[str]:
-    """The names of the classes of errors that have a code."""
+    """Return the names of the classes of errors that have a code."""
     names = {CodedError.__name__}
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
@@ -33,7 +33,7 @@ def coded_errors() -> set[str]:
 
 
 def made() -> Iterator[tuple[str, ast.Call]]:
-    """Where such an error is made."""
+    """Yield the place and the call of each such error."""
     names = coded_errors()
     for file, tree in TREES.items():
         for node in ast.walk(tree):
@@ -46,14 +46,14 @@ def made() -> Iterator[tuple[str, ast.Call]]:
 
 
 def code_of(call: ast.Call) -> str | None:
-    """The first argument of a call, where it is a code and the second one follows."""
+    """Return the first argument of a call, if it is a code and a second one follows."""
     first = call.args[0] if len(call.args) == 2 else None
     code = first.value if isinstance(first, ast.Constant) else None
     return code if isinstance(code, str) and CODE.fullmatch(code) else None
 
 
 def codes_in_python() -> set[str]:
-    """Every string in the code that is a code, also of `Problem`s, which are no exceptions."""
+    """Return every string in the code that is a code, including those of `Problem`s."""
     return {
         node.value
         for tree in TREES.values()

@@ -1,4 +1,4 @@
-"""Every record that reaches a stream is in bronze or in quarantine, exactly once."""
+"""Test that every record of a stream reaches bronze or quarantine exactly once."""
 
 from __future__ import annotations
 
@@ -212,10 +212,10 @@ def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> N
 
 
 def csv_files(seed: int) -> Iterator[tuple[str, list[list[str | None]]]]:
-    """Texts as Python writes them, in the dialects of others, and the rows that they hold.
+    """Return texts as Python writes them in several dialects, and the rows that they hold.
 
-    Without carriage returns inside a field: Spark's parser makes line feeds of some.
-    Of a field that is not quoted and empty, it is said that there is none (as PostgreSQL has it).
+    No field has a carriage return: Spark's parser turns some into line feeds. An empty field
+    without quotes is a missing value, as in PostgreSQL.
     """
     chance = random.Random(seed)
     signs = ["a", "b", '"', '""', ",", ";", "\n", "\\", " ", "\t", "'", "#", "é"]
@@ -253,7 +253,7 @@ def test_csv_is_read_as_pythons_csv_reads_it(ingester: Ingester) -> None:
 NUMBERS = ["1,5", "1,234.50", "\uff11", "0x1F", "1d", "12:00", ""]
 MOMENTS = ["12:00", "T12:00", "2026", "2026-02", "2026-02-03junk", "10000-01-01"]
 DAYS = ["1", "2026", "2026-02", "2026-02-03junk", "2026-02-03T10:00:00Z", "2026-02-30"]
-# what Spark would take for another value, and what each form may write for the value that is shown
+# values that Spark would read as others, and the forms that each format may write
 REPAIRED: dict[str, tuple[Sequence[object], Sequence[object], object]] = {
     "decimal(10, 2)": ([*NUMBERS, 123456789.5], ["1.0", 1, 1.004, "+1", "1e0"], "1.00"),
     "double": (NUMBERS, [1, 1.0], 1),
@@ -277,14 +277,14 @@ def test_a_text_that_spark_would_repair_goes_to_quarantine(ingester: Ingester, f
     bad: list[tuple[str, object]] = []
     good: list[tuple[str, object, object]] = []
     for field, (wrong, right, shown) in zip(fields, REPAIRED.values(), strict=True):
-        # an empty field of CSV is no text
+        # an empty field of CSV is not a text
         bad += [(field, value) for value in wrong if form == "json" or value != ""]
         good += [(field, value, shown) for value in right]
     lines = [record(field, value) for field, value in bad]
     lines += [record(field, value) for field, value, _ in good]
     ingester.land(f"a.{form}", *([",".join(fields)] if form == "csv" else []), *lines)
     infinite = node({"n": "int", "v": "double", "t": "string"}, {"format": form}, "infinite")
-    if form == "json":  # a text is no number, whose digits Spark would write in its own way
+    if form == "json":  # a text is not a number: Spark would write its digits differently
         lines = ['{"v": 1e400}', '{"t": 1.10}', '{"t": 123456789.5}', '{"v": "-INF", "t": 52.5}']
     else:
         lines = ["n,v,t", "1,1e400,", "1,1e400,", "1,-1e400,", "1,-INF,52.5"]
@@ -472,7 +472,7 @@ def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -
     other = pa.table({"id": ["4", "x"], "day": [date(2026, 1, 4), None], "extra": [1.5, None]})
     pq.write_table(other, folder / "c.parquet")
     counts = pa.array([[("n", 1)]], pa.map_(pa.string(), pa.int64()))
-    names = ["_Source_file", "_place", "id", "counts"]  # two that ingestion has itself
+    names = ["_Source_file", "_place", "id", "counts"]  # two names that ingestion uses itself
     pq.write_table(pa.table([["s"], ["p"], [5], counts], names), folder / "d.parquet")
     ingester.run(stream)
     own = '{"_Source_file_":"s","_place_":"p","counts":{"n":1}}'
@@ -491,7 +491,7 @@ def test_parquet_columns_are_cast_and_unknown_ones_rescued(ingester: Ingester) -
 
 @pytest.mark.slow
 def test_where_a_parquet_row_ends_does_not_depend_on_its_batch(ingester: Ingester) -> None:
-    """Columns are told without regard to case, fields of a struct by their names."""
+    """Vary the case of columns; ingestion ignores it, and matches fields of a struct by name."""
     rules = {"id": [{"type": "not_null"}], "v": [{"type": "check", "expression": "v > 0"}]}
     declared = {"id": "string", "v": "int", "s": "struct<a: int, b: int>"}
     pairs = pa.array([{"B": 2, "a": 1}])
@@ -534,7 +534,7 @@ def one(name: str, n: object = 1) -> str:
 
 @pytest.mark.slow
 def test_thousands_of_files_in_one_batch_land_once(ingester: Ingester) -> None:
-    """More than there may be open files, and each its own partition of the read."""
+    """Land more files than may be open at once, each in a separate partition of the read."""
     many = node({"id": "string", "n": "int"}, {"batch": {"max_files": 10_000}})
     for number in range(8000):
         ingester.land(f"{number}.jsonl", one(f"f{number}", number if number % 1000 else "x"))
@@ -553,7 +553,7 @@ def test_a_run_takes_what_is_new_and_says_so_when_nothing_is(ingester: Ingester)
     assert ingester.run(SIMPLE) == ["orders  1 rows"]
     assert ingester.run(SIMPLE) == ["orders  nothing new"]
     late = ingester.land("c.jsonl", one("c"))
-    os.utime(late, (1, 1))  # far older than what was read before
+    os.utime(late, (1, 1))  # far older than the files read before
     assert ingester.run(SIMPLE) == ["orders  1 rows"]
     assert ingester.run(SIMPLE) == ["orders  nothing new"]
     assert ingester.rows("orders", "id") == [["a"], ["c"]]
@@ -571,7 +571,7 @@ def test_a_batch_that_bronze_has_is_finished_with_the_contract_that_it_began_wit
     assert "failed" in line
     ingester.land("b.jsonl", one("good later", None))
     ingester.run(SIMPLE)
-    if point == "orders":  # nothing of the batch was written
+    if point == "orders":  # the batch wrote nothing
         both = [["bad once", None], ["good", 1], ["good later", None]]
         assert ingester.rows("orders", "id, n") == both
         assert ingester.quarantine() == []
@@ -585,7 +585,7 @@ def test_a_batch_that_bronze_has_is_finished_with_the_contract_that_it_began_wit
 def test_line_separators_of_unicode_in_a_value_break_no_command(
     ingester: Ingester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Delta writes them unescaped into the statistics of a commit, which is one line each."""
+    """Land values that Delta writes unescaped into a commit's statistics, which are one line."""
     values = [f"caf{mark}x" for mark in "\u0085\u2028\u2029\u000b\u000c\u001c\u001e"]
     ingester.land("a.jsonl", *map(one, values))
     bronze = "warehouse/bronze.db/orders"
@@ -765,7 +765,7 @@ def test_ingestion_and_dbt_make_the_same_tables(
     dbt: Callable[..., Any],
     new_project: Callable[[dict[str, str]], Path],
 ) -> None:
-    """Whichever comes first: columns, their order and types, and properties are equal."""
+    """Start with either: columns, their order and types, and properties are equal."""
     source = """
 sources:
   - name: twice
@@ -798,7 +798,7 @@ sources:
     Ingester(ingester.process, lake).run(contract_node)
     assert [row[0] for row in spark.table("bronze.made_twice").collect()] == ["2026-01-01"]
     assert parse_contract(contract_node).bronze_columns()[0] == ("id", "string")
-    # which it brings to what is declared: another value, and one that is declared no more
+    # and changes it as declared: another value, and a property that is no longer declared
     held = dict(spark.sql("show tblproperties bronze.made_twice").collect())
     assert held["kept"] == "${spark.app.name}"
     kept = r"${spark.app.name} \ it's"
@@ -814,7 +814,7 @@ sources:
 
 
 def test_the_files_that_are_read_are_those_of_batches_that_are_done(tmp_path: Path) -> None:
-    """The source numbers its own log: after a kill between the two logs, it is one ahead."""
+    """Kill between the two logs: the source numbers its own log, which is then one ahead."""
     checkpoint = Checkpoint(tmp_path / "orders")
     for name, lines in {
         "offsets/0": ["v1", "{}", '{"logOffset": 0}'],
@@ -921,7 +921,7 @@ def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_shor
 def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "lake").touch()  # nothing can be written into a file
+    (tmp_path / "lake").touch()  # no process can write into a file
     stream = Stream.of(bare_project(tmp_path), parse_contract(SIMPLE))
     stream.lake, stream.checkpoint = tmp_path / "lake", Checkpoint(tmp_path / "lake" / "orders")
     run._failed(stream, WorkError("HW_FILE", "no space left"))
@@ -933,7 +933,7 @@ def test_reconciliation_compares_record_by_record(ingester: Ingester) -> None:
 
 
 def _reconciled(ingester: Ingester) -> str:
-    """Rows that are lost and repeated are found; the line of a table in which all is right."""
+    """Check that lost and repeated rows are found, and return the line of a correct table."""
     strange = "{a}[b]*?.jsonl"
     ingester.land(strange, one("a"), one("b"), one("b"), one("bad", "x"), one("bad", "x"))
     ingester.land("c.jsonl", one("c"), one("d", None))
@@ -972,12 +972,12 @@ def test_reconciliation_leaves_out_a_batch_in_flight_and_what_the_source_no_long
     ingester.ask(sql=f"restore table {bronze} to version as of {version['version']}")
     assert audit(ingester, SIMPLE) == [whole]
 
-    # a batch between its two tables; the part that bronze has does not count yet
+    # a batch between its two tables; the part in bronze does not count yet
     ingester.land("e.jsonl", one("e"), one("bad", "y"))
     ingester.run(SIMPLE, code=1, die_before="orders_quarantine")
     assert len(ingester.rows("orders", "id")) == 6
     assert audit(ingester, SIMPLE) == [whole]
-    # what came before a column was declared has its field among the rescued
+    # records from before a column was declared have its field among the rescued
     wider = node({"id": "string", "n": "int", "more": "string"})
     ingester.land("f.jsonl", '{"id": "f", "more": "x"}')
     ingester.run(wider)

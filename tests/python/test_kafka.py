@@ -1,4 +1,4 @@
-"""A topic reaches bronze exactly once: against a real broker, whatever is killed and whenever."""
+"""Test that a topic of a real broker reaches bronze exactly once, despite kills at any time."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_on
     right = "orders: 5 read = 3 bronze + 2 quarantined: right"
     assert audit(ingester, declared) == [right]
 
-    # as many rows as records, and one of them twice in place of another
+    # as many rows as records, but one of them twice and another missing
     lose_one_and_repeat_another(ingester, "orders", "id = 'a'", "id = 'b'")
     assert audit(ingester, declared) == [
         right.replace("right", "WRONG: 1 missing, 1 extra"),
@@ -118,7 +118,7 @@ def test_a_broker_or_topic_that_is_not_there_is_named(
     assert failed.startswith(
         "orders  failed: [HW_BROKER_AWAY] the Kafka broker 127.0.0.1:1 does not answer: "
     )
-    assert done == "files   1 rows"  # one stream's trouble does not stop another
+    assert done == "files   1 rows"  # a failing stream does not stop the others
 
 
 def test_settings_that_only_javas_client_knows_are_left_to_it(broker: str, topic: str) -> None:
@@ -180,7 +180,7 @@ SENTINEL = "hunter2-Zx9+/=;'{}$(whoami)"
 def test_a_secret_is_in_no_file_log_or_process_list_after_a_run(
     tmp_path: Path, new_project: Callable[[dict[str, str]], Path], broker_lake: Path
 ) -> None:
-    """Against a broker that wants a password, with Spark's event log and all of its messages."""
+    """Run against a broker with a password, with Spark's event log and all of its messages."""
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     users = f'{login} user_reader="{SENTINEL}";'
     listeners = "CLIENTS://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
@@ -267,7 +267,7 @@ sources:
 
 
 def shown_to_others(text: str) -> list[str]:
-    """The processes of this machine that show a text in their command line."""
+    """Return the processes of this machine that show a text in their command line."""
     shown = []
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -333,7 +333,7 @@ def test_a_topic_that_is_recreated_while_its_stream_runs_loses_and_repeats_nothi
 def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
     ingester: Ingester, broker: str, topic: str
 ) -> None:
-    """Also where a run is killed after it has decided from where the new topic is read."""
+    """Kill a run, too, after it has decided where to start in the new topic."""
     name = f"{topic}_one"
     make_topic(broker, name, 1)
     declared = topic_stream(broker, name)
@@ -351,7 +351,7 @@ def test_records_of_a_topic_that_is_recreated_within_a_batch_are_not_read_twice(
     ingester.run(declared)
     known = ids("new", 25)
     assert [row[0] for row in ingester.rows("orders", "id")] == sorted(known)
-    # where the checkpoint is lost as well, only the records themselves tell one topic from another
+    # if the checkpoint is lost as well, only the records distinguish one topic from another
     for prefix, number in (("longer", 30), ("shorter", 10)):
         recreate(broker, name)
         send_records(broker, name, named(prefix, number))
@@ -566,7 +566,7 @@ def test_a_topic_that_is_compacted_between_two_runs_has_what_it_still_holds(
 
 
 def held(broker: str, topic: str) -> list[str]:
-    """The ids of the records that a topic of one partition holds."""
+    """Return the ids of the records that a topic of one partition holds."""
     from confluent_kafka import Consumer, TopicPartition
 
     (end,) = (end for _, end in kafka.ranges(broker, [topic])[topic].values())
@@ -595,7 +595,7 @@ def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topi
         "zeros": b"\x00" * 100,
     }
     large = json.dumps({"id": "large", "amount": 1, "text": "x" * 10_000_000})
-    boundless = '{"id": "u", "other": 1e100000000}'  # no decimal is made of it, but infinity
+    boundless = '{"id": "u", "other": 1e100000000}'  # no decimal has this value, but infinity
     send_records(
         broker,
         topic,
@@ -612,7 +612,7 @@ def test_large_empty_and_poisonous_records(ingester: Ingester, broker: str, topi
 
 
 def lose_checkpoint(ingester: Ingester, declared: Node) -> None:
-    """The checkpoint is gone; and a run says so, with what can be done."""
+    """Delete the checkpoint, and check that a run reports it, with the remedies."""
     checkpoint = ingester.lake / "checkpoints" / "orders"
     shutil.rmtree(checkpoint)
     (line,) = ingester.run(declared, code=1)
@@ -631,7 +631,7 @@ def test_a_topic_goes_on_after_what_its_tables_hold_when_the_checkpoint_is_lost(
     send(broker, topic, *range(40))
     ingester.run(declared)
     send(broker, topic, *range(40, 80))
-    # bronze has a batch more, and the clock went back
+    # bronze has one more batch, and the clock went back
     ingester.run(declared, code=1, die_before="orders_quarantine", clock=-3600)
     lose_checkpoint(ingester, declared)
     ingester.run(declared, begin="table")
@@ -705,7 +705,7 @@ def test_a_topic_is_created_when_the_brokers_know_it(broker: str, topic: str) ->
     asked: list[bool] = []
 
     class Behind(AdminClient):
-        """A broker to which news of the first topic comes a moment after it was created."""
+        """A broker that learns of the first topic a moment after its creation."""
 
         def list_topics(self, *args: Any, **kwargs: Any) -> ClusterMetadata:
             found = super().list_topics(*args, **kwargs)
@@ -720,5 +720,5 @@ def test_a_topic_is_created_when_the_brokers_know_it(broker: str, topic: str) ->
     assert asked[0] is False and len(asked) >= 4
     assert len(there[f"{topic}_new"].partitions) == 2
     asked.clear()
-    # created by somebody else, between the question and the answer
+    # another client created it, between the question and the answer
     assert set(kafka.create_missing(admin, both)) >= {topic, f"{topic}_new"}

@@ -1,4 +1,4 @@
-"""The lake's folder: for its owner alone, and no other's after it was copied or moved."""
+"""Test the lake's folder: private to its owner, and independent after a copy or move."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_ingestion_makes_is_for_its_owner_alone(ingester: Ingester) -> None
 def test_a_setting_lets_a_group_read_the_lake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python's files by the umask, which Java inherits, and Hadoop's by what Spark is told."""
+    """Set the umask of Python's files, which Java inherits, and Spark's option for Hadoop's."""
     before = os.umask(0)
     try:
         for named, folder, file, hadoop in (
@@ -146,7 +146,7 @@ def test_every_name_of_a_lake_leads_to_one_lake(ingester: Ingester, tmp_path: Pa
         assert Ingester(ingester.process, lake).run(ORDERS) == ["orders  nothing new"]
     new = tmp_path / "new place"
     ingester.lake.rename(new)
-    ingester.lake.symlink_to(new)  # whoever moves a lake and leaves a link has the same lake
+    ingester.lake.symlink_to(new)  # a moved lake with a link at its old place is the same lake
     assert Ingester(ingester.process, new).run(ORDERS) == ["orders  nothing new"]
     ingester.land("2.jsonl", '{"id": "b"}')
     Ingester(ingester.process, new).run(ORDERS)
@@ -240,7 +240,7 @@ def test_shallow_clones_are_known_by_their_logs(tmp_path: Path) -> None:
 
 
 def on_engine(lake: Path, *statements: str) -> list[str]:
-    """What statements answer on an engine of the lake's own."""
+    """Return the results of statements on an engine of the lake."""
     ran = subprocess.run(
         [sys.executable, "-c", SESSION, *statements],
         cwd=ROOT,
@@ -279,7 +279,7 @@ def test_a_copied_lake_becomes_one_of_its_own(ingester: Ingester, tmp_path: Path
         "create table silver.t using delta as select 1 as id",
     )
     shutil.copytree(original, copy)
-    (copy / "lake.json").unlink()  # made before lakes knew their place
+    (copy / "lake.json").unlink()  # created before lakes recorded their place
     shutil.rmtree(copy / "checkpoints")  # by dbt alone
     assert on_engine(copy, "insert into silver.t values (2)") == [refusal(copy, original)]
     shutil.copytree(original / "checkpoints", copy / "checkpoints")

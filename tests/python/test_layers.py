@@ -1,4 +1,4 @@
-"""Which part of the Python may know which: read from the imports, without running anything."""
+"""Test which parts of the Python may import which, without running anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODULES = {
 
 
 def imports(module: str) -> set[str]:
-    """The modules of headwaters that a module imports anywhere, also late or for types alone."""
+    """Return the modules of headwaters that a module imports anywhere, even late or for types."""
     return set(_named(ast.parse(MODULES[module].read_text())))
 
 
@@ -37,7 +37,7 @@ def _named(tree: ast.AST) -> Iterator[str]:
 
 
 def packages(module: str) -> Iterator[str]:
-    """The packages of others that a module imports when it is imported itself."""
+    """Return the external packages that a module imports when it is imported itself."""
     for node in ast.parse(MODULES[module].read_text()).body:
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
@@ -68,7 +68,7 @@ def test_the_graph_is_read() -> None:
     assert "headwaters.platform.atomic_write" in GRAPH["headwaters.platform.jars"]
 
 
-# Each wing may import those of the rows below it, and itself.
+# Each wing may import the wings of the rows below it, and itself.
 ORDER = [
     {"cli"},
     {"devkit", "lint"},
@@ -138,7 +138,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
 
 def test_sources_know_neither_the_parsers_nor_ingestion() -> None:
     allowed = {
-        "headwaters.streams.formats.base",  # the protocol, and no format that implements it
+        "headwaters.streams.formats.base",  # the protocol, but no format that implements it
         "headwaters.streams.formats.declared",
     }
     packages = ("headwaters.streams.formats", "headwaters.streams.ingestion")

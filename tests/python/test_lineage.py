@@ -1,4 +1,4 @@
-"""Column lineage: of queries, of this project's models, and compared with what DuckDB says."""
+"""Test column lineage: of queries, of this project's models, and compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCHEMA: Mapping[str, Sequence[str]] = {
 
 
 def lineage(sql: str) -> dict[str, str]:
-    """Each column with its origins, `~` before those that decide about rows; all rows under `*`."""
+    """Return each column's origins, `~` before those that decide about rows; all rows under `*`."""
     relation = read(parsed(sql), SCHEMA.get)
     found = {
         name: " ".join(
@@ -269,7 +269,7 @@ def test_functions_that_nothing_is_known_of_are_named() -> None:
     assert relation.columns["s"] == {Column(P, "age"): "value"}
 
 
-# --- what changes in fact -------------------------------------------------------------------------
+# --- changes in fact ------------------------------------------------------------------------------
 
 FIXED = [
     "select id, val + 1 as v, upper(grp) as g from t",
@@ -301,7 +301,7 @@ FIXED = [
 
 
 def altered(tables: Tables, origin: Column, chance: random.Random) -> Tables:
-    """The tables with other values in one column."""
+    """Return the tables with other values in one column."""
     place = list(COLUMNS[origin.table]).index(origin.name)
     values: list[Any] = [1, 2, 3, 4, 7, None]
     if COLUMNS[origin.table][origin.name] == "string":
@@ -313,20 +313,20 @@ def altered(tables: Tables, origin: Column, chance: random.Random) -> Tables:
 
 
 def values_by_place(oracle: Oracle, sql: str, tables: Tables, width: int) -> list[Counter[Any]]:
-    """The values of each column of the answer."""
+    """Return the values of each column of the answer."""
     answered = list(oracle.answer(sql, tables).elements())
     return [Counter(row[place] for row in answered) for place in range(width)]
 
 
 def origins_by_place(relation: Relation) -> list[set[Column]]:
-    """What each column of a query is said to depend on."""
+    """Return the origins of each column of a query, by its place."""
     return [{*origins, *relation.rows} for _, origins in relation.in_order]
 
 
 def unforeseen(
     oracle: Oracle, sql: str, chance: random.Random, trials: int
 ) -> Iterator[tuple[str, Column, int, bool]]:
-    """Which output columns a change of one input column changed, and whether that was said."""
+    """Yield output columns that a change of one input changed, and if the lineage foresaw it."""
     relation = read(parsed(sql), lambda name: list(COLUMNS[name]))
     said = origins_by_place(relation)
     named = [name for name in COLUMNS if re.search(rf"\b{name}\b", sql)]
@@ -357,13 +357,13 @@ def test_what_changes_was_said_and_most_of_what_was_said_changes() -> None:
 
 
 def random_queries(oracle: Oracle, count: int) -> Iterator[tuple[str, random.Random]]:
-    """Queries that DuckDB answers."""
+    """Yield queries that DuckDB answers."""
     for number in range(count):
         chance = random.Random(f"lineage {number}")
         sql = Draw(chance, list(COLUMNS)).whole(chance.randint(1, 3))[0]
         try:
             oracle.answer(in_duckdb(sql), {name: [] for name in COLUMNS})
-        except duckdb.Error:  # it names a column that there is not
+        except duckdb.Error:  # it names a missing column
             continue
         yield sql, chance
 
@@ -398,13 +398,13 @@ def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def parsed_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where dbt writes, so that it parses this project once."""
+    """Return dbt's target folder, so that the tests parse this project once."""
     return tmp_path_factory.mktemp("dbt")
 
 
 @pytest.fixture(scope="module")
 def graph(parsed_project: Path) -> Graph:
-    """This project's lineage."""
+    """Return this project's lineage."""
     return graph_of(ROOT, parsed_project)
 
 
@@ -647,7 +647,7 @@ exposures:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Graph:
-    """A project of models of every kind."""
+    """Return a project of models of every kind."""
     folder = tmp_path_factory.mktemp("hostile")
     files = HOSTILE | {
         "dbt_project.yml": "name: hostile\nprofile: headwaters\nvars: {ops_tests: false}\n"

@@ -1,4 +1,4 @@
-"""SQL that calls our macros is linted as docs/use-in-your-project.md says: no Spark, no profile."""
+"""Test the linting of SQL that calls our macros, as docs/use-in-your-project.md describes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOUD = "{% macro changes(relation) %}not sql{% endmacro %}\n"
 
 
 def lint(folder: Path, settings: str, macros: str) -> list[str]:
-    """What sqlfluff says of the model in a project that has nothing else."""
+    """Return sqlfluff's findings for the model in a project that has nothing else."""
     (folder / "macros").mkdir(exist_ok=True)
     (folder / "macros" / "theirs.sql").write_text(macros)
     (folder / ".sqlfluff").write_text(settings)

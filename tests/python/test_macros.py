@@ -1,4 +1,4 @@
-"""Macros stand on floors: a helper has one home, and calls go down only. SQL in them is a template.
+"""Test the floors of macros: a helper has one home, and calls go down only. SQL is a template.
 
 docs/architecture.md draws the floors.
 """
@@ -32,7 +32,7 @@ Calls = Mapping[tuple[str, str], Iterable[tuple[str, str]]]
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Calls:
-    """Each macro and those that it calls, as pairs of file and name."""
+    """Return each macro and those that it calls, as pairs of file and name."""
     target = tmp_path_factory.mktemp("target")
     parse(ROOT, target)
     manifest = json.loads((target / "manifest.json").read_text())
@@ -50,7 +50,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Calls:
 
 
 def upward(calls: Calls) -> Iterator[str]:
-    """Calls from a floor to one above it."""
+    """Yield calls from a floor to one above it."""
     for (file, name), called in calls.items():
         for other, its in called:
             if FLOORS.index(floor(other)) > FLOORS.index(floor(file)):
@@ -62,7 +62,7 @@ def floor(file: str) -> str:
 
 
 def circle(calls: Calls) -> list[str]:
-    """Files that call each other in a circle."""
+    """Yield files that call each other in a circle."""
     files: dict[str, set[str]] = {}
     for (file, _), called in calls.items():
         files.setdefault(file, set()).update(other for other, _ in called if other != file)
@@ -87,7 +87,7 @@ def test_what_breaks_the_floors_is_found() -> None:
 
 
 def long_macros(text: str) -> Iterator[str]:
-    """The macros of more lines than one page shows, with what they have."""
+    """Yield the macros that are longer than a page, with their line counts."""
     pattern = r"\{%-?\s*(macro|materialization|test)\s+(\w+).*?\{%-?\s*end\1\s*-?%\}"
     for found in re.finditer(pattern, text, flags=re.S):
         lines = found.group().count("\n") + 1
@@ -109,7 +109,7 @@ def test_a_long_macro_is_found() -> None:
 
 
 def joined_statements(text: str) -> Iterator[tuple[str, int]]:
-    """Statements that are joined with `~` over several lines: the macro, and the line."""
+    """Yield statements that are joined with `~` over several lines: the macro, and the line."""
     for macro in get_environment(None).parse(text).find_all(nodes.Macro):
         for joined in macro.find_all(nodes.Concat):
             first = joined.nodes[0]

@@ -1,4 +1,4 @@
-"""What a running ingestion says of itself: metrics over HTTP, and the live line of each stream."""
+"""Test the metrics of a running ingestion over HTTP, and the live line of each stream."""
 
 from __future__ import annotations
 

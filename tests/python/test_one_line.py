@@ -1,4 +1,4 @@
-"""The one line that a Spark error comes down to."""
+"""Test the reduction of a Spark error to one line."""
 
 from __future__ import annotations
 

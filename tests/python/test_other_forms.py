@@ -1,4 +1,4 @@
-"""A file that is not what its contract declares is one record of quarantine, with the remedy."""
+"""Test that a file in another form than its contract's is one quarantined record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""delta-rs and Polars on the same tables: the examples of docs/other-programs.md, run."""
+"""Run the examples of docs/other-programs.md: delta-rs and Polars on the same tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ, APPEND, APPEND_BY_POLARS, ENRICH = BLOCKS
 
 
 def example(block: str, lake: Path) -> dict[str, Any]:
-    """What an example leaves, run where `lake` is the lake of the test."""
+    """Run an example with the test's lake as `lake`, and return its variables."""
     found: dict[str, Any] = {}
     exec(_on(block, lake), found)
     return found
@@ -111,9 +111,9 @@ APPENDS = 40
 
 
 def _appending(block: str, place: Path, lake: Path) -> subprocess.Popen[str]:
-    """A process that runs an example again and again, and prints the versions that it sees.
+    """Start a process that runs an example again and again, and prints the versions that it sees.
 
-    After the first time, when all is imported, it waits for a line.
+    After the first run, when all imports are done, it waits for a line.
     """
     append = f"exec({_on(block, lake)!r})"
     program = f"""{append}

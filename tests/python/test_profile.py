@@ -1,4 +1,4 @@
-"""`headwaters` takes project, profile and target as dbt does, in whose project ever."""
+"""Test that `headwaters` finds project, profile and target as dbt does, in any project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shop = Callable[..., Path]
 
 
 def profile(**outputs: str) -> str:
-    """A profile of targets, whose first is the default."""
+    """Return a profile of targets, with the first as the default."""
     targets = "".join(f"    {name}: {{{settings}}}\n" for name, settings in outputs.items())
     return f"shop:\n  target: {next(iter(outputs))}\n  outputs:\n{targets}"
 
@@ -32,7 +32,7 @@ DEV = "type: headwaters, schema: shop, threads: 1"
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable of the person who runs the tests, and a home of the test's own."""
+    """Clear the user's variables, and set a new home."""
     for name in ("DBT_PROFILES_DIR", "DBT_TARGET", "HEADWATERS_LAKE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "home").mkdir()
@@ -41,7 +41,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """`shop({"profiles.yml": …})` makes the current folder a project with these files."""
+    """Return `shop({"profiles.yml": …})`, which makes a project of the current folder."""
 
     def make(files: dict[str, str]) -> Path:
         root = tmp_path / "a shop"
@@ -86,7 +86,7 @@ def test_the_profile_is_found_where_dbt_finds_it(
     write("said")
     project = find_project(profiles_dir=Path("../said"))
     assert project.lake == root / "of_said"
-    monkeypatch.chdir(tmp_path)  # what was named is named from where it was said
+    monkeypatch.chdir(tmp_path)  # a relative path is resolved before the folder changes
     assert project.dbt_options == [
         *("--project-dir", str(root), "--profiles-dir", str(tmp_path / "said"))
     ]
@@ -146,7 +146,7 @@ def test_a_stream_is_written_to_the_schema_of_its_source(shop: Shop) -> None:
     stream = Stream.of(find_project(), contract)
     assert stream.bronze == root / "lake/warehouse/shop_raw.db/orders"
     assert stream.quarantine == root / "lake/warehouse/shop_raw.db/orders_quarantine"
-    # a quarantined record names the contract that refused it, not where its table was
+    # a quarantined record names the contract that refused it, not the place of its table
     assert contract.version == parse_contract(node({"id": "string"})).version
 
 

@@ -1,6 +1,6 @@
-"""Rules about the project itself, read from dbt's manifest: what a reviewer need not look for.
+"""Check rules about the project itself in dbt's manifest, so that a reviewer need not.
 
-What sqlfluff can say about SQL is in .sqlfluff; these are the rules that need the whole project.
+.sqlfluff has the rules of single SQL files; these are the rules that need the whole project.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Node = dict[str, Any]
 class Manifest:
     """dbt's manifest of a project and of the adapter's macros, without other packages.
 
-    The tables that the adapter's package declares are this repository's own.
+    The tables that the adapter's package declares belong to this repository.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Manifest:
         self.macros: list[Node] = list(macros.values())
 
     def of(self, *types: str) -> list[Node]:
-        """The nodes of these resource types."""
+        """Return the nodes of these resource types."""
         return [node for node in self.nodes.values() if node["resource_type"] in types]
 
     @property
@@ -57,45 +57,45 @@ class Manifest:
 
     @property
     def tables(self) -> list[Node]:
-        """Everything that people read: sources, seeds, models, snapshots."""
+        """All tables: sources, seeds, models, snapshots."""
         return self.of("source", "seed", "model", "snapshot")
 
     @property
     def public_macros(self) -> Iterator[Node]:
-        """Macros that people call: not the private ones, nor those that dbt asks an adapter for."""
+        """Public macros: neither the private ones, nor those that dbt asks an adapter for."""
         for macro in self.macros:
             if not macro["name"].startswith(("hw_", "materialization_", "headwaters__")):
                 yield macro
 
 
 def layer(node: Node) -> str | None:
-    """The folder of models/ that the node lies in; None for a seed."""
+    """Return the folder of models/ that has the node; None for a seed."""
     parts = PurePosixPath(node["original_file_path"]).parts
     return parts[1] if parts[0] == "models" and len(parts) > 2 else None
 
 
 def as_list(value: str | list[str] | None) -> list[str]:
-    """What dbt allows as one name or a list of them."""
+    """Return a name or a list of names as a list."""
     return [value] if isinstance(value, str) else list(value or [])
 
 
 def without_comments(sql: str) -> str:
-    """The SQL of a model without Jinja's and SQL's comments."""
+    """Return the SQL of a model without Jinja's and SQL's comments."""
     return re.sub(r"\{#.*?#\}|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
 
 
-# --- the rules: each yields what breaks it --------------------------------------------------------
+# --- the rules: each yields the nodes that break it -----------------------------------------------
 
 
 def has_an_owner(manifest: Manifest) -> Iterator[str]:
-    """Somebody answers for every table: `config.meta.owner`."""
+    """Require an owner for every table: `config.meta.owner`."""
     for node in manifest.tables:
         if not node["config"].get("meta", {}).get("owner"):
             yield f"{node['name']} has no owner: add config.meta.owner to its YAML"
 
 
 def names_who_answers_at_night(manifest: Manifest) -> Iterator[str]:
-    """Every table carries its team, how to reach it, and who may see it, as table properties."""
+    """Require team, contact and audience of every table, as table properties."""
     comms = "catalog.engineering.comms."
     wanted = ["catalog.team_name", f"{comms}slack", f"{comms}email", "catalog.table.classification"]
     for node in manifest.tables:
@@ -110,7 +110,7 @@ def names_who_answers_at_night(manifest: Manifest) -> Iterator[str]:
 
 
 def declares_personal_data(manifest: Manifest) -> Iterator[str]:
-    """A column named like one with personal data says whether it holds any: erase asks."""
+    """Require pii of a column whose name has personal data elsewhere: erase depends on it."""
     kinds = {
         column["name"]: column["config"]["meta"]["pii"]
         for node in manifest.tables
@@ -125,14 +125,14 @@ def declares_personal_data(manifest: Manifest) -> Iterator[str]:
 
 
 def says_its_grain(manifest: Manifest) -> Iterator[str]:
-    """A description begins with what one row is."""
+    """Require a description to begin with the meaning of one row."""
     for node in manifest.tables:
         if not node["description"].startswith("One row per "):
             yield f"{node['name']} does not say its grain: begin its description with 'One row per'"
 
 
 def has_a_key_test(manifest: Manifest) -> Iterator[str]:
-    """A test holds every model and seed to its grain; an incremental model to its unique_key."""
+    """Require a key test for every model and seed; an incremental model's tests its unique_key."""
     keys = {
         "unique": "column_name",
         "unique_combination_of_columns": "combination_of_columns",
@@ -153,7 +153,7 @@ def has_a_key_test(manifest: Manifest) -> Iterator[str]:
 
 
 def documents_every_column(manifest: Manifest) -> Iterator[str]:
-    """Every column has a description and a data_type."""
+    """Require a description and a data_type for every column."""
     for node in manifest.tables:
         if not node["columns"]:
             yield f"{node['name']} documents no columns"
@@ -164,7 +164,7 @@ def documents_every_column(manifest: Manifest) -> Iterator[str]:
 
 
 def has_its_yaml_beside_it(manifest: Manifest) -> Iterator[str]:
-    """`x.sql` is described in `x.yml` of the same folder."""
+    """Require `x.sql` to be described in `x.yml` of the same folder."""
     for node in manifest.of("model", "seed"):
         expected = PurePosixPath(node["original_file_path"]).with_suffix(".yml")
         found = (node.get("patch_path") or "nowhere").rpartition("://")[2]
@@ -173,7 +173,7 @@ def has_its_yaml_beside_it(manifest: Manifest) -> Iterator[str]:
 
 
 def looks_down_only(manifest: Manifest) -> Iterator[str]:
-    """Silver reads bronze, gold reads silver; nobody reads a layer above, or bronze past silver."""
+    """Require silver to read bronze and gold to read silver, never a layer above."""
     for node in manifest.models:
         place = layer(node)
         if place not in LAYERS[1:]:
@@ -191,14 +191,14 @@ def looks_down_only(manifest: Manifest) -> Iterator[str]:
 
 
 def is_named_for_its_layer(manifest: Manifest) -> Iterator[str]:
-    """A silver model is called `silver_…` and no other is: gold has the plain names."""
+    """Require the name `silver_…` for silver models alone: gold has the plain names."""
     for node in manifest.models:
         if (layer(node) == "silver") != node["name"].startswith("silver_"):
             yield f"{node['name']} in {layer(node)}: only silver models begin with silver_"
 
 
 def is_select_only(manifest: Manifest) -> Iterator[str]:
-    """No DDL, no session settings, no hooks in a model: behaviour is configuration."""
+    """Forbid DDL, session settings and hooks in a model: behaviour is configuration."""
     verbs = "create alter drop insert merge update delete truncate set use optimize vacuum"
     statement = rf"(?im)^\s*({'|'.join(verbs.split())})\s"
     for node in manifest.models:
@@ -211,7 +211,7 @@ def is_select_only(manifest: Manifest) -> Iterator[str]:
 
 
 def names_its_columns(manifest: Manifest) -> Iterator[str]:
-    """`select *` stands in import CTEs and at the end; the logic between names its columns."""
+    """Allow `select *` in import CTEs and at the end; the logic between names its columns."""
     allowed = [
         r"select\s+\*\s+from\s+\{\{",  # an import: with x as (select * from {{ ref('x') }})
         r"select\s+\*\s+from\s+final\s*$",
@@ -225,14 +225,14 @@ def names_its_columns(manifest: Manifest) -> Iterator[str]:
 
 
 def ends_with_final(manifest: Manifest) -> Iterator[str]:
-    """A model ends with `select * from final`: whoever debugs it looks there first."""
+    """Require `select * from final` at the end of a model, the first place to debug."""
     for node in manifest.models:
         if not re.search(r"(?s)\bfinal as \(.*\)\s*select \* from final\s*$", node["raw_code"]):
             yield f"{node['name']} does not end with a CTE final and `select * from final`"
 
 
 def keeps_one_macro_a_file(manifest: Manifest) -> Iterator[str]:
-    """One public macro a file, and the file has its name; private ones have the prefix hw_."""
+    """Require one public macro in a file of its name; private ones have the prefix hw_."""
     for macro in manifest.public_macros:
         name = macro["name"].removeprefix("test_")
         stem = PurePosixPath(macro["original_file_path"]).stem
@@ -241,7 +241,7 @@ def keeps_one_macro_a_file(manifest: Manifest) -> Iterator[str]:
 
 
 def documents_its_macros(manifest: Manifest) -> Iterator[str]:
-    """Every public macro and each of its arguments is described, arguments with a type."""
+    """Require a description of every public macro and argument, and a type of arguments."""
     for macro in manifest.public_macros:
         if not macro["description"]:
             yield f"{macro['name']} has no description: add it to a YAML file beside the macro"
@@ -274,7 +274,7 @@ RULES: list[Callable[[Manifest], Iterable[str]]] = [
 
 
 def parse(project: Path, target: Path) -> list[str]:
-    """`dbt parse`; returns what it warns of. Needs no Spark."""
+    """Run `dbt parse` and return its warnings. Needs no Spark."""
     from dbt.cli.main import dbtRunner
 
     warnings: list[str] = []
@@ -296,7 +296,7 @@ def parse(project: Path, target: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, list[str]]:
-    """This project's manifest, and what dbt warns of."""
+    """Return this project's manifest, and dbt's warnings."""
     target = tmp_path_factory.mktemp("target")
     warnings = parse(ROOT, target)
     return Manifest(target), warnings
@@ -312,7 +312,7 @@ def test_the_project(parsed: tuple[Manifest, list[str]], rule: Any) -> None:
 
 
 def test_the_lint_calls_macros_as_they_are(parsed: tuple[Manifest, list[str]]) -> None:
-    """headwaters.lint has stand-ins with the same arguments, or the lint would pass what fails."""
+    """Compare headwaters.lint with the macros: other arguments would pass SQL that fails."""
     functions = [
         node
         for node in ast.parse((STAND_INS / "__init__.py").read_text()).body
@@ -325,7 +325,7 @@ def test_the_lint_calls_macros_as_they_are(parsed: tuple[Manifest, list[str]]) -
 
 
 def test_files_of_json_lines_are_cut_by_their_one_helper() -> None:
-    """`str.splitlines` cuts at characters that JSON may hold unescaped, such as U+2028."""
+    """Forbid `str.splitlines`: it cuts at characters that JSON may hold unescaped (U+2028)."""
     cut: list[str] = []
     for folder in ("scripts", "benchmarks"):
         for file in sorted((ROOT / folder).rglob("*.py")):
@@ -471,7 +471,7 @@ def test_a_rule_finds_what_breaks_it(bad: Manifest, rule: Any, broken: list[str]
 
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
-    """The manifest of a project that breaks every rule."""
+    """Return the manifest of a project that breaks every rule."""
     folder = tmp_path_factory.mktemp("bad")
     (folder / "dbt_project.yml").write_text("name: bad\nversion: 1.0.0\nprofile: headwaters\n")
     for name, text in BAD.items():
@@ -485,7 +485,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
 
 
 def test_ci_runs_actions_by_commit() -> None:
-    """A tag can be moved to other code."""
+    """Require commits for actions, since a tag can move to other code."""
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         used = re.findall(r"uses: *(\S+)(.*)", workflow.read_text())
         assert used

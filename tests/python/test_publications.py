@@ -1,4 +1,4 @@
-"""What an exposure may publish, and what each wrong declaration is told. Pure: no table is read."""
+"""Test the publications of exposures, and the message for each wrong one. Reads no table."""
 
 from __future__ import annotations
 

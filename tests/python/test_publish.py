@@ -1,4 +1,4 @@
-"""What is published equals the table, whatever happened to either, with real targets."""
+"""Test that real targets equal the published table after any change of either."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TRIGGER = (
 
 @pytest.fixture
 def gold(tmp_path: Path) -> Make:
-    """`gold((1, "a", None), …)` makes the table `gold.value`."""
+    """Return `gold((1, "a", None), …)`, which makes the table `gold.value`."""
     return lambda *rows: Gold(tmp_path / "gold.db" / "value", *rows)
 
 
@@ -106,7 +106,7 @@ TYPES: dict[str, tuple[pa.DataType, Any, Any]] = {
 
 
 def typed(path: Path) -> Source:
-    """A table of all types: a row of values, and one of nulls, also in its key."""
+    """Write a table of all types: a row of values, and one of nulls, also in its key."""
     schema = pa.schema([("id", pa.int64()), *((name, one[0]) for name, one in TYPES.items())])
     rows = [{"id": 1} | {name: one[1] for name, one in TYPES.items()}, {"id": None}]
     write_deltalake(path, pa.Table.from_pylist(rows, schema))
@@ -188,7 +188,7 @@ def test_a_table_with_column_mapping_arrives_with_a_renamed_and_without_a_droppe
     spark.sql(f"insert into {name} values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")
 
     def published() -> list[Done]:
-        """What is done, and that both targets have the rows of the table then."""
+        """Publish, check that both targets have the table's rows, and return the results."""
         done = [target.publish(Source("gold.value", path, ["id"])) for target in targets]
         rows = [row.asDict() for row in spark.sql(f"select * from {name} order by id").collect()]
         listed = ", ".join(rows[0])
@@ -378,7 +378,7 @@ def test_what_somebody_changed_in_the_target_is_found(gold: Make, postgres: str)
 def test_a_key_that_an_unchanged_file_has_is_told_before_anything_is_written(
     gold: Make, postgres: str, broker: str
 ) -> None:
-    """Its later deletion would delete the row of the unchanged file from the target."""
+    """Refuse the row: its later deletion would delete the unchanged file's row from the target."""
     table = gold(ONE, TWO)
     topic = f"p_{time.time_ns()}"
     targets: list[Target] = [to_postgres(postgres), to_kafka(broker, topic)]
@@ -426,7 +426,7 @@ def test_keys_that_are_one_to_the_target_are_repeated(
 
 @pytest.fixture(params=["postgres", pytest.param("kafka", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> Place:
-    """Where a table is published to; a topic takes seconds for each transaction."""
+    """Return a target of each kind; a topic takes seconds for each transaction."""
     if request.param == "postgres":
         url = request.getfixturevalue("postgres")
         return Place(to_postgres(url), lambda: ask(url, "select * from value order by 1"))
@@ -443,7 +443,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @dataclass(frozen=True)
 class Place:
-    """A target and the rows that are in it, ordered; of a topic, what a key has."""
+    """A target with its rows in order; a topic's rows are the last of each key."""
 
     target: Target
     rows: Callable[[], list[Row]]
@@ -668,7 +668,7 @@ def test_maps_with_keys_of_any_type_are_objects_and_repeated_keys_are_told(
 
 
 def test_a_log_that_says_less_of_files_is_read(tmp_path: Path, postgres: str) -> None:
-    """The size of a removed file, and its partition, may be missing in the log."""
+    """Remove the size and partition of a removed file from the log, which may lack both."""
     for partitioned, name in ((False, "whole"), (True, "parts")):
         path, target = tmp_path / name, to_postgres(postgres, f"public.{name}")
         rows = pa.table({"id": [1, 2], "part": [1, 1]})
@@ -729,7 +729,7 @@ def test_the_file_of_a_deletion_vector_is_named_as_the_protocol_says() -> None:
 def test_a_wrong_password_is_told_at_once(
     user: str, password: str, gold: Make, postgres: str
 ) -> None:
-    """A server that refuses the user is not away: it would be asked again for a minute."""
+    """Refuse the user: the server is not away, so the publisher must not retry for a minute."""
     host = postgres.partition("@")[2]
     begun = time.monotonic()
     with pytest.raises(WorkError) as error:
@@ -848,7 +848,7 @@ def test_an_error_of_the_producer_is_told_as_what_it_is(
 def test_a_transaction_that_the_broker_ended_is_no_second_publisher(
     gold: Make, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To a producer it looks as if another one had fenced it; a broker looks every ten seconds."""
+    """Let the broker end the transaction, which looks like a fence; it checks every ten seconds."""
     monkeypatch.setattr(kafka, "_LONGEST", 4000)
     table, topic = gold(ONE), f"p_{time.time_ns()}"
     target = to_kafka(broker, topic, patience=4)
@@ -897,7 +897,7 @@ def test_a_topic_follows_the_key_and_the_model_that_is_published(
 
 
 def test_a_topic_with_more_partitions_than_before_is_refused(gold: Make, broker: str) -> None:
-    """A row that was updated would be in two partitions, and which is the newer one is unknown."""
+    """Refuse more partitions: an updated row would be in two of them, in unknown order."""
     table, topic = gold(ONE), f"p_{time.time_ns()}"
     to_kafka(broker, topic).publish(table.source)
     admin = AdminClient({"bootstrap.servers": broker})
@@ -947,7 +947,7 @@ def test_the_command_publishes_checks_and_tells(tmp_path: Path, postgres: str) -
     code, said = run("--every", "0s")
     assert code == 2 and "[HW_ARGUMENT] --every 0s has no pause: write 1s or more" in said
 
-    # with --every it publishes what is new until it is told to end
+    # with --every it publishes new commits until a signal ends it
     goes_on = [sys.executable, "-m", "headwaters.cli", "publish", "--every", "100ms"]
     variables = {**environment(lake), "HEADWATERS_POSTGRES": postgres, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -986,7 +986,7 @@ def test_text_arrives_whatever_encoding_is_set_for_clients(
 
 
 def test_rows_that_a_policy_hides_are_an_error(tmp_path: Path, postgres: str) -> None:
-    """They could not be deleted, and no comparison would see them."""
+    """Refuse hidden rows: no run could delete them, and no comparison would see them."""
     table = Gold(tmp_path / "value", (1, "a", None), (2, "b", None))
     database = ask(postgres, "select current_database()")[0][0]
     tell(postgres, f"drop role if exists {database}_p")

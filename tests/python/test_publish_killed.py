@@ -1,7 +1,6 @@
-"""A publisher is killed in the middle, and what is published equals the table at its version.
+"""Kill publishers, and compare the published rows with the table at its published version.
 
-What is published is read by plain SQL and by a plain consumer, and compared with the rows of the
-Delta table at that version.
+Plain SQL and a plain consumer read the published rows.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ KILLS = int(os.environ.get("KILLS", "50"))  # of the publishers to each of the t
 
 
 def in_postgres(url: str) -> tuple[int | None, list[dict[str, Any]]]:
-    """The published version and the whole table, as a reader has them in one transaction."""
+    """Return the published version and the whole table, as a reader has them in one transaction."""
     with psycopg.connect(url, row_factory=dict_row) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         made = "select from pg_tables where tablename in ('value', 'headwaters_published')"
@@ -41,10 +40,10 @@ def in_postgres(url: str) -> tuple[int | None, list[dict[str, Any]]]:
 
 
 def in_kafka(broker: str, topic: str) -> tuple[int | None, dict[str, Any]]:
-    """The published version and the compacted topic.
+    """Return the published version and the compacted topic.
 
-    The transaction that a killed publisher left is ended first, as its successor does: the broker
-    writes the end of a transaction into one partition after the other.
+    End the transaction of the killed publisher first, as its successor does: the broker writes the
+    end of a transaction into one partition after the other.
     """
     left = {"bootstrap.servers": broker, "transactional.id": f"headwaters-publish-{topic}"}
     Producer(left).init_transactions(60)
@@ -65,7 +64,7 @@ def test_a_killed_publisher_leaves_a_version_and_nothing_else(
     versions: list[set[int | None]] = [set(), set()]
 
     def see_equal(which: int) -> int | None:
-        """Compare what is published with the table at the published version, which is given."""
+        """Compare the target with the table at the published version, and return that version."""
         version, found = in_kafka(broker, topic) if which else in_postgres(postgres)
         held = [] if version is None else table.at(version)
         assert found == (as_records(held) if which else held), (which, version)
@@ -80,7 +79,7 @@ def test_a_killed_publisher_leaves_a_version_and_nothing_else(
             text=True,
         ) as worker:
             assert worker.stdout
-            # killed at its start, or once it publishes what changes meanwhile
+            # killed at its start, or while it publishes new changes
             assert worker.stdout.readline()
             if number % 4 > 1:
                 table.put((10_000 + number, "k", None))

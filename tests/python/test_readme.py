@@ -1,4 +1,4 @@
-"""The commands, messages and models of README.md and the pages exist."""
+"""Test that the commands, messages and models of README.md and the pages exist."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted(ROOT.glob("doc
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a language."""
+    """Return the fenced blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.S | re.M)
 
 
 def commands(page: Path, program: str) -> list[list[str]]:
-    """The arguments of each call of a program, in shell blocks and between backticks."""
+    """Return the arguments of each call of a program, in shell blocks and between backticks."""
     text = page.read_text()
     spoken = re.findall(rf"`({program} [^`\n]+)`", text)
     typed = [line for block in blocks(page, "shell") for line in block.splitlines()]
@@ -44,9 +44,9 @@ def commands(page: Path, program: str) -> list[list[str]]:
 
 
 def understands(command: Any, arguments: list[str]) -> None:
-    """Parse the arguments as the command would, down to the last sub-command; nothing runs.
+    """Parse the arguments as the command would, down to the last sub-command, without running it.
 
-    The command is click's, or typer's own copy of it.
+    The command is click's, or typer's copy of it.
     """
     rest = list(arguments)
     while hasattr(command, "commands"):
@@ -96,14 +96,14 @@ def test_pip_installs_locked_packages_and_headwaters_by_its_path() -> None:
 
 
 def helps(command: Any) -> Iterator[str]:
-    """The help of a command's options and arguments, and of those of its sub-commands."""
+    """Yield the help of a command's options and arguments, and of those of its sub-commands."""
     for sub_command in getattr(command, "commands", {}).values():
         yield from helps(sub_command)
     yield from filter(None, (getattr(one, "help", None) for one in command.params))
 
 
 def test_help_is_shown_whole() -> None:
-    # what is in brackets and begins with a small letter is taken for markup, and left out
+    # rich takes lower-case text in brackets for markup, and leaves it out
     texts = list(helps(typer.main.get_command(app)))
     assert len(texts) > 60
     assert [text for text in texts if Text.from_markup(text).plain != text] == []
@@ -142,7 +142,7 @@ def test_the_messages_of_the_error_page_are_those_of_the_code() -> None:
 
 @pytest.fixture
 def with_first_model(tmp_path: Path) -> Path:
-    """This project with the model that the README has its reader write."""
+    """Return this project with the model that the README's reader writes."""
     folder = tmp_path / "project"
     for name in ("models", "project_macros", "seeds", "tests", "profiles"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("python"))
@@ -178,7 +178,7 @@ def test_the_first_model_of_the_readme_has_the_columns_of_its_contract(
 def test_the_first_model_of_the_readme_can_be_built(
     dbt: Dbt, schema: str, with_first_model: Path
 ) -> None:
-    # Bronze is empty here: what counts is that names, types and the model's contract are right.
+    # Bronze is empty here, since the test only checks names, types and the model's contract.
     chosen = ["--select", "silver_financial_transactions", "category_daily_spend"]
     ran = dbt("run", *chosen, project_dir=with_first_model, schema=schema).result
     models = {r.node.name: str(r.status) for r in ran if r.node.resource_type == "model"}

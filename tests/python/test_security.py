@@ -1,4 +1,4 @@
-"""Who may talk to what headwaters starts: this machine alone, and of it only who has the token."""
+"""Test access to servers: this machine alone, and only with the token."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ APPEND = "{{ config(incremental_strategy='append') }} "
 
 
 def listeners(pids: set[int]) -> dict[tuple[str, int], int]:
-    """`{(address, port): pid}` of the TCP sockets on which some processes listen."""
+    """Return `{(address, port): pid}` of the TCP sockets that some processes listen on."""
     inodes = {}
     for pid in pids:
         for file in Path(f"/proc/{pid}/fd").glob("*"):
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # closed in the meantime
                 target = str(file.readlink())
                 if target.startswith("socket:["):
                     inodes[target[8:-1]] = pid
@@ -81,12 +81,12 @@ def test_engine_broker_and_ingestion_listen_on_loopback_alone(
 def test_dbt_with_a_spark_of_its_own_is_for_its_owner_alone(
     umask: str, new_project: Callable[[dict[str, str]], Path], tmp_path: Path
 ) -> None:
-    """Also in a lake that others may enter: what is in it is for the owner, or for a group."""
+    """Open the lake to others too: its contents are for the owner, or for a group."""
     folder, lake = (
         new_project({"models/silver/a.sql": APPEND + "select 1 as id"}),
         tmp_path / "lake",
     )
-    lake.mkdir(0o755)  # as a mounted one
+    lake.mkdir(0o755)  # as a mounted lake
     command = [sys.executable, "-m", "dbt.cli.main", "run", "--profiles-dir", "profiles"]
     command += ["--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "dbt")]
     found: dict[tuple[str, int], int] = {}
@@ -100,7 +100,7 @@ def test_dbt_with_a_spark_of_its_own_is_for_its_owner_alone(
     ) as running:
         while running.poll() is None:
             found |= listeners(family(running.pid))
-            time.sleep(0.2)  # its ports stay open for as long as it runs
+            time.sleep(0.2)  # its ports stay open until it ends
         said = running.stdout.read() if running.stdout else ""
     assert running.returncode == 0, said
     # Spark's RPC and blocks, and its gateway to Python
@@ -149,7 +149,7 @@ def test_the_token_is_in_one_file_which_its_owner_alone_may_read(
     dbt("--debug", "run", project_dir=folder, schema=schema)
     secret = engine.token.encode()
     assert len(secret) > 40
-    # what an engine makes, too, is for its owner alone
+    # files of an engine are for its owner alone, too
     of_engine = {name: modes(lake / name) for name in ("engine", "logs", "metastore", "warehouse")}
     assert all(f"{name}/" in str(found) for name, found in of_engine.items())
     others = {p: oct(m) for found in of_engine.values() for p, m in found.items() if m & 0o077}
@@ -188,7 +188,7 @@ def test_no_token_is_sent_while_another_listens_at_localhost(
         try:
             other = held.enter_context(socket.socket(socket.AF_INET6))
             other.bind(("::1", 0))
-        except OSError:  # no IPv6 here: nobody can listen at ::1, so another address stands for it
+        except OSError:  # without IPv6, ::1 cannot be bound, so another address stands for it
             other = held.enter_context(socket.socket())
             other.bind(("127.0.0.1", 0))
             address = {"::1": "127.0.0.1"}

@@ -1,4 +1,4 @@
-"""Seeds hold what their files say, to the letter, and are replaced without a gap."""
+"""Test that seeds hold exactly the values of their files, and are replaced without a gap."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ NASTY = [
 
 
 def seed(rows: list[list[str]]) -> str:
-    """The text of a CSV file."""
+    """Return the text of a CSV file."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 
 def types(seed: str = "s", /, **columns: str) -> str:
-    """The YAML of a seed with these columns' types."""
+    """Return the YAML of a seed with these columns' types."""
     lines = [f'        "{name}": {kind}' for name, kind in columns.items()]
     head = ["seeds:", f"  - name: {seed}", "    config:", "      column_types:"]
     return "\n".join([*head, *lines, ""])
 
 
 def message_of(result: Any, name: str) -> str:
-    """What dbt said of a node, among the messages of the run's hooks."""
+    """Return dbt's message of a node, among the messages of the run's hooks."""
     [message] = [done.message for done in result.result if done.node.name == name]
     return str(message)
 
 
 def versions(spark: Any, table: str) -> list[str]:
-    """The table's operations, oldest first."""
+    """Return the table's operations, oldest first."""
     history = spark.sql(f"describe history {table}").collect()
     return [row["operation"] for row in reversed(history)]
 
@@ -126,7 +126,7 @@ def test_a_seed_is_replaced_in_one_commit_and_only_when_it_changed(
     dbt("seed", project_dir=project, schema=schema)
     assert versions(spark, table) == ["CREATE OR REPLACE TABLE AS SELECT"]
 
-    # what was ours and is no longer declared goes; the rows stay
+    # properties of ours that are no longer declared are removed; the rows stay
     spark.sql(f"alter table {table} set tblproperties ('headwaters.declared'='old', 'old'='x')")
     dbt("seed", project_dir=project, schema=schema)
     properties = dict(spark.sql(f"show tblproperties {table}").collect())
@@ -140,7 +140,7 @@ def test_a_seed_is_replaced_in_one_commit_and_only_when_it_changed(
     assert versions(spark, table).count("CREATE OR REPLACE TABLE AS SELECT") == 2
     assert spark.table(table).dtypes == [("id", "bigint"), ("name", "string")]
 
-    # Somebody writes to the table: the file is what counts.
+    # a foreign write to the table: the file counts
     spark.sql(f"insert into {table} values (3, 'stray')")
     spark.sql(f"optimize {table}")
     dbt("seed", project_dir=project, schema=schema)

@@ -1,4 +1,4 @@
-"""The HTTP endpoint: its answers, and each accepted record once where its stream reads it."""
+"""Test the HTTP endpoint: its answers, and each accepted record once in its stream's input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ JSON, LINES = {"Content-Type": "application/json"}, {"Content-Type": "applicatio
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A lake of the test's own, which HEADWATERS_LAKE names."""
+    """Return a new lake, which HEADWATERS_LAKE names."""
     monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path / "lake"))
     return tmp_path / "lake"
 
@@ -168,7 +168,7 @@ def test_each_wrong_request_has_its_code_and_its_reason(
 
 
 def _held(client: httpx.Client, key: str, path: str) -> socket.socket:
-    """A connection on which a request was begun, whose body does not end."""
+    """Open a connection with a request whose body does not end."""
     held = socket.create_connection((client.base_url.host, client.base_url.port or 80))
     held.settimeout(30)
     held.sendall(
@@ -371,7 +371,7 @@ def test_simulated_finance_through_the_endpoint_is_what_it_accepts(
             WorkError, match=r"does not take financial_transactions \(401\): no key"
         ):
             post_finance(config, str(client.base_url), "NO_KEY")
-    # three of four faults are seen in the columns that are declared here, of claims two
+    # the columns declared here show three of four faults, those of claims two
     assert sent["financial_transactions"] == Sent(accepted=360, refused=40)
     found = [len(in_topic(broker, f"{topic}_{name}")) for name in sent]
     assert found == [one.accepted for one in sent.values()]
@@ -407,7 +407,7 @@ def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(
 def test_a_commit_of_which_nobody_knows_is_not_taken_for_the_next_one(
     lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first batch is written, and its answer and the table are lost; the second is not."""
+    """Write the first batch but lose its answer and the table; do not write the second."""
     writer = endpoints(inbox())[0].writer
     write, lost = write_deltalake, OSError("no answer")
 
@@ -591,7 +591,7 @@ def test_into_a_compacted_topic_only_changes_of_rows_are_sent_by_their_key(
 
 
 def test_what_is_no_body_is_limited_and_a_body_may_have_any_chunks(lake: Path) -> None:
-    """Heads and trailers, whole and in pieces; the memory of a connection is bounded by this."""
+    """Send heads and trailers, whole and in pieces; this limit bounds a connection's memory."""
 
     def answer(port: int, *pieces: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -600,7 +600,7 @@ def test_what_is_no_body_is_limited_and_a_body_may_have_any_chunks(lake: Path) -
                 for piece in pieces:
                     connection.sendall(piece)
                 return connection.recv(1 << 16).split(b"\r\n")[0]
-            except ConnectionError:  # it was closed while something was on its way
+            except ConnectionError:  # the server closed it while data was on its way
                 return b""
 
     post = b"POST /streams/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

@@ -1,4 +1,4 @@
-"""200 clients, and a broker that is killed: what was accepted is there once, what was not, not."""
+"""Kill a broker under 200 clients: accepted records are there once, the others are not."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ KILLED_AT, AWAY = 20.0, 5.0
 
 
 def resident(pid: int) -> int:
-    """The bytes of memory that a process has."""
+    """Return the resident memory of a process in bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def clients(address: str, until: float) -> dict[tuple[int, int], int]:
-    """The code of each request, by client and number; 0 where no answer came."""
+    """Return the code of each request, by client and number; 0 without an answer."""
     answers: dict[tuple[int, int], int] = {}
     limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
 

@@ -1,4 +1,4 @@
-"""The limits of requests to the HTTP endpoint, and the keys of its clients: without a server."""
+"""Test the limits of requests to the HTTP endpoint, and its clients' keys, without a server."""
 
 from __future__ import annotations
 

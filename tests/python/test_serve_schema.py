@@ -1,4 +1,4 @@
-"""The schema of the HTTP endpoint: bronze has each accepted record, with the same value."""
+"""Test the schema of the HTTP endpoint: bronze has each accepted record, with equal values."""
 
 from __future__ import annotations
 
@@ -473,7 +473,7 @@ OLD = {"id": "7", "amount": "1.00"}
 
 
 def changes_of(**stream: Any) -> Any:
-    """A stream of changes in Debezium's envelope."""
+    """Return a stream of changes in Debezium's envelope."""
     declared = {"changes": {"key": ["id"], "envelope": "debezium"}, **stream}
     return reader_of(contract_of(orders("b:1", "t", **declared)))
 
@@ -484,7 +484,7 @@ def changes_of(**stream: Any) -> Any:
         (EVENT, None),
         ({"schema": {}, "payload": EVENT}, None),
         (EVENT | {"op": "u", "before": OLD}, None),
-        # with PostgreSQL's default identity, no more than the key is known of what was
+        # with PostgreSQL's default identity, an event has only the key of the earlier row
         (EVENT | {"op": "u", "before": {"id": "7", "amount": None}}, None),
         (EVENT | {"op": "d", "before": {"id": "7"}, "after": None}, None),
         (EVENT["after"], ("malformed", None, "has no op, and is no change event")),

@@ -1,4 +1,4 @@
-"""A server that is started listens at a port of its own, whoever starts beside it."""
+"""Test that a server listens at a free port, even if other programs take ports at its start."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LISTEN = (
 
 
 class Beside:
-    """Others that take ports of a server between their choice and its start."""
+    """Other programs that take a server's ports between their choice and its start."""
 
     def __init__(self, stack: contextlib.ExitStack, takes: Sequence[int], program: str) -> None:
-        """`takes`: which of the ports is taken, by the number of the try."""
+        """Take the ports that `takes` gives by the number of the try."""
         self._stack, self._takes, self._program = stack, takes, program
         self.tried: list[tuple[int, ...]] = []
 
     def command(self, *ports: int) -> list[str]:
-        """The server's command, once the port is taken."""
+        """Return the server's command, after taking the port."""
         tries = len(self.tried)
         self.tried.append(ports)
         if tries < len(self._takes):

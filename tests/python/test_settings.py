@@ -1,4 +1,4 @@
-"""Settings of ours are typed: a misspelt, wrong or impossible one is a line while dbt parses."""
+"""Test our typed settings: each wrong one gives one line while dbt parses."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ NOT_OURS = "there is no setting"
 
 
 def node(config: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A model with a config."""
+    """Return a model with a config."""
     names = {"resource_type": "model", "name": "some", "alias": "some", "schema": "gold"}
     return {**names, "original_file_path": "models/some.sql", "config": config, **more}
 
 
 def problems(config: dict[str, Any], **more: Any) -> list[str]:
-    """The lines of a node's problems, without its place."""
+    """Return the lines of a node's problems, without its place."""
     found = [str(one) for one in node_problems(node({"materialized": "table", **config}, **more))]
     assert all("\n" not in line for line in found)
     return [line.replace(PLACE, "") for line in found]
 
 
 def unknown(given: str, name: str) -> str:
-    """The line of a name that misspells one of ours."""
+    """Return the line of a name that misspells one of ours."""
     return f"[HW_UNKNOWN_SETTING] there is no setting '{given}', did you mean '{name}'?"
 
 
@@ -153,7 +153,7 @@ SHARE = "write a share of the rows, 0.3 for 30 %"
 )
 def test_a_wrong_value_is_named_with_what_is_right(setting: str, value: Any, line: str) -> None:
     assert problems({setting: value}) == [f"[HW_SETTING] {setting} is {line}"]
-    if setting != "unique_key":  # dbt's own, which means nothing there
+    if setting != "unique_key":  # dbt's own, which has no meaning in meta
         assert problems({"meta": {setting: value}}) == [f"[HW_SETTING] {setting} is {line}"]
 
 
@@ -244,7 +244,7 @@ def test_settings_fit_the_strategy(strategy: str, more: dict[str, Any], line: st
     assert len(found) == (line is not None)
     if line is not None:
         assert found[0].startswith(line.format(f"incremental_strategy {strategy}:"))
-    assert problems({**config, "materialized": "view"}) == []  # that of its folder
+    assert problems({**config, "materialized": "view"}) == []  # the strategy of its folder
 
 
 def test_an_unknown_strategy_is_named_with_the_nearest() -> None:
@@ -264,7 +264,7 @@ def test_a_stream_is_of_a_source() -> None:
     config = {"meta": {"stream": {"from": "files"}}}
     line = "[HW_SETTING] stream belongs to a source, and does nothing here"
     assert problems(config) == [line]
-    assert problems({"meta": {"stream": "finance"}}) == []  # a word of theirs
+    assert problems({"meta": {"stream": "finance"}}) == []  # a user's own key
     assert node_setting_problems(node(config, resource_type="source")) == []
 
 
@@ -277,7 +277,7 @@ HIDDEN = "{% if execute and dbt.is_incremental() %} where id > 1 {% endif %}"
 
 
 def appending(code: str, config: dict[str, Any] | None = None, **more: Any) -> str:
-    """The problem of an incremental model that chooses no strategy, or nothing."""
+    """Return the problem of an incremental model that chooses no strategy, or nothing."""
     config = {"materialized": "incremental", **(config or {})}
     macros = {
         "macro.shop.newer": SimpleNamespace(
@@ -344,7 +344,7 @@ def test_a_model_of_a_package_is_configured_in_the_project() -> None:
     (problem,) = appending_problems(model, "shop", macros_of({}))
     way = "Write models: {vendor: {+incremental_strategy: auto}} in dbt_project.yml, which keeps"
     assert way in problem.text
-    # dbt checks `graph` where it does not write the manifest
+    # dbt checks `graph` if it does not write the manifest
     (problem,) = graph_problems({"model.vendor.some": model}, {}, "shop")
     assert (problem.code, way in problem.text) == ("HW_WHOLE_APPEND", True)
 
@@ -365,7 +365,7 @@ def test_variables_of_ours_are_known_by_name_and_type() -> None:
 
 
 def credentials(**more: Any) -> HeadwatersCredentials:
-    """A target as dbt reads it."""
+    """Return a target as dbt reads it."""
     data = HeadwatersCredentials.translate_aliases({"schema": "shop", **more})
     HeadwatersCredentials.validate(data)
     found: HeadwatersCredentials = HeadwatersCredentials.from_dict(data)

@@ -1,4 +1,4 @@
-"""What the simulator promises: the same records each time, and faults of known number."""
+"""Test the simulator: the same records each time, and a known number of faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lines(landed: Landed) -> list[str]:
 
 
 def fault_of(line: str, key: str, amount: str, time: str) -> str | None:
-    """What is wrong with a line, found the way a reader would find it."""
+    """Return the fault of a line, found as a reader would find it."""
     try:
         row = json.loads(line)
     except ValueError:
@@ -51,14 +51,14 @@ def fault_of(line: str, key: str, amount: str, time: str) -> str | None:
 
 
 def split(found: list[str], *fields: str) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """The sound rows without repeated lines, in order, and the number of each fault."""
+    """Return the sound rows without repeated lines, in order, and the number of each fault."""
     faults = {line: fault_of(line, *fields) for line in found}
     sound = [json.loads(line) for line in dict.fromkeys(found) if faults[line] is None]
     return sound, Counter(fault for line in found if (fault := faults[line]))
 
 
 def steps_back(times: list[str]) -> int:
-    """How many times lie before one that came earlier."""
+    """Count the times that lie before an earlier one."""
     latest, late = "", 0
     for time in times:
         late += time < latest
@@ -165,7 +165,7 @@ def test_the_same_arguments_make_the_same_bytes_and_another_seed_makes_others() 
     small = FinanceConfig(rows=500, claims=100)
     assert list(transactions(small)) == list(transactions(small))
     assert list(claims(small)) == list(claims(small))
-    # Fixed for good: a change here changes what `make run` lands, and must raise FORMAT.
+    # Never change these: a change alters the files that `make run` lands, and must raise FORMAT.
     assert next(transactions(small)).value == (
         '{"transaction_id": "Tffffffff-0000000", "timestamp": "2026-01-01T00:08:04.440Z",'
         ' "account_id": "A000169", "amount": 72.71, "currency": "GBP",'
@@ -187,7 +187,7 @@ def test_values_that_are_equal_make_the_same_bytes_however_they_are_written() ->
     assert list(claims(one)) == list(claims(other))
     assert RetailConfig(late=0).fingerprint == RetailConfig(late=0.0).fingerprint
     assert ClicksConfig(bought=1).fingerprint == ClicksConfig(bought=1.0).fingerprint
-    # files that were landed before keep their names
+    # files that landed before keep their names
     usual = (FinanceConfig(), RetailConfig(), ClicksConfig())
     assert [one.fingerprint for one in usual] == ["14860a2a", "f0d924bf", "b28e1554"]
 

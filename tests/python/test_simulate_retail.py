@@ -1,4 +1,4 @@
-"""What the simulated shop promises: change streams of a database, and visits with purchases."""
+"""Test the simulated shop: change streams of a database, and visits with purchases."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_retail_and_clicks_land_as_files_and_a_second_time_write_nothing(tmp_pat
 
 @pytest.mark.slow
 def test_the_shop_goes_from_an_application_to_its_readers(tmp_path: Path) -> None:
-    """What `make run-retail` runs, with all of its servers."""
+    """Run `make run-retail` with all of its servers."""
     ran = subprocess.run(
         [ROOT / "scripts" / "run-retail"],
         env=environment(tmp_path / "lake"),

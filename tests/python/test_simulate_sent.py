@@ -1,4 +1,4 @@
-"""Simulated streams are the same in files, in topics and through the HTTP endpoint."""
+"""Test that simulated streams are equal in files, in topics and over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMANDS = (
 
 
 def simulated() -> dict[str, list[Record]]:
-    """Keys and values of what the commands send, by stream."""
+    """Return keys and values of the records that the commands send, by stream."""
     return {
         **{name: [(r.key, r.value) for r in of(FINANCE)] for name, of in simulate.STREAMS.items()},
         **{
@@ -42,7 +42,7 @@ def simulated() -> dict[str, list[Record]]:
 
 
 def said(*options: str) -> list[str]:
-    """What the commands print."""
+    """Return the output of the commands."""
     lines = []
     for command in COMMANDS:
         done = CliRunner().invoke(cli.app, ["simulate", *command.split(), *options])

@@ -1,4 +1,4 @@
-"""Every source and format ends in the same two tables, each record once."""
+"""Test that every source and format ends in the same two tables, each record once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
     assert ingester.rows("later", "id") == []
     appended = "strict: 2 read = 2 bronze + 0 quarantined: {}"
     assert audit(ingester, strict) == [appended.format("right")]
-    # as many rows as records, and one of them twice in place of another
+    # as many rows as records, but one of them twice and another missing
     lose_one_and_repeat_another(ingester, "strict", "id = 1", "id = 2")
     assert audit(ingester, strict) == [
         appended.format("WRONG: 1 missing, 1 extra"),
@@ -86,7 +86,7 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
     right = "{}: 6 read = 6 bronze + 0 quarantined: right"
     assert audit(ingester, changes) == [right.format("changes")]
     assert ingester.run(changes) == ["changes  nothing new"]
-    # as many rows as records, and one of them twice in place of another
+    # as many rows as records, but one of them twice and another missing
     lose_one_and_repeat_another(ingester, "changes", "_source_change = 'update_preimage'", "id = 3")
     assert audit(ingester, changes) == [
         right.format("changes").replace("right", "WRONG: 1 missing, 1 extra"),
@@ -127,7 +127,7 @@ SCHEMA = {
 
 
 def avro(name: str, amount: str | None) -> bytes:
-    """A record of SCHEMA: lengths are zigzag numbers, the branch of a union comes first."""
+    """Return a record of SCHEMA: lengths are zigzag numbers, the branch of a union comes first."""
     text = name.encode()
     rest = b"\x00" if amount is None else b"\x02" + bytes([2 * len(amount)]) + amount.encode()
     return bytes([2 * len(text)]) + text + rest
@@ -175,7 +175,7 @@ def test_raw_keeps_what_came(ingester: Ingester, broker: str, topic: str) -> Non
     rules = {"body": [{"type": "not_null"}]}
     files = node({"body": "binary"}, {"format": "raw"}, "files", rules)
     ingester.land("a.bin", b"\x00\xff two", b"lines", stream="files")
-    ingester.land("nothing.bin", stream="files")  # no record
+    ingester.land("nothing.bin", stream="files")  # not a record
     send(broker, topic, [(None, b"\x00\xff"), (None, None)])
     how = {"from": "kafka", "topics": [topic], "servers": broker, "format": "raw"}
     stream = node({"body": "binary"}, how, rules=rules)
@@ -316,7 +316,7 @@ def test_small_files_are_joined_between_two_batches(ingester: Ingester) -> None:
     lines = map(json.loads, log.read_text().splitlines())
     (said,) = (line for line in lines if "compacted" in line)
     assert (said["compacted"], said["files"], said["left"]) == ("orders", 4, 1)
-    # who reads an older version, or its changes, still can
+    # readers of an older version, or of its changes, still can
     changes = ingester.ask(
         sql=f"select count(*) as n, count(distinct _commit_version) as v "
         f"from table_changes_by_path('{table}', 0)"

@@ -1,4 +1,4 @@
-"""Texts in statements of Spark SQL: what is quoted is read as it was."""
+"""Test texts in statements of Spark SQL: Spark reads quoted texts unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
 
 
 def as_spark_reads(quoted: str) -> str:
-    """What Spark makes of a literal: it knows no other escapes than these."""
+    """Return Spark's reading of a literal, which has no other escapes than these."""
     one = {"\\": "\\", "'": "'"}
     return ESCAPED.sub(lambda m: chr(int(m[1][1:], 16)) if m[1][1:] else one[m[1]], quoted[1:-1])
 

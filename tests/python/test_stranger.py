@@ -1,4 +1,4 @@
-"""A project of somebody else: the wheel, an environment of its own, and nothing but the page."""
+"""Test a stranger's project: the wheel, a new environment, and nothing but the page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ select * from values (2, 'd', 2), (1, 'x', 0) as visits (id, page, at)
 
 
 def model(strategy: str, key: str, sql: str, more: str = "") -> str:
-    """An incremental model's text."""
+    """Return an incremental model's text."""
     settings = f"incremental_strategy='{strategy}', unique_key='{key}'{more}"
     return f"{{{{ config(materialized='incremental', {settings}) }}}}\n{sql}\n"
 
@@ -112,7 +112,7 @@ snapshots:
     config: {unique_key: customer, strategy: check, check_cols: [amount]}
 """,
 }
-# What each table has after the first build, and after the second.
+# The rows of each table after the first build, and after the second.
 ROWS: dict[str, tuple[list[list[object]], list[list[object]]]] = {
     "select id, amount from orders": ([[1, 10], [2, 20], [3, 30]], [[1, 10], [2, 25], [4, 40]]),
     "select id, amount from copies": ([[1, 10], [2, 20], [3, 30]], [[1, 10], [2, 25], [4, 40]]),
@@ -145,8 +145,8 @@ ROWS: dict[str, tuple[list[list[object]], list[list[object]]]] = {
         ],
     ),
 }
-# Builds, and then runs or builds again, in one process; prints what each node said and what the
-# tables have.
+# Builds, and then runs or builds again, in one process; prints each node's message and the rows of
+# the tables.
 BUILD = """
 import json, sys
 from dbt.cli.main import dbtRunner
@@ -173,9 +173,9 @@ for day, command in ((1, "build"), (2, sys.argv.pop(1))):
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with headwaters from its wheel, and all else from this one's."""
+    """Return the Python of an environment with headwaters from its wheel, the rest from ours."""
     folder = tmp_path_factory.mktemp("environment")
-    # setuptools takes what an earlier build left in build/ of a checkout for up to date
+    # setuptools takes an earlier build's files in build/ of a checkout for up to date
     clean = folder / "checkout"
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("macros", "models/ops", "scripts", "tests/generic"):
@@ -186,7 +186,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, *wheel, "-w", str(folder), str(clean)], check=True)
     venv.create(folder / "venv")
     [packages] = (folder / "venv" / "lib").glob("python3*/site-packages")
-    # a path added so is not searched for further .pth files: the editable install stays out
+    # Python ignores .pth files below a path added here, so the editable install stays out
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     made = folder / "venv" / "bin" / "python"
     [built] = folder.glob("dbt_headwaters-*.whl")
@@ -201,7 +201,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A project configured as the page says, and by nothing else."""
+    """Return a project configured as the page describes, and with nothing else."""
     profile, settings, _ = blocks("yaml")
     assert len([*profile.splitlines(), *settings.splitlines()]) <= 10
     folder = tmp_path / "a shop's project"
@@ -217,8 +217,8 @@ def shop(tmp_path: Path) -> Path:
 
 
 def run(python: Path, shop: Path, *command: str) -> str:
-    """What a command in the stranger's project prints, and that it prints no error."""
-    conf = shop.parent / "conf"  # of pyspark, of which pip has none: what makes this test quicker
+    """Run a command in the stranger's project; return its output, and check it for errors."""
+    conf = shop.parent / "conf"  # pip's pyspark has none: this one makes the test quicker
     conf.mkdir(exist_ok=True)
     defaults = "".join(f"{name} {value}\n" for name, value in INTERPRETED.items())
     (conf / "spark-defaults.conf").write_text(defaults)
@@ -233,7 +233,7 @@ def run(python: Path, shop: Path, *command: str) -> str:
     return ran.stdout
 
 
-# What a second strategy, or a second kind of node, is like.
+# Examples of a second strategy, and of a second kind of node.
 MORE = ["copies", "kept", "last_pages", "periods", "sums", "visits"]
 
 
@@ -284,7 +284,7 @@ def test_a_stranger_builds_a_project_of_their_own(
 
 
 def table_of(sql: str) -> str:
-    """The table that one of ROWS reads."""
+    """Return the table that one of ROWS reads."""
     return sql.split(" from ")[1].split()[0]
 
 

@@ -1,4 +1,4 @@
-"""The summary's numbers are those that Spark gives."""
+"""Compare the summary's numbers with Spark's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_folder_without_a_table_has_no_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_line_of_a_log_ends_with_a_line_feed_alone(tmp_path: Path) -> None:
-    """Values stand unescaped in the statistics of a commit."""
+    """Write values that stand unescaped in the statistics of a commit."""
     texts = [f"caf{mark}x" for mark in "\u0085\u2028\u2029\u000b\u000c\u001c\u001e\r"]
     (tmp_path / "log").write_bytes("\n".join([*texts, "", ""]).encode())
     assert lines(tmp_path / "log") == texts

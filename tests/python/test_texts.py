@@ -1,4 +1,4 @@
-"""Which texts are values of a type, without Spark."""
+"""Test which texts are values of a type, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands in trouble: one line, an exit code, nothing half-written that the next run trips on."""
+"""Test commands in trouble: one line, an exit code, and nothing half-written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONG = "select sum(id % 7) as s from range(10000000000000)"
 SHOW_FOR_EVER = [LONG if part == "select 1" else part for part in SHOW]
 
 
-# Past this size a write fails, as on a full disk. By a shell, not `preexec_fn`: the threads of gRPC
+# Past this size a write fails, as on a full disk. A shell sets it, not `preexec_fn`: gRPC's threads
 # in this process do not survive its fork.
 FULL_DISK = """trap '' XFSZ; ulimit -f "$0"; exec "$@\""""
 
@@ -44,7 +44,7 @@ FULL_DISK = """trap '' XFSZ; ulimit -f "$0"; exec "$@\""""
 def run(
     command: list[str], lake: Path, cwd: Path = ROOT, largest_file: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A command, by which no file grows beyond `largest_file` KiB."""
+    """Run a command with a limit of `largest_file` KiB for every file."""
     limited = [] if largest_file is None else ["bash", "-c", FULL_DISK, str(largest_file)]
     return subprocess.run(
         [*limited, *command],
@@ -57,14 +57,14 @@ def run(
 
 
 def refused(command: list[str], lake: Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """A command that ends before it starts a Spark."""
+    """Run a command that ends before it starts a Spark."""
     program: Literal["dbt", "headwaters"] = "headwaters" if command[:3] == HEADWATERS else "dbt"
     return run_command(program, command[3:], environment(lake), cwd)
 
 
 @pytest.fixture
 def small(new_project: Callable[[dict[str, str]], Path]) -> Path:
-    """A project that dbt parses quickly."""
+    """Return a project that dbt parses quickly."""
     return new_project({})
 
 
@@ -140,7 +140,7 @@ def test_a_full_disk_leaves_a_table_as_it_was_and_the_next_run_completes_it(
     assert re.search(r"append: 2990 inserted|merge: 2990 inserted", ran.stdout)
     state = snapshot(table)
     assert state is not None and state.rows == 3000
-    # of a failed `create table as select` Spark leaves an empty folder, and no table
+    # a failed `create table as select` of Spark leaves an empty folder, and no table
     assert list((lake / "warehouse" / "silver.db").glob("*__stage_*/**/*")) == []
 
 
@@ -186,7 +186,7 @@ LISTENS = (
 def test_the_metastore_of_an_engine_is_free_for_an_embedded_dbt_once_it_was_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a process in the place of Spark that does nothing but listen."""
+    """Start a process instead of Spark that does nothing but listen."""
     monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path))
     command = [sys.executable, "-c", LISTENS]
     monkeypatch.setattr(engines, "_command", lambda project, port, more: [*command, str(port)])
@@ -293,10 +293,10 @@ def run_until_java_is_killed(
     seconds: float = 0,
     java_of: Callable[[int], list[int]] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """A command whose Java meets SIGKILL, as by a system that is out of memory.
+    """Run a command and kill its Java by SIGKILL, as a system that is out of memory does.
 
-    `is_ready` is asked of the command's process until it is so; `seconds` later Java is killed:
-    what is below the process, or what `java_of` tells.
+    The test waits until `is_ready` is true of the command's process. `seconds` later it kills Java:
+    the processes below the command, or those that `java_of` returns.
     """
     with subprocess.Popen(
         command,
@@ -319,7 +319,7 @@ def run_until_java_is_killed(
 
 
 def javas(pid: int) -> list[int]:
-    """The Java below a process."""
+    """Return the Java processes below a process."""
     found = []
     for one in family(pid):
         with contextlib.suppress(OSError):  # it has ended
@@ -363,10 +363,10 @@ def test_ctrl_c_while_the_engine_starts_leaves_nothing_behind(tmp_path: Path) ->
         time.sleep(0.05)
     starting.send_signal(signal.SIGINT)
     _, said = starting.communicate(timeout=60)
-    # 130 of its own, or ended by the signal itself where it came first: a shell says 130 of both
+    # the program exits with 130, or the signal ends it earlier: a shell reports 130 for both
     assert starting.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in said
-    metastore.hold(lake, "this test")  # the server is gone, or it would hold the lock
+    metastore.hold(lake, "this test")  # a server that still ran would hold the lock
     metastore.release(lake)
     shutil.rmtree(lake)
 
@@ -458,7 +458,7 @@ def test_a_lake_that_cannot_be_written_is_one_line(
     elif trouble == "below a file":
         lake.touch()
         lake, reason = lake / "below", "Not a directory"
-    else:  # the kernel's own, in which not even root makes files
+    else:  # the kernel's own, which refuses files even from root
         lake, reason = Path("/sys"), "it is read-only, or another user's|Permission denied"
     ran = refused([*HEADWATERS, *command.split()], lake)
     said = (

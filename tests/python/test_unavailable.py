@@ -1,4 +1,4 @@
-"""A value that a change event lacks is that of the event before it, never its placeholder."""
+"""Test that a value that a change event lacks is the previous event's, not a placeholder."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ LACKING: dict[str, Any] = {
 
 
 def articles(**changes: Any) -> Node:
-    """A stream of Debezium's events about articles."""
+    """Return a stream of Debezium's events about articles."""
     declared = {"key": ["id"], "envelope": "debezium", **changes}
     rules = {
         "body": [{"type": "not_null"}, {"type": "check", "expression": "coalesce(body, '') > ''"}]
@@ -98,7 +98,7 @@ def test_a_placeholder_of_any_type_is_null_in_bronze_and_its_column_is_named(
         event("u", 13, id=1, body="new", note=P, undeclared=P),
         event("d", 14, id=1),
         '{"schema": {}, "payload": ' + event("r", 15, id=2, **(values | {"tags": [P]})) + "}",
-        # as it may be written by others
+        # as other writers may write it
         json.dumps(json.loads(event("u", 16, id=2, **(LACKING | {"note": "x"}))), indent=1).replace(
             "\n", " "
         ),
@@ -140,7 +140,7 @@ def test_a_placeholder_of_any_type_is_null_in_bronze_and_its_column_is_named(
         [16, values["body"], None, ["tags"]],
     ]
 
-    # another placeholder, of a table that was made before there was the column
+    # another placeholder, in a table that is older than the column
     table = f"delta.`{ingester.lake / 'warehouse' / 'bronze.db' / 'old'}`"
     columns = {"id": "bigint", "body": "string", "sequence": "bigint"}
     stream = {

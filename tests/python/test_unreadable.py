@@ -1,4 +1,4 @@
-"""One bad file, or an odd name or time, never keeps the records of other files from bronze."""
+"""Test that a bad file, name or time never keeps other files' records from bronze."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARQUET = node({"id": "int", "note": "string"}, {"format": "parquet"})
 
 
 def whole_files(ingester: Ingester) -> list[list[Any]]:
-    """Record and message of each row of quarantine that stands for a file."""
+    """Return record and message of each row of quarantine that stands for a file."""
     rows = ingester.quarantine()
     assert {(reason, field) for reason, field, _, _ in rows} <= {("malformed", "_source_file")}
     return [[record.removeprefix("landing/orders/"), message] for _, _, message, record in rows]
@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_read_is_a_row_of_quarantine_and_the_others_go_to_
     assert cut_said.startswith("cannot be read: ") and "is not a Parquet file" in cut_said
     assert cut_said.endswith(": land it again under another name")
     assert "id" in twice_said
-    (folder / "cut [1].parquet").unlink()  # as one would
+    (folder / "cut [1].parquet").unlink()  # as a person would
     write(folder / "later.parquet", [5])
     assert ingester.run(PARQUET) == ["orders  1 rows"]
     assert ingester.run(PARQUET) == ["orders  nothing new"]
@@ -100,10 +100,10 @@ def test_files_are_read_once_whatever_becomes_of_them_after_a_kill(
     write(folder / "later.parquet", [4])
     ingester.run(PARQUET)
     removed = "is no longer there: land it again under another name"
-    if point == "orders":  # nothing of the batch was written: it is read as it is now
+    if point == "orders":  # the batch wrote nothing, so the next one reads the present file
         assert ingester.rows("orders", "id") == [[1], [3], [4]]
         assert whole_files(ingester) == [["removed.parquet", removed]]
-    else:  # bronze has what could be read, and quarantine gets the rest
+    else:  # bronze has the readable records, and quarantine gets the rest
         assert ingester.rows("orders", "id") == [[1], [2], [4]]
         found = whole_files(ingester)
         assert [name for name, _ in found] == ["removed.parquet", "repaired.parquet"]
@@ -136,7 +136,7 @@ def test_text_in_files_with_odd_names_times_and_contents_is_read_or_named(
     ((name, said),) = whole_files(ingester)
     assert (name, said.split(":")[0]) == ("cut.jsonl.gz", "cannot be read")
     assert ingester.run(lines) == ["orders  nothing new"]
-    # without a damaged file beside it, for the sake of which all others would be read by name
+    # without a damaged file next to it, which would make Spark read all others by name
     ingester.land("2026-11-24T10:00:00.jsonl", json.dumps({"id": "later"}))
     assert ingester.run(lines) == ["orders  1 rows"]
 
@@ -164,7 +164,7 @@ def test_a_row_of_very_many_fields_is_malformed_and_its_neighbours_are_read(
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may read, unlike those of pytest."""
+    """Return a folder that every user may read, unlike those of pytest."""
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -183,7 +183,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_links_are_followed(open_fold
     (folder / "broken").symlink_to(open_folder / "nowhere")
     names = [str(file.relative_to(folder)) for file in landed(folder)]
     assert names == ["a.jsonl", "deep/_x=1/b", "link/o"]
-    # others may read the rest, whatever the umask is
+    # other users may read the rest, under any umask
     for found in (folder, *(place for place in folder.rglob("*") if place.is_dir())):
         found.chmod(0o755)
     private = folder / "private"

@@ -1,7 +1,7 @@
-"""The project's prose uses the terms of Delta, Spark and dbt (docs/glossary.md).
+"""Check that the project's prose uses the terms of Delta, Spark and dbt (docs/glossary.md).
 
-Each word to avoid has its replacement, which a failure names. Checked are pages, YAML, comments,
-docstrings and messages. Code is not: identifiers, and what stands between backticks.
+A failure names the replacement of each word to avoid. The tests check pages, YAML, comments,
+docstrings and messages, but not code: neither identifiers, nor text between backticks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jinja2 import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Files and folders whose text is checked: one line each.
+# The files and folders to check: one line each.
 ROOTS = [
     "README.md",
     "CONTRIBUTING.md",
@@ -107,13 +107,13 @@ Paragraph = tuple[int, str]
 
 
 def without_code(text: str) -> str:
-    """The text with code between backticks, addresses and targets of links blanked."""
+    """Return the text with code between backticks, addresses and targets of links blanked."""
     text = re.sub(r"`[^`]*`", " ` ", text)
     return re.sub(r"\]\([^)]*\)", "] ", text)
 
 
 def blocks(text: str) -> Iterator[Paragraph]:
-    """Paragraphs: an item of a list, a row of a table, or lines up to an empty one."""
+    """Yield paragraphs: an item of a list, a row of a table, or lines up to an empty one."""
     begin, lines = 1, list[str]()
     for number, line in enumerate([*text.splitlines(), ""], start=1):
         if lines and (not line.strip() or re.match(r"\s*(?:[-*|#]|\d+\.)\s", line)):
@@ -125,18 +125,18 @@ def blocks(text: str) -> Iterator[Paragraph]:
 
 
 def of_markdown(text: str) -> Iterator[Paragraph]:
-    """A page without its fenced code."""
+    """Yield a page without its fenced code."""
     fenced = re.compile(r"^( *)```.*?^\1```$", flags=re.S | re.M)
     yield from blocks(fenced.sub(lambda block: "\n" * block.group().count("\n"), text))
 
 
 def of_yaml(text: str) -> Iterator[Paragraph]:
-    """All of it: keys and values are names, and beside them there are descriptions and comments."""
+    """Yield the whole text: keys and values are names, the rest descriptions and comments."""
     yield from blocks(re.sub(r"(?m)^\s*# ?(?=\S)", "", text))
 
 
 def of_sql(text: str) -> Iterator[Paragraph]:
-    """Comments of SQL and of Jinja, and messages: the texts in Jinja's expressions."""
+    """Yield comments of SQL and of Jinja, and messages: the texts in Jinja's expressions."""
     for line, kind, value in Environment().lex(text):
         if kind in ("comment", "string"):
             yield line, value
@@ -148,7 +148,7 @@ def of_sql(text: str) -> Iterator[Paragraph]:
 
 
 def of_python(text: str) -> Iterator[Paragraph]:
-    """Comments, docstrings and messages; the values of an f-string are an ellipsis."""
+    """Yield comments, docstrings and messages; the values of an f-string are an ellipsis."""
     comments = dict[int, str]()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -180,7 +180,7 @@ PROSE: dict[str, Callable[[str], Iterator[Paragraph]]] = {
 
 
 def found_in(paragraph: Paragraph) -> Iterator[str]:
-    """What the words to avoid are, where, and what to write instead."""
+    """Yield each word to avoid, its place, and its replacement."""
     begin, text = paragraph
     text = without_code(text)
     for word in WORDS:
@@ -193,7 +193,7 @@ def found_in(paragraph: Paragraph) -> Iterator[str]:
 
 
 def files(roots: list[str]) -> Iterator[Path]:
-    """The files with prose under these roots."""
+    """Yield the files with prose under these roots."""
     for root in roots:
         path = ROOT / root
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

@@ -1,4 +1,4 @@
-"""What is in a topic, read by a plain consumer."""
+"""Read a topic with a plain consumer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Message = tuple[int, int, str | None, str | None]  # partition, offset, key, val
 
 
 def messages(broker: str, topic: str) -> list[Message]:
-    """What is committed in a topic, in order; the value of a tombstone is None."""
+    """Return a topic's committed messages in order; the value of a tombstone is None."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker,

@@ -1,8 +1,8 @@
-"""How the sources of the brokerage warehouse change.
+"""Draw random histories of the sources of the brokerage warehouse.
 
-A history is drawn from a seed, as statements that Spark and DuckDB both run: rows arrive, in time
-and late, and rows are updated, deleted and moved to other keys. What the YAML declares to be unique
-stays unique.
+A history is drawn from a seed, as statements that Spark and DuckDB both run. Rows arrive on time
+and late, and rows are updated, deleted and moved to other keys. Columns that the YAML declares
+unique stay unique.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POSTAL_CODES = ["10001", "73301", "m5h", "M5H"]
 BEGIN = datetime(2024, 1, 1)
 DAYS = 700
 
-# `{m}`, `{r}`: rows by the remainder of a number; the other names are those of `History.chosen`.
+# `{m}`, `{r}`: rows by the remainder of a number. `History.chosen` fills in the other names.
 UPDATES = [
     "update inputs.trade set trade_price = trade_price + 0.25, quantity = quantity + 10"
     " where trade_id % {m} = {r}",
@@ -105,7 +105,7 @@ class History:
     """Statements over the tables of `inputs`, drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
-        """`seed`: the same statements for the same seed."""
+        """Draw from `seed`: the same seed gives the same statements."""
         self.draw = random.Random(seed)
         self.last = 1000  # a number that no key has
         self.now = BEGIN + timedelta(days=DAYS)
@@ -116,7 +116,7 @@ class History:
         self.trades: list[int] = []
 
     def tables(self) -> list[str]:
-        """The first rows of every table."""
+        """Return the first rows of every table."""
         chosen = self.draw
         rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in of_kind("sources")}
         for employee in self.employees:
@@ -150,7 +150,7 @@ class History:
         return [inserted(name, found) for name, found in rows.items()]
 
     def refresh(self, many: int = 12) -> list[str]:
-        """A refresh: new rows, late rows, and this many updates, moves and deletions together."""
+        """Return new rows, late rows, and `many` updates, moves and deletions together."""
         self.now += timedelta(days=2)
         statements = [*self.arrivals(lambda: self.now - timedelta(hours=self.draw.randrange(40)))]
         if self.draw.random() < 0.7:
@@ -159,7 +159,7 @@ class History:
         return statements + [self.chosen(self.draw.choice(kind)) for kind in kinds]
 
     def chosen(self, statement: str) -> str:
-        """A statement with keys and remainders in it."""
+        """Return a statement with its keys and remainders filled in."""
         draw = self.draw
         modulus = draw.randrange(3, 9)
         return statement.format(
@@ -175,7 +175,7 @@ class History:
         )
 
     def arrivals(self, moment: Callable[[], datetime]) -> Iterator[str]:
-        """New rows of every kind, at moments that are now or in the past."""
+        """Return new rows of every kind, with current or past timestamps."""
         for name, rows in self.activity(4, moment):
             if rows:
                 yield inserted(name, rows)
@@ -198,7 +198,7 @@ class History:
             "company_filing", [self.company_filing(draw.choice(self.companies), moment())]
         )
         yield inserted("security_filing", [self.security_filing(draw.choice(SYMBOLS), moment())])
-        # a day and a quarter that nothing else has: keys stay unique
+        # a day and a quarter that no other row has: keys stay unique
         day = (moment() - BEGIN).days
         yield from self.replaced("daily_price", self.daily_price(draw.choice(SYMBOLS), day))
         report = self.financial_report(draw.choice(self.companies), 2026, draw.randrange(1, 5))
@@ -207,7 +207,7 @@ class History:
         yield inserted("employee", [self.employee(self.number())])
 
     def replaced(self, name: str, row: tuple[Any, ...]) -> Iterator[str]:
-        """The row in place of one of its key."""
+        """Yield statements that replace the row of the same key."""
         places = list(columns_of(name))
         same = " and ".join(f"{key} = {literal(row[places.index(key)])}" for key in key_of(name))
         yield f"delete from inputs.{name} where {same}"
@@ -216,7 +216,7 @@ class History:
     def activity(
         self, many: int, moment: Callable[[], datetime]
     ) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
-        """Trades with events and holdings, payments and watches, some of them twice."""
+        """Return trades with events and holdings, payments and watches, some of them twice."""
         draw = self.draw
         trades, events, holdings = [], [], []
         for _ in range(many):
@@ -257,18 +257,18 @@ class History:
         yield "watch_event", [*watches, *watches[: many // 4]]
 
     def number(self) -> int:
-        """One that no key has."""
+        """Return a number that no key has yet."""
         self.last += 1
         return self.last
 
     def moment(self) -> datetime:
-        """Any, of few: some are the same."""
+        """Return one of a few moments, so that some repeat."""
         return BEGIN + timedelta(
             days=self.draw.randrange(DAYS), hours=self.draw.randrange(0, 24, 6)
         )
 
     def early(self) -> datetime:
-        """Of the first days."""
+        """Return one of the first days."""
         return BEGIN + timedelta(days=self.draw.randrange(90))
 
     def employee(self, employee: int) -> tuple[Any, ...]:
@@ -368,13 +368,13 @@ class History:
 
 
 def inserted(table: str, rows: list[tuple[Any, ...]]) -> str:
-    """The statement that inserts rows."""
+    """Return the statement that inserts rows."""
     values = ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
     return f"insert into inputs.{table} values {values}"
 
 
 def literal(value: object) -> str:
-    """A value in SQL."""
+    """Return a value as a SQL literal."""
     if value is None:
         return "null"
     if isinstance(value, datetime):

@@ -1,6 +1,6 @@
-"""Long models in the manner of dbt projects, and how long their analysis takes.
+"""Time the analysis of long models like those of dbt projects.
 
-`python -m analysis.long_models` prints processor time for each, the least of several.
+`python -m analysis.long_models` prints the processor time of each, the least of several runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INPUTS = [A, B]
 
 
 def steps(lines: int) -> tuple[str, str]:
-    """Common table expressions, each over the one before it, and the name of the last."""
+    """Return common table expressions, each over the one before it, and the name of the last."""
     parts = ["s0 as (\n    select * from a\n)"]
     while sum(part.count("\n") + 1 for part in parts) < lines - 4:
         n = len(parts)
@@ -56,7 +56,7 @@ def steps(lines: int) -> tuple[str, str]:
 
 
 def union(lines: int) -> str:
-    """Branches that are united."""
+    """Return a union of branches."""
     branch = (
         "select\n    a.id,\n    a.grp,\n    a.val + {n} as val,\n    b.name\nfrom a\n"
         "join b on a.id = b.id\nwhere\n    a.val > {n}\n    and b.val < {n}"
@@ -65,13 +65,13 @@ def union(lines: int) -> str:
 
 
 def wide(lines: int) -> str:
-    """A column on each line."""
+    """Return a query with a column on each line."""
     columns = ",\n".join(f"    coalesce(v{n}, 0) * {n} as c{n}" for n in range(lines - 3))
     return f"select\n    id,\n{columns}\nfrom w\nwhere v1 > 0"
 
 
 def aggregates(lines: int) -> str:
-    """An aggregate on each line, of all rows."""
+    """Return a query with an aggregate of all rows on each line."""
     columns = ",\n".join(
         f"    sum(case when id > {n} then v{n} else 0 end) as c{n}" for n in range(lines - 2)
     )
@@ -79,7 +79,7 @@ def aggregates(lines: int) -> str:
 
 
 def cut_groups(lines: int) -> str:
-    """Groups of several queries that are compared with totals of one another."""
+    """Return groups of several queries, compared with totals of one another."""
     parts = []
     for n in range(lines // 16):
         parts.append(
@@ -94,7 +94,7 @@ def cut_groups(lines: int) -> str:
 
 
 def models(lines: int) -> Iterator[tuple[str, str, Sequence[Input]]]:
-    """Kinds of models of about so many lines."""
+    """Return models of each kind with about this many lines."""
     before, last = steps(lines)
     group = f"select id, sum(val) as v\nfrom {last}\ngroup by id"
     ends = {
@@ -114,7 +114,7 @@ def models(lines: int) -> Iterator[tuple[str, str, Sequence[Input]]]:
 
 
 def milliseconds(sql: str, inputs: Sequence[Input], rounds: int = 5) -> tuple[float, float, str]:
-    """Processor time of the analysis and of one parse, and the strategy."""
+    """Return the processor time of the analysis and of one parse, and the strategy."""
     analysed, read, strategy = [], [], ""
     for _ in range(rounds):
         began = time.process_time()

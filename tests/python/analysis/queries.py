@@ -1,10 +1,10 @@
-"""Random queries over small tables, and what DuckDB says of them.
+"""Draw random queries over small tables, and compare the analysis with DuckDB.
 
-A query is drawn from a grammar that knows nothing of the rules. What is accepted is tried: a linear
-query over two halves of its input, sums over rows that were taken away, a keyed query over some
-keys. What is derived from plain SQL is maintained by hand: rows of every followed input change, and
-the rows of the affected keys are computed again. `make soak-analysis` draws many and says how many
-were accepted.
+The grammar knows nothing of the rules. Accepted queries are run: a linear query over two halves of
+its input, sums over rows that were taken away, a keyed query over some keys. Strategies derived
+from plain SQL are maintained by hand: rows of every followed input change, and the rows of the
+affected keys are recomputed. `make soak-analysis` draws many queries and prints how many were
+accepted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Columns = list[tuple[str, str]]
 
 
 class Draw:
-    """Draws queries; `tables` are those that it may read."""
+    """A generator of random queries over `tables`."""
 
     def __init__(self, chance: random.Random, tables: Sequence[str], signed: bool = False) -> None:
         self.chance = chance
@@ -68,12 +68,12 @@ class Draw:
         self.ctes: list[tuple[str, str, Columns]] = []
 
     def name(self) -> str:
-        """An alias that no other is."""
+        """Return an unused alias."""
         self.count += 1
         return f"x{self.count}"
 
     def query(self, depth: int) -> tuple[str, Columns]:
-        """SQL and its columns, whose names are c1, c2 and so on."""
+        """Return SQL and its columns, which are named c1, c2 and so on."""
         if depth == 0:
             return self.table()
         kinds = ["row"] * 3 + ["join"] * 4 + ["group", "window", "distinct", "set", "nested", "cte"]
@@ -82,7 +82,7 @@ class Draw:
         return drawn
 
     def table(self) -> tuple[str, Columns]:
-        """A table's columns, renamed."""
+        """Return a table with its columns renamed."""
         if self.ctes and self.chance.random() < 0.3:
             name, _, columns = self.chance.choice(self.ctes)
             return f"select * from {name}", columns
@@ -99,19 +99,19 @@ class Draw:
         return f"select {listed} from {table} as {alias}", names
 
     def renamed(self, columns: Columns) -> Columns:
-        """c1, c2 and so on; the weight keeps its name."""
+        """Rename the columns c1, c2 and so on; the weight keeps its name."""
         return [
             (name if name == "_weight" else f"c{place}", kind)
             for place, (name, kind) in enumerate(columns, 1)
         ]
 
     def pick(self, columns: Columns, kind: str | None = None) -> str | None:
-        """A column, of a type if one is named."""
+        """Return a column, of the given type if there is one."""
         found = [name for name, own in columns if kind in (None, own) and name != "_weight"]
         return self.chance.choice(found) if found else None
 
     def value(self, columns: Columns, alias: str) -> tuple[str, str]:
-        """An expression and its type; mostly a column as it is."""
+        """Return an expression and its type, mostly a plain column."""
         column, kind = self.chance.choice([c for c in columns if c[0] != "_weight"] or columns)
         plain = f"{alias}.{column}"
         if self.chance.random() < 0.75:
@@ -135,7 +135,7 @@ class Draw:
         )
 
     def condition(self, columns: Columns, alias: str) -> str:
-        """A condition on one row."""
+        """Return a condition on one row."""
         column, kind = self.chance.choice([c for c in columns if c[0] != "_weight"] or columns)
         plain = f"{alias}.{column}"
         if kind == "int":
@@ -145,7 +145,7 @@ class Draw:
         return self.chance.choice([f"{plain} <> 'a'", f"{plain} is null", f"{plain} like 'b%'"])
 
     def selected(self, columns: Columns, alias: str, weight: bool = True) -> tuple[str, Columns]:
-        """A select list."""
+        """Return a select list."""
         chosen = [self.value(columns, alias) for _ in range(self.chance.randint(1, 4))]
         keeps = [name for name, kind in columns if kind == "int" and name != "_weight"]
         if keeps and self.chance.random() < 0.7:
@@ -210,7 +210,7 @@ class Draw:
     def draw_group(self, depth: int) -> tuple[str, Columns]:
         sql, columns = self.query(depth - 1)
         alias = self.name()
-        # the order of a set differs from process to process
+        # the order of a set differs between processes
         picked = dict.fromkeys(self.pick(columns) for _ in range(self.chance.randint(0, 2)))
         keys = [key for key in picked if key is not None]
         kinds = dict(columns)
@@ -278,7 +278,7 @@ class Draw:
         second = ", ".join(f"{other}.{b}" for b in pairs)
         kind = self.chance.choice(["union all"] * 3 + ["union", "intersect", "except"])
         if kind == "union all" and self.chance.random() < 0.4:
-            # which branch a row is of
+            # the branch of a row
             names = [*names, (f"c{len(names) + 1}", "string")]
             first += f", 'a' as {names[-1][0]}"
             second += f", '{self.chance.choice('bbba')}'"
@@ -326,7 +326,7 @@ class Draw:
         return self.query(depth - 1)
 
     def whole(self, depth: int) -> tuple[str, Columns]:
-        """A query with its common table expressions."""
+        """Return a query with its common table expressions."""
         self.ctes = []
         sql, columns = self.query(depth)
         defined = ", ".join(f"{name} as ({body})" for name, body, _ in self.ctes)
@@ -334,7 +334,7 @@ class Draw:
 
 
 def rows(chance: random.Random, table: str, most: int) -> list[Row]:
-    """Some rows of few values, so that keys meet."""
+    """Return a few rows with few distinct values, so that keys match."""
     values: dict[str, list[Any]] = {
         "int": [1, 1, 2, 2, 3, None],
         "string": ["a", "a", "b", "bc", None],
@@ -354,7 +354,7 @@ class Oracle:
         self._loaded: dict[str, list[Row]] = {}
 
     def answer(self, sql: str, tables: Tables, weights: Sequence[int] = ()) -> Counter[Row]:
-        """The rows of a Spark query, as a multiset; `weights` are those of the rows of t."""
+        """Return the rows of a Spark query, as a multiset; `weights` are those of the rows of t."""
         for name, found in tables.items():
             if name not in sql or (found is self._loaded.get(name) and not weights):
                 continue
@@ -366,7 +366,7 @@ class Oracle:
             self.db.execute(f'create or replace temp table "{name}" ({columns}{weight})')
             if found:
                 full = [(*row, weights[n]) if weight else row for n, row in enumerate(found)]
-                # one statement: a quarter of the time of one for each row
+                # one statement takes a quarter of the time of one statement for each row
                 marks = f"({', '.join('?' * len(full[0]))})"
                 listed = ", ".join([marks] * len(full))
                 values = list(itertools.chain.from_iterable(full))
@@ -374,17 +374,17 @@ class Oracle:
         return Counter(self.db.execute(sql).fetchall())
 
     def names(self, sql: str) -> list[str]:
-        """The columns of a query that was answered."""
+        """Return the columns of an answered query."""
         return [column[0] for column in self.db.execute(sql).description or []]
 
 
 def in_duckdb(sql: str) -> str:
-    """The query as DuckDB reads it."""
+    """Return the query in DuckDB's dialect."""
     return sqlglot.parse_one(sql, read="spark").sql(dialect="duckdb")
 
 
 def difference_of_linear(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
-    """Whether a query gives for all rows what it gives for two halves."""
+    """Compare a query over all rows with the query over two halves."""
     tables = {name: rows(chance, name, 6) for name in ("t", "l", "m")}
     half = [n for n in range(len(tables["t"])) if chance.random() < 0.5]
     first = [row for n, row in enumerate(tables["t"]) if n in half]
@@ -397,7 +397,7 @@ def difference_of_linear(oracle: Oracle, sql: str, chance: random.Random) -> str
 
 
 def difference_of_sums(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
-    """Whether sums of all rows less those of some rows are those of the rest; c1 is the key."""
+    """Compare sums of all rows less those of some with the sums of the rest; c1 is the key."""
     tables = {name: rows(chance, name, 6) for name in ("t", "l", "m")}
     kept = [row for row in tables["t"] if chance.random() < 0.6]
     gone = list((Counter(tables["t"]) - Counter(kept)).elements())
@@ -418,7 +418,7 @@ def difference_of_sums(oracle: Oracle, sql: str, chance: random.Random) -> str |
 
 
 def difference_of_keys(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
-    """Whether a query over some keys gives its rows of these keys."""
+    """Compare a query over some keys with its rows of these keys."""
     tables = {name: rows(chance, name, 6) for name in COLUMNS}
     keys = {key for key in (1, 2, 3, None) if chance.random() < 0.5}
     restricted = dict(tables)
@@ -435,15 +435,15 @@ def difference_of_keys(oracle: Oracle, sql: str, chance: random.Random) -> str |
 
 
 def drawn_linear(chance: random.Random) -> str:
-    """A query over t, lookups and nothing else."""
+    """Draw a query over t and lookups alone."""
     return Draw(chance, ["t", "t", "l", "m"]).whole(chance.randint(1, 4))[0]
 
 
 def drawn_sums(chance: random.Random) -> str:
-    """A query whose columns are a key, `sum(_weight)` and something like a sum."""
+    """Draw a query whose columns are a key, `sum(_weight)` and sums."""
     draw = Draw(chance, ["t", "t", "l", "m"], signed=True)
     body, columns = draw.whole(chance.randint(0, 3))
-    # of an int, whose least has no opposite, nothing is accepted
+    # the least int has no opposite, so the analysis accepts no sum of it
     measure = f"cast(q.{draw.pick(columns, 'int') or '1'} as bigint)"
     measures = [
         f"sum({measure} * q._weight)",
@@ -465,7 +465,7 @@ def drawn_sums(chance: random.Random) -> str:
 
 
 def drawn_keyed(chance: random.Random) -> str:
-    """A query over everything, one of whose columns is taken for the key."""
+    """Draw a query over every table, and take one of its columns for the key."""
     sql, columns = Draw(chance, ["t", "t", "t", "u", "u", "p", "l", "m"]).whole(
         chance.randint(1, 4)
     )
@@ -475,7 +475,7 @@ def drawn_keyed(chance: random.Random) -> str:
 
 
 Difference = Callable[[Oracle, str, random.Random], str | None]
-# For each rule book: how a query is drawn, its inputs, its unique_key, and what is compared.
+# For each rule book: how to draw a query, its inputs, its unique_key, and the comparison.
 KINDS: dict[RuleBook, tuple[Callable[[random.Random], str], list[Input], str, Difference]] = {
     "linear": (drawn_linear, CHANGES, "c1", difference_of_linear),
     "sums": (drawn_sums, SIGNED, "c1", difference_of_sums),
@@ -484,7 +484,7 @@ KINDS: dict[RuleBook, tuple[Callable[[random.Random], str], list[Input], str, Di
 
 
 def tried(kind: RuleBook, number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, str | None]:
-    """Whether the query of this number is accepted, and what it then gets wrong."""
+    """Return whether the analysis accepts the query of this number, and its wrong rows."""
     draw, inputs, key, difference = KINDS[kind]
     chance = random.Random(f"{kind} {number}")
     sql = draw(chance)
@@ -507,7 +507,7 @@ PLAIN = [
 
 
 def drawn_plain(chance: random.Random) -> str:
-    """A query over everything; often its groups are by columns of several tables."""
+    """Draw a query over every table; often it groups by columns of several tables."""
     sql, columns = Draw(chance, ["t", "t", "u", "u", "p", "l", "m"]).whole(chance.randint(1, 4))
     named = ", ".join(f"q.{name} as d{place}" for place, (name, _) in enumerate(columns))
     return f"select {named} from ({sql}) as q"
@@ -516,7 +516,7 @@ def drawn_plain(chance: random.Random) -> str:
 def maintained(
     oracle: Oracle, sql: str, derived: Derivation, before: Tables, after: Tables
 ) -> Counter[Row]:
-    """What an incremental run leaves."""
+    """Return the rows that an incremental run leaves."""
     followed = {source.name: source for source in derived.inputs if source.is_followed}
     if derived.stages:
         return maintained_by_stages(oracle, derived, before, after)
@@ -535,7 +535,7 @@ def maintained(
         return [list(oracle.columns[name]).index(column) for column in columns]
 
     def keys_of(name: str, found: Sequence[Row]) -> set[Row]:
-        """The keys to which rows of an input lead."""
+        """Return the keys that rows of an input lead to."""
         source = followed[name]
         if not source.via:
             assert source.key is not None
@@ -576,7 +576,7 @@ def maintained(
 def maintained_by_leads(
     oracle: Oracle, sql: str, derived: Derivation, before: Tables, after: Tables
 ) -> Counter[Row]:
-    """What an incremental run leaves whose affected keys the leads give."""
+    """Return the rows that an incremental run leaves when the leads give its affected keys."""
     images = {
         name: list(((one := Counter(before[name])) - (other := Counter(after[name]))).elements())
         + list((other - one).elements())
@@ -609,7 +609,7 @@ def maintained_by_leads(
 def maintained_by_stages(
     oracle: Oracle, derived: Derivation, before: Tables, after: Tables
 ) -> Counter[Row]:
-    """What a run leaves whose hidden tables are maintained by keys."""
+    """Return the rows that a run leaves when its hidden tables are maintained by keys."""
     for number, stage in enumerate(derived.stages, 1):
         sql = in_duckdb(stage.sql)
         of_stage = Derivation("affected_keys", stage.unique_key, stage.inputs)
@@ -622,14 +622,14 @@ def maintained_by_stages(
 
 
 def one_each(found: list[Row]) -> list[Row]:
-    """The rows with one for each value of their first column."""
+    """Return one row for each value of the first column."""
     return list({row[0]: row for row in found}.values())
 
 
 def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str | None]:
-    """The strategy that is derived of a query, and what it then gets wrong.
+    """Return the strategy derived from a query, and its wrong rows.
 
-    `leads` where changed rows are traced: for half of the queries no other way is tried.
+    With `leads`, changed rows are traced; half of the queries try this way alone.
     """
     chance = random.Random(f"plain {number}")
     sql = drawn_plain(chance)
@@ -654,7 +654,7 @@ def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str 
 
 
 def traced_only(question: Question) -> Derivation | None:
-    """How changed rows are traced, if they can be."""
+    """Return how changed rows are traced, or None if they cannot be."""
     try:
         return _traced(question, dialect.parsed(question.sql), len(question.inputs) + 1)
     except Refused:
@@ -662,7 +662,7 @@ def traced_only(question: Question) -> Derivation | None:
 
 
 def drawn_staged(chance: random.Random) -> str:
-    """A query that aggregates what others give, by other columns than theirs or by none."""
+    """Draw a query that aggregates the groups of others, by other columns or by none."""
     draw = Draw(chance, ["t", "u", "u", "p", "p", "l", "m"])
     sql, columns = draw.query(chance.randint(0, 2))
     more, others = draw.query(chance.randint(0, 2))
@@ -701,7 +701,7 @@ def drawn_staged(chance: random.Random) -> str:
 
 
 def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, str | None]:
-    """Whether the query of this number has hidden queries, and what it then gets wrong."""
+    """Return whether the query of this number has hidden queries, and its wrong rows."""
     chance = random.Random(f"staged {number}")
     sql = drawn_staged(chance)
     used = [source for source in UNIQUE if f"from {source.name} as" in sql]
@@ -725,7 +725,7 @@ def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, st
     return derived is not None, None
 
 
-# What tells the rows of tables apart.
+# The columns that identify the rows of each table.
 KEYS = {"u": ["id"], "m": ["id"], "p": ["grp", "val"]}
 UNIQUE = [
     Input(name, name, "", columns, [frozenset(KEYS[name])] if name in KEYS else [])
@@ -734,13 +734,13 @@ UNIQUE = [
 
 
 def of_keys(name: str, found: list[Row]) -> list[Row]:
-    """The rows of a table with one for each value of its key."""
+    """Return one row of a table for each value of its key."""
     many = len(KEYS.get(name, ()))
     return list({row[:many]: row for row in found}.values()) if many else found
 
 
 def tried_keys(number: int, oracle: Oracle, rounds: int = 6) -> tuple[int, str | None]:
-    """How many sets of columns are said to tell a query's rows apart, and one that does not."""
+    """Return how many column sets the analysis takes as unique, and one that is not."""
     chance = random.Random(f"keys {number}")
     sql, _ = Draw(chance, ["t", "u", "u", "p", "m"]).whole(chance.randint(1, 4))
     try:
@@ -760,7 +760,7 @@ def tried_keys(number: int, oracle: Oracle, rounds: int = 6) -> tuple[int, str |
 
 
 def main(count: int, first: int = 0) -> int:
-    """Try queries of every kind; print what was accepted and what was wrong."""
+    """Try queries of every kind; print the accepted ones and the wrong results."""
     oracle, failed = Oracle(), 0
     strategies: Counter[str] = Counter()
     for number in range(first, first + count):

@@ -1,6 +1,6 @@
-"""The brokerage warehouse in DuckDB, maintained as its derivations say, and computed in full.
+"""Run the brokerage warehouse in DuckDB, maintained as derived and computed in full.
 
-`make soak-analysis` tries many histories.
+`make soak-analysis` runs many histories.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ SEEDS = frozenset(of_kind("seeds"))
 
 @cache
 def derived_of(model: str) -> Derivation:
-    """What is derived of a model."""
+    """Return the derivation of a model."""
     inputs = [as_input(name, declared()) for name in inputs_of(model)]
     return derive(Question(rendered(model), inputs, SEEDS))
 
 
 @cache
 def query_of(model: str) -> str:
-    """The SQL of a model, as DuckDB reads it."""
+    """Return the SQL of a model in DuckDB's dialect."""
     return in_duckdb(rendered(model))
 
 
 class Warehouse:
-    """Sources that are changed, and models that are computed in full."""
+    """Sources that change, and models that are computed in full."""
 
     def __init__(self) -> None:
         self.oracle = Oracle({name: columns_of(name) for name in declared()})
@@ -64,7 +64,7 @@ class Warehouse:
             self.db.execute(statement)
 
     def tables(self) -> Tables:
-        """Every table as it is now, the models computed in full."""
+        """Return every current table, with the models computed in full."""
         found = dict(self.seeds)
         for name in of_kind("sources"):
             found[name] = self.db.execute(f"from inputs.{name}").fetchall()
@@ -74,7 +74,7 @@ class Warehouse:
         return found
 
     def wrong(self, before: Tables, after: Tables) -> Iterator[str]:
-        """The models whose maintenance does not leave what they are in full."""
+        """Return the models whose maintained rows differ from the full computation."""
         for model in SQL:
             derived = derived_of(model)
             read = [read_by(model, tables) for tables in (before, after)]
@@ -90,12 +90,12 @@ class Warehouse:
 
 
 def read_by(model: str, tables: Tables) -> Tables:
-    """The tables that a model reads."""
+    """Return the tables that a model reads."""
     return {name: tables[name] for name in inputs_of(model)}
 
 
 def repeats(tables: Tables) -> Iterator[str]:
-    """The tables in which what is declared to be unique repeats."""
+    """Return the tables that repeat a value declared unique."""
     for name, rows in tables.items():
         keys = keys_of(name, rows)
         if len(set(keys)) < len(keys):
@@ -103,13 +103,13 @@ def repeats(tables: Tables) -> Iterator[str]:
 
 
 def keys_of(name: str, rows: Sequence[Row]) -> list[Row]:
-    """The keys of rows, none where none is declared."""
+    """Return the keys of rows; none if the model declares none."""
     places = [list(columns_of(name)).index(column) for column in key_of(name)]
     return [tuple(row[place] for place in places) for row in rows if places]
 
 
 def tried_history(seed: int, refreshes: int) -> list[str]:
-    """What goes wrong in a history of some refreshes, large and small."""
+    """Return the errors of a history of some refreshes, large and small."""
     history, warehouse = History(seed), Warehouse()
     warehouse.change(history.tables())
     before = warehouse.tables()
@@ -124,7 +124,7 @@ def tried_history(seed: int, refreshes: int) -> list[str]:
 
 
 def main(count: int) -> int:
-    """Try histories of four refreshes each; print what was wrong."""
+    """Run histories of four refreshes each; print the errors."""
     problems = []
     for seed in range(count):
         problems += tried_history(seed, 4)

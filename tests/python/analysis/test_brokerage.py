@@ -1,4 +1,4 @@
-"""A warehouse of brokerage data in plain SQL: what is derived of its models is right."""
+"""Test the derivations of a brokerage warehouse in plain SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from analysis.refreshes import SEEDS, derived_of, tried_history
 from analysis.warehouse import SQL
 
-# Strategy, unique_key and roles; `!` an input that replaces the table when it changes.
+# Strategy, unique_key and roles; `!` marks an input that replaces the table when it changes.
 BROKERAGE: dict[str, str] = {
     "account_monthly_activity": (
         "affected_keys () cash_transactions by account_id, trades by account_id"
@@ -155,7 +155,7 @@ def told_of(
     roles: Mapping[str, Mapping[str, Any]],
     led_to: Sequence[str],
 ) -> str:
-    """`affected_keys (id) a by id, b by id = a_id of a, c led to id, !d`."""
+    """Return a line such as `affected_keys (id) a by id, b by id = a_id of a, c led to id, !d`."""
     told = []
     for name, role in sorted(roles.items()):
         if role["kind"] == "lookup":
@@ -179,7 +179,7 @@ def test_what_is_derived(model: str) -> None:
 
 
 def test_all_but_totals_of_all_rows_follow_every_input() -> None:
-    """45 of 49 models are asked for."""
+    """Check that 45 of 49 models follow every input."""
     assert len(BROKERAGE) == len(SQL) == 49
     assert {model for model, told in BROKERAGE.items() if "!" in told} == {"trade_totals"}
     refused = derived_of("trade_totals").refused

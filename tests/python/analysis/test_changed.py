@@ -1,4 +1,4 @@
-"""A change of SQL that a table can follow makes of its rows what the new query gives."""
+"""Test that patching a table after a change of SQL gives the rows of the new query."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SUMS = "select grp, sum(val) as total, count(*) as n from t group by grp"
 RANKS = "select id, grp, rank() over (partition by grp order by id) as n from t"
 BOTH = "select a.id, b.rate from t as a left join l as b on a.grp = b.grp"
 
-# Each with what the table follows.
+# Each with the inputs that the table follows.
 FOLLOWED = {
     ("select id, val from t", "select id, val, val * 2 as twice, id + 1 as next from t"): (
         "added column twice from val; added column next from id"
     ),
     ("select id, val from t", "select id, 1 as one, val from t"): "added column one",
     ("select id, val from t", "select id, val, date'2026-01-02' as day from t"): "added column day",
-    # what is written for Spark is what was read, or nothing is
+    # the SQL written for Spark means the SQL that was read, or the change is not patched
     ("select id, val from t", "select id, val, 'it''s' as text from t"): "added column text",
     ("select id, val from t", "select id, val, 'it' 's' as text from t"): None,
     ("select id, val from t", "select id, val, '\\00012' as text from t"): None,
@@ -118,7 +118,7 @@ FOLLOWED = {
     (f"{SUMS} having grp = 'a'", SUMS.replace("group", "where grp = 'a' group")): "",
     (f"{SUMS} having n > 1", f"with q as ({SUMS}) select * from q where n > 1"): "",
     (f"{SUMS} having sum(val) > 1", SUMS.replace("group", "where val > 1 group")): None,
-    # they read the same of both tables, and mean other rows
+    # they read the same from both tables, but mean other rows
     (
         "select id as a, val as b from t where id > 1",
         "select val as a, id as b from t where val > 1",
@@ -175,7 +175,7 @@ FOLLOWED = {
     ("select id, val from t", "select id, val, sum(val) over () as r from t"): None,
     ("select id, val from t", "select id, val, (select max(val) from u) as r from t"): None,
     ("select id, val from t", "select id, val from t where id in (select id from u)"): None,
-    # of a name that is a column's and an alias as well, the column is meant
+    # if a name is both a column and an alias, it means the column
     ("select s as id, id + 1 as n from f", "select flag as id, s, id + 1 as n from f"): None,
     ("select id, val as a, a + 1 as n from t", "select id, id as a, a + 1 as n from t"): (
         "column a from id; column n from id"
@@ -198,7 +198,7 @@ def test_a_change_is_followed_or_rebuilds(before: str, after: str) -> None:
 
 
 def _placed(parts: list[tuple[str, int]]) -> str:
-    """A query over t of three levels, with the conditions at theirs."""
+    """Return a query over t of three levels, with these conditions."""
 
     def level(number: int, alias: str) -> str:
         found = [text.format(alias) for text, at in parts if at == number]
@@ -257,13 +257,13 @@ def test_what_the_limits_forbid_rebuilds(after: str) -> None:
         change_of("select id, val, grp from t", after, INPUTS, Limits(**limits))
 
 
-COUNT = 600  # at most, until a wrong rule is met
+COUNT = 600  # an upper bound, until the test meets a wrong rule
 CONDITIONS = ["val > 1", "id <= 3", "grp = 'a'", "val is not null", "id + val > 3", "grp in ('b')"]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Queries of one kind: what may be in which clause. The first two columns always are."""
+    """A kind of queries: the parts that each clause may have. Two columns are always there."""
 
     source: str
     columns: list[str]
@@ -312,7 +312,7 @@ KINDS = {
 
 @dataclass
 class Drawn:
-    """A query by what it has of its kind."""
+    """A query by the parts that it has of its kind."""
 
     kind: Kind
     source: str
@@ -338,7 +338,7 @@ class Drawn:
         return f"with q as ({sql}), final as (select *{more} from q{kept}) select * from final"
 
     def changed(self, chance: random.Random) -> Drawn:
-        """The query with one or two things more or less."""
+        """Return the query with one or two parts added or removed."""
         new = copy.deepcopy(self)
         new.way = chance.randrange(3)
         if chance.random() < 0.1:
@@ -375,7 +375,7 @@ def _drawn(chance: random.Random) -> Drawn:
 
 
 def _patched(oracle: Oracle, before: str, after: str, tables: Tables, change: Change) -> Any:
-    """The rows of the table that the change makes of what the query gave before."""
+    """Return the rows of the table after patching the rows of the earlier query."""
     old = oracle.answer(in_duckdb(before), tables)
     oracle.db.execute(f"create or replace temp table patched as {in_duckdb(before)}")
     assert Counter(oracle.db.execute("from patched").fetchall()) == old
@@ -389,7 +389,7 @@ def _patched(oracle: Oracle, before: str, after: str, tables: Tables, change: Ch
 
 
 def _tried(number: int, oracle: Oracle) -> tuple[Change | None, str | None]:
-    """What a change of two queries is, and how the table it makes is wrong."""
+    """Return the kind of change between two queries, and the error of the patched table."""
     chance = random.Random(number)
     drawn = _drawn(chance)
     before, after = drawn.sql(), drawn.changed(chance).sql()
@@ -418,7 +418,7 @@ def test_what_is_followed_is_right(numbers: range) -> None:
     assert any(change.dropped and change.columns for change in changes)
 
 
-# What is wrong of a block, and the query that met it when it was last looked for.
+# The fault in each block of rules, and the query that last exposed it.
 BROKEN = [("has_windows", False, 211), ("is_distinct", False, 357), ("rest", "", 53)]
 
 

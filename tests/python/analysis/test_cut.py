@@ -1,4 +1,4 @@
-"""What is kept in hidden tables of a query that is cut, and what is computed from them."""
+"""Test the hidden tables of a query that is cut, and the rest that reads them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EXACT = Input(
 F = Input("f", "f", "", {"id": "int", "paid": "date", "val": "int"}, [frozenset(["id"])])
 SUM = "cast(if(count_if(hw_2 is null and hw_3 > 0) > 0, null, sum(hw_2)) as {})"
 
-# SQL: the rest, then each hidden query with its key and how its inputs are followed
+# SQL: the rest, then each hidden query with its key and how it follows its inputs
 ACCEPTED: dict[str, list[str]] = {
     # a total becomes the total of parts, by all but the last column of a key
     "select sum(amount) as s from e where id > 3": [
@@ -58,7 +58,7 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) e by day: select `day` as hw_1, count(*) as hw_2, max(nr) as hw_3, min(id) as hw_4"
         " from e group by `day`",
     ],
-    # what is compared is no answer
+    # the compared operand is not a result
     "select sum(case exact.nr when 1 then amount end) as s from exact": [
         f"select {SUM.format('decimal(22,4)')} as s from hw_stage_1 as hw_s ",
         "(hw_1) exact by day: select `day` as hw_1, sum(case exact.nr when 1 then amount end) as"
@@ -81,14 +81,14 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) a by id, e by id: select `e`.`id` as hw_1, sum(e.amount) as hw_2,"
         " count(e.amount) as hw_3 from e join a on e.id = a.id where a.grp = 'x' group by `e`.`id`",
     ],
-    # a whole number beside a decimal has as many digits as are written
+    # a whole number in an operation with a decimal has as many digits as are written
     "select sum(amount * 2) / max(nr) as s from e": [
         f"select {SUM.format('decimal(22,2)').replace('hw_3', 'hw_4')} / max(hw_3) as s"
         " from hw_stage_1 as hw_s ",
         "(hw_1) e by day: select `day` as hw_1, sum(amount * 2) as hw_2, max(nr) as hw_3,"
         " count(amount * 2) as hw_4 from e group by `day`",
     ],
-    # what groups is kept as it is
+    # group columns are kept unchanged
     "select n, count(*) as many from (select id, count(*) as n from e group by id) as q"
     " group by n": [
         "select n, count(*) as many from (select hw_1 as `id`, hw_2 as `n` from hw_stage_1 as hw_s)"
@@ -160,12 +160,12 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1, hw_2) e by nr, id: select nr as hw_1, e.ID as hw_2, count(*) as hw_3 from e"
         " group by nr, e.ID",
     ],
-    # a branch whose names nobody reads
+    # a branch with unused names
     "select val as n from a union all select count(*) from e": [
         "select val as n from a union all select coalesce(sum(hw_2), 0) from hw_stage_1 as hw_s ",
         "(hw_1) e by day: select `day` as hw_1, count(*) as hw_2 from e group by `day`",
     ],
-    # another input is read in full
+    # the model reads another input in full
     "select a.id, a.val - q.m as above from a cross join (select max(nr) as m from e) as q": [
         "select a.id, a.val - q.m as above from a cross join (select max(hw_2) as m from hw_stage_1"
         " as hw_s ) as q",
@@ -181,7 +181,7 @@ def test_accepted(sql: str) -> None:
     assert said(found) == ACCEPTED[sql]
 
 
-# SQL: why not
+# SQL: the reason why it is not cut
 REFUSED = {
     "select sum(val) as s from a": "a row is told apart by one column: parts would be rows",
     "select sum(ratio) as s from e": "floating point sums depend on their order",
@@ -202,7 +202,7 @@ REFUSED = {
     " count(*) > (select max(val) from a))": "nobody counts the columns of *",
     "select id + 1 as k, rank() over (order by count(*)) as r from e group by 1": "no column",
     "select sum(amount) as s, rank() over (order by sum(amount)) as r from e": "one row is ranked",
-    # the name of what is grouped would be that of a table further out
+    # the name of the grouped value would be that of a table further out
     "select e.val from a as e where exists (select 1 as x from e group by e.id having count(*) >"
     " (select max(a.val) from a where a.val < e.id))": "e.id is a column of the groups",
     "select e.id, q.s from e cross join (select sum(amount) as s from e) as q": "e is read in full",
@@ -240,7 +240,7 @@ def question(sql: str) -> Question:
 
 
 def said(found: Derivation) -> list[str]:
-    """The rest and the hidden queries, with single blanks."""
+    """Return the rest and the hidden queries, with single blanks."""
     stages = []
     for stage in found.stages:
         ways = sorted(

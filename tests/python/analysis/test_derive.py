@@ -1,4 +1,4 @@
-"""What is derived from plain SQL: strategies, roles of inputs, keys."""
+"""Test derivation from plain SQL: strategies, roles of inputs, keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ M = Input(
 )
 INPUTS = [A, B, L, C, D, M]
 
-# SQL: strategy, unique_key and roles; after `;` why no more is followed
+# SQL: strategy, unique_key and roles; after `;` the reason why no more is followed
 EXAMPLES = {
     "select id, val * 2 as v from a where val > 3": "change_feed (id) changes a",
     "select a.id, l.name from a left join l on a.grp = l.label": (
@@ -106,7 +106,7 @@ EXAMPLES = {
     "select id, timestamp'10:00:00' as m from a": "NONDETERMINISTIC",
     "select id, unix_timestamp() as m from c": "NONDETERMINISTIC",
     "select id, unix_timestamp(grp) as m from a": "change_feed (id) changes a",
-    # a name that is a column is no function
+    # a column name is not a function
     "select id, user, current_date from d": "change_feed (id) changes d",
     "select q.id, user from (select * from d) q": "change_feed (id) changes d",
     "select count(user) as n from (select * from d) q": (
@@ -138,7 +138,7 @@ EXAMPLES = {
     ),
     "select count(_metadata.file_path) as n from a": "NONDETERMINISTIC",
     "select count(a._metadata.file_path) as n from a": "NONDETERMINISTIC",
-    # a common table expression hides a table from those after it alone
+    # a common table expression hides a table only from those after it
     "with z as (select * from z) select sum(z.id) as v from z, a": "UNMARKED_INPUT",
     "with q as (with z as (select * from a) select * from z) select sum(q.val) as v from q, z": (
         "UNMARKED_INPUT"
@@ -166,7 +166,7 @@ EXAMPLES = {
     ),
     "select id, window(at, '10 minutes') as w from d": "change_feed (id) changes d",
     "select id, window(at, '10 minutes', '5 minutes') as w from d": "change_feed () changes d",
-    # the texts 1 and 01 are equal to one number: a row may meet two of them
+    # the texts 1 and 01 are equal to one number: a row may match two of them
     "select a.id, l.name from a join l on a.id = l.label": (
         "change_feed () changes a; `JOIN l ON a.id = l.label` (line 1 of the compiled SQL): inner "
         "join by no equality of columns of single rows"
@@ -181,7 +181,7 @@ EXAMPLES = {
     # many large numbers are equal to one floating point number
     "select val, grp from b where id = 1e0": "change_feed () changes b",
     "select val, grp from b where id = 1": "change_feed (val) changes b",
-    # a generator multiplies the groups, and what windows are over, wherever it stands
+    # a generator multiplies the groups and the rows of windows, anywhere in the query
     "select grp, explode(array(1, 2)) as x, count(*) as n from a group by grp": (
         "affected_keys () a by grp"
     ),
@@ -211,7 +211,7 @@ EXAMPLES = {
     "select id, rank() over (partition by id order by at) as r, explode(array(1, 2)) as x from d": (
         "affected_keys () d by id"
     ),
-    # a struct tells apart what is in it; a map nothing, also within one
+    # the fields of a struct identify rows; a map never does, nor inside another type
     "select struct(grp, val) as k, count(*) as n from a group by grp, val": (
         "replace (); `SELECT struct(grp, val) AS k, count(*) AS n FROM a GROUP BY grp, val` (line 1"
         " of the compiled SQL): no column of the result is made of single rows of its inputs"
@@ -302,7 +302,7 @@ def test_the_file_of_a_row_is_refused_with_what_to_select_in_its_place() -> None
     )
 
 
-# SQL over columns that are named x: whether it gives the same if a column named new is added
+# SQL over columns named x: does adding a column named new keep its meaning
 MEANINGS = {
     "select x from a": True,
     "with s as (select * from a) select x, count(*) as n from s group by x": True,
@@ -331,7 +331,7 @@ def test_a_column_that_is_added_to_an_input(sql: str) -> None:
     assert keeps_meaning(parsed(sql), ["New"]) == MEANINGS[sql]
 
 
-# SQL over a table `a` of the columns x, y and Z: which of them it uses
+# SQL over a table `a` with the columns x, y and Z: the columns that it uses
 USED = {
     "select a.x from a": "x",
     "select x, count(*) as n from a where z > 1 group by x": "x Z",
@@ -392,7 +392,7 @@ def test_a_named_key_is_followed() -> None:
 
 
 def told(found: Derivation) -> str:
-    """`affected_keys (id) a by id, b by grp = grp of a; why not more`."""
+    """Return a line such as `affected_keys (id) a by id, b by grp = grp of a; why not more`."""
     roles = []
     for source in sorted(found.inputs, key=lambda source: source.name):
         if source.kind == "changes":
@@ -414,7 +414,7 @@ def told(found: Derivation) -> str:
     return f"{found.strategy} ({', '.join(found.unique_key)}){followed}{reason}"
 
 
-# TPC-H: columns, and the primary key first
+# TPC-H: columns, with the primary key first
 MONEY = "decimal(15,2)"
 TABLES = {
     "region": "r_regionkey int, r_name string, r_comment string",
@@ -436,7 +436,7 @@ TABLES = {
     " l_receiptdate date, l_shipinstruct string, l_shipmode string, l_comment string",
 }
 SEEDS = frozenset(["nation", "region"])
-# What is followed of each query, and what replaces the table when it changes.
+# The followed inputs of each query, and the inputs that replace the table when they change.
 TPCH = {
     "q01": ("affected_keys", "lineitem", ""),
     "q02": ("affected_keys", "part partsupp supplier", ""),
@@ -482,7 +482,7 @@ def table(name: str) -> Input:
 def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A reading costs what parsing costs, and no single row gives what aggregates all of them."""
+    """Check costs: a reading costs as much as parsing, and a full aggregate has no single row."""
     read, readings = Reader.read, list[str]()
 
     def noting(reader: Reader, tree: exp.Query) -> Relation:
@@ -494,7 +494,7 @@ def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     assert derive(Question(f"select avg(a.val) as m {joined}", [A, B, C])).strategy == "replace"
     assert Counter(readings) == {"_Tracing": 1}
     readings.clear()
-    # an order in which rows may tie is refused by every rule book
+    # every rule book refuses an order with ties
     sql = f"select a.id, row_number() over (order by a.grp) as n {joined}"
     assert derive(Question(sql, [A, B, C])).strategy == "replace"
     assert Counter(readings) == {"_Tracing": 1}
@@ -505,7 +505,7 @@ JOINED = [
     Input("two", "two", "", dict.fromkeys(["x", "h", "g"], "int"), [frozenset(["g"])]),
     Input("other", "other", "", dict.fromkeys(["g", "id", "x"], "int"), [frozenset(["id"])]),
 ]
-# SQL: its columns, of which USING puts those first that it names, also in `one.*`
+# SQL: its columns; USING puts the columns that it names first, also in `one.*`
 STARS = {
     "select * from one join two using (g)": "g id h x h",
     "select * from one full join two using (h, g)": "h g id x",

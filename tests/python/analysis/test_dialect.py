@@ -1,4 +1,4 @@
-"""SQL means to the parser what it means to Spark 4.2, or it is refused."""
+"""Test that the parser reads SQL as Spark 4.2 does, or refuses it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwaters.analysis import dialect, functions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import structure
 
-# The columns that the expressions are over, each with a value.
+# The columns of the expressions, each with a value.
 COLUMNS = {
     "i": "7",
     "j": "3",
@@ -221,7 +221,7 @@ def read(text: str) -> exp.Expr:
 
 
 def written(text: str) -> str | None:
-    """The expression as the tree says it, None where it does not say what was read."""
+    """Return the expression as the tree writes it, or None if the tree changed its meaning."""
     node = read(text)
     made = dialect.whole_text(node)
     return made if structure(read(made)) == structure(node) else None
@@ -236,7 +236,7 @@ def test_no_column_is_lost(text: str) -> None:
     assert there <= found
 
 
-# What comes back as something else, so that it is never written again: see `changed._as_text`.
+# SQL that comes back changed, so the product never writes it again: see `changed._as_text`.
 LOST = [
     *("'it' 's'", r"r'a\nb'", 'R"a\\\'b"', r"t like r'x\_%'", r"t regexp r'^x\s'"),
     *("i << 1", "i >> 1", "trim(both from t)", "position('y' in t)", "position('y', t)"),
@@ -250,7 +250,7 @@ def test_what_is_written_is_what_was_read_or_it_is_noticed() -> None:
     assert dialect.whole_text(read(times[2])) == "CAST(t AS TIME(3))"
 
 
-# SQL that sqlglot reads otherwise than Spark does, or may.
+# SQL that sqlglot reads differently from Spark, or may.
 REFUSED = [
     "i | j & k",
     "i ^ j & k",

@@ -1,4 +1,4 @@
-"""Spark 4.2 itself reads SQL as the parser does: operands are grouped alike, and values stay."""
+"""Compare the parser with Spark 4.2: operands are grouped alike, and values stay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = f"(select {', '.join(f'{text} as {name}' for name, text in COLUMNS.items
 
 
 def bracketed(text: str) -> str:
-    """The expression with brackets around all that belongs together."""
+    """Return the expression with brackets around every operation."""
     copied = exp.Paren(this=read(text).copy())
     for node in list(copied.find_all(exp.Binary, exp.Unary, exp.Between, exp.In, bfs=False))[::-1]:
         if not isinstance(node, (exp.Paren, exp.Dot)) and not isinstance(node.parent, exp.Paren):
@@ -33,7 +33,7 @@ COMPARED = ["=", "<>", "<", ">=", "<=>"]
 
 
 def grouped() -> list[str]:
-    """Expressions of two operators, without those that are refused."""
+    """Return expressions of two operators, without the refused ones."""
     pairs = list(itertools.product(NUMBERS, [*NUMBERS, *COMPARED]))
     pairs += itertools.product(COMPARED, NUMBERS)
     texts = [f"{sign}i {one} j {other} k" for one, other in pairs for sign in ("", "-", "~")]
@@ -90,7 +90,7 @@ def test_spark_reads_what_is_written_alike(spark: Any) -> None:
     ] == []
 
 
-# Expressions whose types are compared: over columns of these types.
+# Expressions whose types are compared, over columns of these types.
 TYPED = {
     "i": "int",
     "b": "bigint",

@@ -1,6 +1,6 @@
-"""The strategy and the inputs of every model of the test projects, as `golden.txt` lists them.
+"""Compare the strategy and inputs of every model of the test projects with `golden.txt`.
 
-When a change of the analysis is meant, write the list anew and review it with the change:
+If a change of the analysis is intended, rewrite the list and review it with the change:
 `UPDATE_GOLDEN=1 pytest tests/python/analysis/test_golden.py`.
 """
 

@@ -1,4 +1,4 @@
-"""Queries that people write: what is derived of each is maintained, and compared with the whole."""
+"""Test that hand-written queries, maintained as derived, equal the full computation."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ COLUMNS = {
     "spans": {"key": "int", "lo": "int", "hi": "int", "tag": "string"},
     "prices": {"sku": "string", "day": "date", "price": "decimal(10,2)"},
 }
-# The first columns of a table, as many as tell its rows apart.
+# The number of leading columns of a table that identify its rows.
 KEYS = {"orders": 1, "items": 2, "customers": 1, "events": 0, "spans": 2, "prices": 2}
 INPUTS = [
     Input(name, name, "", columns, [frozenset(list(columns)[: KEYS[name]])] if KEYS[name] else [])
     for name, columns in COLUMNS.items()
 ]
-# Few values, so that rows meet.
+# Few values, so that rows match.
 VALUES: dict[str, list[Any]] = {
     "int": [1, 1, 2, 2, 3, 4, None],
     "string": ["a", "a", "b", "B", "bc", None],
     "date": [date(2024, 1, 1), date(2024, 1, 2), date(2024, 2, 29), None],
     "decimal(10,2)": [Decimal("1.00"), Decimal("2.50"), Decimal("-1.00"), None],
 }
-# The least that are maintained, so that a rule that refuses too much is seen.
+# The least number of maintained queries, which exposes a rule that refuses too much.
 MAINTAINED = 170
 
 
 def drawn(chance: random.Random, before: Tables) -> Tables:
-    """The tables after a change: most of their rows, and some others."""
+    """Return the tables after a change: most of their rows, and some others."""
     found: Tables = {}
     for name, columns in COLUMNS.items():
         rows = [row for row in before.get(name, []) if chance.random() < 0.6]
@@ -60,7 +60,7 @@ def drawn(chance: random.Random, before: Tables) -> Tables:
 
 
 def wrong(oracle: Oracle, sql: str, question: Question, rounds: int) -> str | None:
-    """What a run leaves that is not what the query gives; empty where nothing is maintained."""
+    """Return the rows of a run that differ from the query; none if the query is not maintained."""
     derived = derive(question)
     followed = {source.name for source in derived.inputs if source.is_followed}
     if not followed:
@@ -90,7 +90,7 @@ def test_what_is_derived_of_queries_that_people_write_is_right() -> None:
         used = [one for one in INPUTS if re.search(rf"\b{one.name}\b", sql)]
         found[sql] = wrong(oracle, sql, Question(sql, used), 6)
         for constant in used:
-            # other ways are taken where one input seldom changes
+            # other ways apply if one input seldom changes
             asked = Question(sql, used, frozenset([constant.name]))
             found[sql] = wrong(oracle, sql, asked, 2) or found[sql]
     assert {sql: problem for sql, problem in found.items() if problem} == {}

@@ -1,4 +1,4 @@
-"""Long models are parsed once and read a few times, also where they are cut into pieces."""
+"""Test that long models are parsed once and read a few times, even if they are cut."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from headwaters.analysis.scopes import Names, Scope
 
 LINES = 100
 LONG = {kind: (sql, inputs) for kind, sql, inputs in models(LINES)}
-# Strategy, how many lines are parsed for each of the model's, and how often each rule book reads
-# all common table expressions.
+# Strategy, the number of parsed lines for each line of the model, and how often each rule book
+# reads all common table expressions.
 COSTS = {
     "keyed": ("affected_keys", 1, {"_Tracing": 1, "KeyedRules": 1}),
     "traced in vain": ("replace", 1, {"_Tracing": 1, "KeyedRules": 3, "TracedRules": 1}),

@@ -1,4 +1,4 @@
-"""What the proof of a model reads besides its SQL: expectations that drop rows, what is derived."""
+"""Test the inputs of a proof besides the SQL: expectations that drop rows, derived settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDERS: dict[str, Any] = {
     "has_feed": True,
     "columns": [SimpleNamespace(name=name, dtype=dtype) for name, dtype in COLUMNS.items()],
 }
-# What an expectation evaluates, and what the refusal says of it where it drops rows.
+# The expression of an expectation, and the refusal's words if it drops rows.
 EXPECTED = {
     "val > 0 and day is not null": "",
     "day <= current_date": "HW_NONDETERMINISTIC: `expectation: current_date`:",

@@ -1,4 +1,4 @@
-"""Texts that Spark takes for a moment of the run, and those that stay texts."""
+"""Test texts that Spark reads as a moment of the run, and those that stay texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's own models with their macros removed derive what was written by hand."""
+"""Test that the project's models without their macros derive the declared settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = [
 
 
 class Written:
-    """A model as its file says: `sql` without macros, `config`, and inputs by their macro."""
+    """A model as its file has it: `sql` without macros, `config`, and inputs by their macro."""
 
     def __init__(self, name: str) -> None:
         self.config: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class Written:
 
 
 def declared() -> dict[str, dict[str, Any]]:
-    """Models and seeds by name, as YAML declares them."""
+    """Return models and seeds by name, as YAML declares them."""
     found = {}
     for file in (*ROOT.glob("models/**/*.yml"), *ROOT.glob("seeds/**/*.yml")):
         for kind in ("models", "seeds"):

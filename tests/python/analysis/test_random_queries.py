@@ -1,4 +1,4 @@
-"""Whatever the rules accept equals the full computation, in queries that nobody wrote."""
+"""Test that accepted random queries, maintained incrementally, equal the full computation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from headwaters.analysis.strategies import RuleBook
 
 
 def drawn(some: int) -> pytest.MarkDecorator:
-    """The numbers of the queries that are drawn; `make soak-analysis` draws more."""
+    """Return the numbers of the queries to draw; `make soak-analysis` draws more."""
     more = pytest.param(range(some, 250), id="more", marks=pytest.mark.slow)
     return pytest.mark.parametrize("numbers", [pytest.param(range(some), id="some"), more])
 
 
 def until_met(known: int) -> Iterator[int]:
-    """The query that met a wrong rule when it was last looked for, and enough others."""
+    """Return the query that last exposed a wrong rule, and enough others."""
     return chain([known], range(1000))
 
 

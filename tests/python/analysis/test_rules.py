@@ -1,4 +1,4 @@
-"""What each rule accepts, and what it refuses and why."""
+"""Test the queries that each rule accepts, and the refusals of the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BIG = Input("big", "big", "affected", COLUMNS | {"id": "bigint"}, key={"id": "id
 HERE = Input("here", "a", "lookup", COLUMNS)
 P = Input("p", "p", "affected", NAMES, via="a", on={"grp": "grp"})
 
-# SQL of a change_feed over t and the lookup l, and what the refusal says of it
+# SQL of a change_feed over t and the lookup l, and the words of the refusal
 LINEAR = {
     "select id, val * 2 as v from t where val > 3": "",
     "select t.id, l.name from t left join l on t.grp = l.grp": "",
@@ -106,7 +106,7 @@ LINEAR = {
 }
 FUNCTIONS = {"doubled": "x * 2", "lucky": "x * rand()", "newest": "(select max(val) from t)"}
 
-# SQL of a signed_sum over s and the lookup l, whose unique_key is k
+# SQL of a signed_sum over s and the lookup l, with the unique_key k
 SUMS = {
     "select grp as k, sum(_weight) as n, sum(cast(val as bigint) * _weight) as v"
     " from s group by grp": "",
@@ -122,7 +122,7 @@ SUMS = {
     "select 'all' as k, sum(_weight) as n from s": "",
     "select grp as k, cast(sum(case when val > 1 then price * _weight else 0 end)"
     " as decimal(28, 2)) as v from s group by grp": "",
-    # -2147483648 is an int and 2147483648 is none
+    # -2147483648 is an int and 2147483648 is not
     "select grp as k, sum(val * _weight) as v from s group by grp": (
         "NOT_A_SUM: `sum(val * _weight)` (line 1 of the compiled SQL): the least int is its own"
         " opposite, and is not as a bigint. Cast to bigint or a decimal before _weight is"
@@ -168,7 +168,7 @@ SUMS = {
     "select grp as k, cast(sum(price * _weight) as decimal(19, 2)) as v from s group by grp": (
         "NOT_A_SUM: `CAST(sum(price * _weight) AS DECIMAL(19, 2))`"
     ),
-    # a number of so many digits is no bigint
+    # a number with this many digits is not a bigint
     "select grp as k, sum(90000000000000000000000000 * _weight) as v from s group by grp": "",
     "select grp as k, sum(90000000000000000000000000000000000000 * _weight) as v from s"
     " group by grp": "NOT_A_SUM: ",
@@ -182,7 +182,7 @@ SUMS = {
     ),
     "select grp as k, negative(sum(cast(sqrt(val) as decimal(27, 2)) * _weight)) as v from s"
     " group by grp": "NOT_A_SUM: `negative(sum",
-    # what wraps around stays whole
+    # overflowing whole numbers stay whole
     "select grp as k, sum(cast(val as bigint) * val * _weight) as v, cast(2"
     " * coalesce(sum(cast(val as bigint) * val * _weight), 0) as int) as w from s group by grp": "",
     "select grp as k, cast(sum(cast(val as bigint) * _weight) as decimal(20, 0)) as v"
@@ -195,7 +195,7 @@ SUMS = {
     " from s group by grp": "NOT_A_SUM: `1.5 * sum",
     "select grp as k, coalesce(sum(cast(val as bigint) * val * _weight), 0.0) as v"
     " from s group by grp": "NOT_A_SUM: `coalesce(sum",
-    # -128 is a tinyint and 128 is none
+    # -128 is a tinyint and 128 is not
     "select grp as k, sum(cast(val * _weight as tinyint)) as v from s group by grp": "NOT_A_SUM: ",
     "select grp as k, sum(cast(cast(val as double) * _weight as int)) as v"
     " from s group by grp": "NOT_A_SUM: ",
@@ -264,7 +264,7 @@ KEYED = {
     " group by id, val, grp, price, price + 1": "NONDETERMINISTIC: ",
     "select id, min_by(grp, val + 1) as g from b group by id": "NONDETERMINISTIC: ",
     "select id, max_by(grp, struct(price)) as g from b group by id": "NONDETERMINISTIC: ",
-    # rows that tie have the same value if it is part of the order
+    # tied rows have the same value if it is part of the order
     "select id, max_by(grp, struct(price, grp)) as g from a group by id": "",
     "select id, min_by(grp, struct(val, grp)) over (partition by id) as g from a": "",
     "select id, max_by(upper(grp), struct(val, grp)) as g from a group by id": "NONDETERMINISTIC: ",
@@ -378,7 +378,7 @@ COLLATED = {
 
 
 def said(sql: str, rules: RuleBook, *inputs: Input) -> str:
-    """The refusal of a model, '' where it is proven."""
+    """Return the refusal of a model, or '' if it is proven."""
     try:
         prove(sql, inputs, rules, ["k"], functions=FUNCTIONS)
     except Refused as refused:
@@ -448,7 +448,7 @@ SUMMED = (
 DERIVED = {
     "`the total` / n": "",
     "fx.doubled(n) + 1": "",
-    "if(k = 'now', mean * 2, n)": "",  # a column that is derived before it
+    "if(k = 'now', mean * 2, n)": "",  # a column derived before it
     "sum(n) over ()": "NOT_LINEAR: `derived: sum(n) OVER ()`: a window looks at other rows of the"
     " input. Compute it from the sums of one row, or in a model of its own.",
     "max(n)": "NOT_LINEAR: ",

@@ -1,4 +1,4 @@
-"""A change of text that changes nothing is none; every other is one."""
+"""Test that only edits that keep the meaning count as the same SQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OTHER = {
         "with x as (select * from t), y as (select * from u) select y.id from y"
     ),
     "select a.id from t a where 'a.id' = a.grp": "select b.id from t b where 'b.id' = b.grp",
-    # the alias may be a struct's name
+    # the alias may be the name of a struct
     "select s.id from t s": "select b.id from t b",
     "select a.s.id from t a": "select s.s.id from t s",
     "select a.id from t a left join u b on a.id = b.id where b.val = 1": (
@@ -55,7 +55,7 @@ OTHER = {
     "select a.id from t a lateral view explode(s) e as x": (
         "select b.id from t b lateral view explode(s) e as x"
     ),
-    # which sqlglot writes alike
+    # sqlglot writes these alike
     "select c.val from t a, u b right join v c on b.id = c.id": (
         "select c.val from t a cross join u b right join v c on b.id = c.id"
     ),

@@ -1,4 +1,4 @@
-"""Every form of Spark's queries is followed or replaced under `auto`, and never refused."""
+"""Test that `auto` follows or replaces every form of Spark's queries, and never refuses one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = {
     },
     "u": {"a": "int", "c": "string"},
 }
-# Forms that are analysed: what is followed depends on the keys, which is tested elsewhere.
+# Forms that are analysed. The followed inputs depend on the keys, which other tests cover.
 ANALYSED = r"""
 select a, b from t where a > 1 and not b = 'x' or b is null
 select distinct b from t
@@ -92,7 +92,7 @@ select * from values (1, 'x') as k(n, c) join t on a = n
 select a, interval '1-2' year to month as x from t
 select x.a from t as x(a, b, d, at, v, l, m, s, q)
 """.strip().split("\n")
-# Forms that replace the table, each with the sentence of the run's line.
+# Forms that replace the table, each with the reason in the run's line.
 REPLACED = r"""
 select v:a::string as x from t
 select v:a.b[0]::int as x from t
@@ -127,7 +127,7 @@ select a, b collate utf8_lcase as x from t
 select a from t where not exists (from u |> where c = 'x')
 select t.a, u.c from t left join u on t.a < u.a
 """.strip().split("\n")
-# What is refused by its words, whatever stands around it.
+# Words that are refused in any context.
 REFUSED = {
     "select v:a::string as x, current_date as y from t": "HW_NONDETERMINISTIC",
     "from t |> where a > rand()": "HW_NONDETERMINISTIC",
@@ -140,7 +140,7 @@ REFUSED = {
     "select uuid() as x, a >>> 1 as y from t": "HW_NONDETERMINISTIC",
     "from t |> where a in (select a from identifier('u'))": "HW_NONDETERMINISTIC",
 }
-# Spark may give these functions other answers, but the words name columns or aliases here.
+# Spark may answer these functions differently, but here the words name columns or aliases.
 ALLOWED = [
     "select v:a, t.current_date from t",
     "select v:a as current_date from t",
@@ -154,7 +154,7 @@ INPUTS = [Input(name, name, "lookup", columns) for name, columns in COLUMNS.item
 
 
 def derived(sql: str) -> Derivation | str:
-    """Return what is derived, or the code that refuses it."""
+    """Return the derivation, or the code that refuses it."""
     used = [source for source in INPUTS if re.search(rf"\b{source.name}\b", sql)]
     try:
         return derive(Question(sql, used))

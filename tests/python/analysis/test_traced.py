@@ -1,4 +1,4 @@
-"""Changed rows are traced to columns of the result: what is accepted, and what is refused."""
+"""Test which queries trace changed rows to columns of the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPANS = "no GROUP BY column is made of single rows"
 FREE = "the subquery looks at rows that no equality compares with the outer row"
 LOST = "not every use of an input leads to columns of the result"
 
-# SQL over followed a, b and c, and the lookup l: the key, or the reason why not
+# SQL over followed a, b and c, and the lookup l: the key, or the reason for the refusal
 EXAMPLES = {
     # computed keys
     "select year(at) as y, count(*) as n from a group by 1": "y",

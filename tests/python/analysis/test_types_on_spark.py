@@ -1,6 +1,6 @@
-"""What is taken for the type and for the most of a number, compared with Spark 4.2 itself.
+"""Compare the derived types and bounds of numbers with those of Spark 4.2.
 
-A bound that is too small lets a `signed_sum` through whose decimals become NULL.
+A bound that is too small accepts a `signed_sum` whose decimals become NULL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LITERALS = [
 ]
 CASTS = [*NUMBERS.values(), "decimal(20,4)"]
 AGGREGATES = ("sum(", "try_sum(", "max(", "avg(", "count(")
-# What a whole number may be beside a decimal.
+# Whole numbers in operations with decimals.
 BESIDE = ["0", "1", "-7", "(100)", "2147483648", "9" * 25, "0.5", "12.125", "-(3)", "- 3", "9" * 38]
 
 
@@ -97,14 +97,14 @@ def _nested(drawn: random.Random, depth: int) -> str:
 
 
 def texts() -> list[str]:
-    """Expressions, each once."""
+    """Return the expressions, each once."""
     drawn = random.Random(0)
     nested = [_nested(drawn, depth) for depth in (2, 2, 3) for _ in range(150)]
     return list(dict.fromkeys((*_of_columns(), *nested)))
 
 
 def taken(text: str) -> Value | None:
-    """What the analysis takes an expression for; None of what it refuses."""
+    """Return the type that the analysis derives for an expression, or None if it refuses it."""
     source = Input("v", "v", "lookup", COLUMNS)
     tree = dialect.parsed(f"select {text} as x from v")
     try:
@@ -114,9 +114,9 @@ def taken(text: str) -> Value | None:
 
 
 def _extremes(type: str) -> list[str]:
-    """Values of a type: the ends of its range, those beside them, and NULL.
+    """Return values of a type: the ends of its range, their neighbours, and NULL.
 
-    Of 38 digits one is left free, as Spark negates 34 of them exactly and fails for 38 nines.
+    38-digit values leave one digit free: Spark negates 34 digits exactly and fails for 38 nines.
     """
     found = {
         "string": ["abc", "", "9"],
@@ -138,7 +138,7 @@ def _extremes(type: str) -> list[str]:
 
 
 def extreme_rows(number: int) -> str:
-    """A query of rows, each value of which is drawn from the extremes of its column."""
+    """Return a query whose rows draw every value from the extremes of its column."""
     drawn = random.Random(0)
     values = {name: _extremes(type) for name, type in COLUMNS.items()}
     rows = (", ".join(map(drawn.choice, values.values())) for _ in range(number))
@@ -146,13 +146,13 @@ def extreme_rows(number: int) -> str:
 
 
 def in_parts(found: Sequence[str]) -> Iterator[Sequence[str]]:
-    """As many as one statement selects."""
+    """Yield as many as one statement selects."""
     for start in range(0, len(found), 400):
         yield found[start : start + 400]
 
 
 def listed(expressions: Iterable[str]) -> str:
-    """A select list, whose names do not matter."""
+    """Return a select list with arbitrary names."""
     return ", ".join(f"{text} as c{number}" for number, text in enumerate(expressions))
 
 
@@ -188,7 +188,7 @@ def test_bounds_of_numbers() -> None:
 
 @pytest.fixture(params=["false", "true"], ids=["without ANSI", "ANSI"])
 def ansi(set_spark: Callable[[str, str], None], request: pytest.FixtureRequest) -> None:
-    """Each of the two sets of rules."""
+    """Set each of the two sets of rules."""
     set_spark("spark.sql.ansi.enabled", request.param)
 
 
@@ -215,7 +215,7 @@ def test_types_are_those_of_spark(spark: Any) -> None:
 
 @pytest.fixture
 def wrapping(set_spark: Callable[[str, str], None]) -> None:
-    """Without ANSI rules, as dbt-spark has it."""
+    """Switch off ANSI rules, as dbt-spark does."""
     set_spark("spark.sql.ansi.enabled", "false")
 
 
@@ -245,14 +245,14 @@ def test_no_value_exceeds_its_bound(spark: Any) -> None:
 
 @pytest.mark.slow
 def test_spark_rounds_what_it_negates_to_34_digits(spark: Any) -> None:
-    """Once it does not, `amounts` need not know."""
+    """Check the rounding: if Spark stops it, `amounts` need not know it."""
     numbers = [f"cast({'9' * digits} as decimal(38,0))" for digits in (34, 35)]
     found = spark.sql(f"select {listed(f'string(-{number})' for number in numbers)}").first()
     assert [*found] == ["-" + "9" * 34, "-1" + "0" * 35]
 
 
 def weighted() -> Iterator[str]:
-    """Expressions that may change their sign with `_weight`."""
+    """Return expressions that may change their sign with `_weight`."""
     drawn = random.Random(1)
     for one in (*NUMBERS, "0", "-7", "(100)", "0.5", "length(t)", "abs(i)", "datediff(y, z)"):
         yield from (f"{one} * _weight", f"-({one}) * _weight", f"-({one} * _weight)")
@@ -272,7 +272,7 @@ def weighted() -> Iterator[str]:
 
 
 def is_accepted(text: str) -> bool:
-    """Whether a `signed_sum` may sum it."""
+    """Return whether a `signed_sum` may sum the expression."""
     source = Input("v", "v", "signed", COLUMNS | {"_weight": "int"})
     try:
         prove(f"select o, sum({text}) as x from v group by o", [source], "sums", ["o"])

@@ -1,8 +1,8 @@
-"""The models of a warehouse of brokerage data, in the manner of TPC-DI.
+"""Load the models of a brokerage warehouse, modelled on TPC-DI.
 
-They are plain SQL in the folder `brokerage`, with YAML beside them. Customers, accounts, companies
-and securities come as changes, of which silver makes versions; trades, payments, prices and the
-marketing list are tables that are written to.
+They are plain SQL and YAML in the folder `brokerage`. Customers, accounts, companies and securities
+arrive as changes, and silver turns them into versions. Trades, payments, prices and the marketing
+list are tables that change in place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Node = dict[str, Any]
 
 @cache
 def declared() -> dict[str, Node]:
-    """Sources, seeds and models by name, as YAML declares them; `kind` is one of these words."""
+    """Return sources, seeds and models by name, as YAML declares them."""
     found: dict[str, Node] = {}
     for file in FOLDER.glob("**/*.yml"):
         read = yaml.safe_load(file.read_text())
@@ -37,17 +37,17 @@ def declared() -> dict[str, Node]:
 
 
 def of_kind(kind: str) -> list[str]:
-    """The names of all `sources`, `seeds` or `models`."""
+    """Return the names of all `sources`, `seeds` or `models`."""
     return [name for name, node in declared().items() if node["kind"] == kind]
 
 
 def columns_of(name: str) -> dict[str, str]:
-    """Names and Spark types."""
+    """Return names and Spark types."""
     return {column["name"]: column["data_type"] for column in declared()[name]["columns"]}
 
 
 def key_of(name: str) -> list[str]:
-    """The columns that are declared to tell its rows apart, none where nothing does."""
+    """Return the columns declared unique, or none."""
     node = declared()[name]
     for test in node.get("data_tests", []):
         columns: list[str] = test["unique_combination_of_columns"]["arguments"][
@@ -60,12 +60,12 @@ def key_of(name: str) -> list[str]:
 
 
 def rendered(model: str, table: Callable[[str], str] = str) -> str:
-    """The SQL of a model, with these names of its inputs."""
+    """Return the SQL of a model, with these names of its inputs."""
     return jinja2.Template(SQL[model]).render(ref=table, source=lambda _, name: table(name))
 
 
 def inputs_of(model: str) -> list[str]:
-    """The names of its inputs."""
+    """Return the names of its inputs."""
     names: dict[str, None] = {}
 
     def noted(name: str) -> str:
@@ -77,6 +77,6 @@ def inputs_of(model: str) -> list[str]:
 
 
 def in_order() -> list[str]:
-    """The models, each after those that it reads."""
+    """Return the models, each after those that it reads."""
     graph = {model: [name for name in inputs_of(model) if name in SQL] for model in SQL}
     return list(TopologicalSorter(graph).static_order())

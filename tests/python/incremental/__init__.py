@@ -1,4 +1,4 @@
-"""The incremental engine is always right: every table equals plain SQL over its inputs.
+"""Test that incremental tables always equal plain SQL over their inputs.
 
 - `project/`      a dbt project with at least one model for every strategy
 - `expected.py`   the same tables as plain SQL, written without the engine

@@ -1,4 +1,4 @@
-"""A world for the tests of the incremental engine: see world.py."""
+"""Worlds for the tests of the incremental engine: see world.py."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MODELS += ["named", "people_totals", "sums", "tag_totals", "totals"]
 
 @pytest.fixture(scope="session")
 def worlds(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """The models of `project/` over inputs of their own."""
+    """Yield the models of `project/` over new inputs."""
     yield from _made(spark, "world", tmp_path_factory.mktemp("incremental"), MODELS)
 
 
 @pytest.fixture
 def fresh_world(worlds: World) -> World:
-    """The world with the first rows of its inputs, and nothing else done to them."""
+    """Return the world, built over the first rows of its inputs."""
     if not worlds.right.issuperset(worlds.models) or len(worlds.story) > 1:
         worlds.reset()
     return worlds
@@ -32,7 +32,7 @@ def fresh_world(worlds: World) -> World:
 
 @pytest.fixture(scope="session")
 def autos(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world of models of plain SQL, none of which is built."""
+    """Yield a world of models of plain SQL, all of them unbuilt."""
     models = [*(name for name in EXPECTED if name.startswith("auto_")), "high_or_low"]
     yield from _made(spark, "auto", tmp_path_factory.mktemp("auto"), models)
 
@@ -41,7 +41,7 @@ def autos(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worl
 def worlds_of_module(
     request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """A world of the test module's own, with its MODELS and no others."""
+    """Yield a world for the test module, with its MODELS and no others."""
     name = request.module.__name__.rpartition(".")[2]
     yield from _made(spark, name, tmp_path_factory.mktemp(name), request.module.MODELS)
 
@@ -55,5 +55,5 @@ def _made(spark: Any, name: str, folder: Path, models: Iterable[str]) -> Iterato
 
 @pytest.fixture
 def small_world(worlds_of_module: World) -> World:
-    """The module's world as the test before left it, its tables as they should be."""
+    """Return the module's world as the test before left it, its tables up to date."""
     return worlds_of_module.sound(worlds_of_module.models)

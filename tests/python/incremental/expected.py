@@ -1,6 +1,6 @@
-"""What the models of the test project hold: plain SQL over their inputs, for another engine.
+"""Return the rows of the test project's models: plain SQL over their inputs, for another engine.
 
-DuckDB answers it, so that nothing is shared with what is tested. Columns are in the order of the
+DuckDB runs it, so that the tests share nothing with the engine. Columns are in the order of the
 models' tables.
 """
 
@@ -27,7 +27,7 @@ EXPECTED = {
     # Delta keeps an empty text of a partition column as null
     "every_column": "select * replace (nullif(grp, '') as grp) from items",
     "latest": _LATEST,
-    # `note` is no function of `id`: the promise of prune_by is broken all the time
+    # `note` does not depend on `id` alone, so it breaks the promise of prune_by all the time
     "latest_pruned": _LATEST,
     "totals": "select grp, val > 20, count(*), sum(val), max(val) from items group by 1, 2",
     "people_totals": """
@@ -116,7 +116,7 @@ EXPECTED = {
         from q left join items using (id) where total >= (select min(total) from q)
     """,
     "high_or_low": "select grp, val from items where val is not null",
-    # what was true when is in the feed, not in the rows: the same model, fully refreshed each time
+    # the feed has the periods and the rows do not: the same model, fully refreshed each time
     "tracked": "select * from model.tracked_anew",
     "tracked_anew": "select * from model.tracked",
 }

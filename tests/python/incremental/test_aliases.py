@@ -1,4 +1,4 @@
-"""Models of one alias in two schemas, refreshed at once, never write into each other's tables."""
+"""Test that models of one alias in two schemas, refreshed at once, keep their tables apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of plain SQL, whose strategy, roles of inputs and keys are derived."""
+"""Test models of plain SQL, with derived strategy, roles of inputs and keys."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ DERIVED: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 }
 
 
-# Each strategy, and what is two inputs away; the last three are also those of test_staged.py.
+# Each strategy, and models two inputs away; the last three are also those of test_staged.py.
 FEW = ["auto_far", "auto_most", "auto_rows", "auto_unlisted"]
 FEW += ["auto_places", "auto_sizes", "auto_sums"]
 each = pytest.mark.parametrize(
@@ -93,7 +93,7 @@ OF_PEOPLE = {
 
 
 def with_view(models: list[str]) -> list[str]:
-    """Models, and the view that one of them reads."""
+    """Return models, and the view that one of them reads."""
     return [*models, "high_or_low"] if "auto_through_view" in models else models
 
 
@@ -147,7 +147,7 @@ def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
     )
 
     def run(*, expect: bool = True) -> tuple[list[str], str, str, bool]:
-        """dbt's lines; the strategy that `plain` notes, and whether it says of what SQL."""
+        """Run dbt; return its lines, and the noted strategy of `plain`, with or without its SQL."""
         ran = dbt("run", project_dir=folder, schema=schema, expect=expect)
         built = [it for it in ran.result.results if it.node.resource_type == "model"]
         lines = sorted(f"{it.node.name}: {it.message}" for it in built)
@@ -220,7 +220,7 @@ def test_a_column_of_an_input_may_take_a_name_over(
         return sorted(f"{it.node.name}: {it.message}" for it in built)
 
     def write(columns: str, *values: Any) -> None:
-        """A write that adds columns, which its commit does not tell."""
+        """Write a batch that adds columns, which its commit does not record."""
         frame = spark.createDataFrame([values], columns)
         frame.write.format("delta").option("mergeSchema", "true").mode("append").saveAsTable(rows)
 

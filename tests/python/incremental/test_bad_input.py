@@ -1,4 +1,4 @@
-"""What cannot be right is refused in words that help, and the table stays as it was."""
+"""Test that runs refuse wrong input with a helpful message and leave the table unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGNED_SUM = "{{ config(incremental_strategy='signed_sum', unique_key='id') }}\n
 HISTORY = "{{ config(incremental_strategy='history', unique_key='id') }}\n"
 FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
-# Each model with what its error has to say.
+# Each model with the words that its error must have.
 REFUSED = {
     "bare": (
         CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }}"
@@ -272,7 +272,7 @@ REFUSED = {
     ),
 }
 
-# Names that no model's column may have, and those that a strategy adds to them.
+# Names that a model's column may not have, and those that a strategy adds.
 RESERVED = [
     *("_operation", "_row", "_copies", "_metadata", "_balance", "_side", "_net", "_stray"),
     *("_target", "_staged", "_is_touched", "_replaced", "_before_1"),
@@ -360,8 +360,8 @@ def test_models_that_cannot_be_right_are_refused(
         assert [word for word in words if word not in said[name]] == [], (name, said[name])
         assert not spark.catalog.tableExists(f"{schema}.{name}")
 
-    # a key that repeats later, or that no change leads to: the run fails and the table stays, with
-    # nothing of what was stored for the change set
+    # a key that repeats later, or that no change leads to: the run fails, the table is unchanged,
+    # and the staged change set is dropped
     monkeypatch.setattr(plan, "ROWS_WORTH_STORING", 0)
     monkeypatch.setattr(bounds, "MOST_VALUES", 0)
     spark.sql(f"insert into {inputs}.fed values (2), (-3)")

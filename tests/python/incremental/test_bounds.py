@@ -1,4 +1,4 @@
-"""Conditions of bounds hold for every value they were asked about, and in what Delta knows."""
+"""Test that conditions of bounds match every value that they were built from."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from headwaters.runs.bounds import (
     within_bounds,
 )
 
-# What the macro `hw_harmless` leaves of a text, here of its bytes.
+# The bytes that the macro `hw_harmless` leaves of a text.
 HARMLESS = re.compile(rb"(?:[ -#%-~]|[$](?![{]))*")
 
 
 def answer(values: list[bytes | None], type_: str = "string") -> dict[str, Any]:
-    """What Spark answers to the expressions of `hw_bounds_expressions` for a column `k`."""
+    """Return Spark's answers to the expressions of `hw_bounds_expressions` for a column `k`."""
     known = [value for value in values if value is not None]
     cut = [_cut(value) for value in known]
     whole = [len(value) == len(text) for value, text in zip(known, cut, strict=True)]
@@ -51,7 +51,7 @@ def _cut(value: bytes) -> bytes:
 
 
 def holds(condition: str, value: bytes | None) -> bool:
-    """Whether a condition on the column `k` holds, as Spark compares strings: by their bytes."""
+    """Return whether a condition on the column `k` matches, as Spark compares strings: by bytes."""
     if condition == "true":
         return True
     nullable = re.fullmatch(r"\((?:(.*) or )?`k` is null\)", condition, flags=re.DOTALL)
@@ -103,7 +103,7 @@ def test_bounds_of_strings_hold_for_their_values(values: list[bytes | None]) -> 
 def test_bounds_of_strings_meet_the_statistics_of_their_files(
     values: list[bytes | None], others: list[bytes | None]
 ) -> None:
-    """In Delta's statistics bytes that are not UTF-8 are U+FFFD."""
+    """Check bytes that are not UTF-8, which Delta's statistics show as U+FFFD."""
     known = [value for value in values if value is not None]
     if not known:
         return
@@ -164,7 +164,7 @@ def test_days_beyond_the_calendar_widen_the_bounds(
 @pytest.mark.parametrize(
     ("type_", "condition"),
     [
-        # in the session's time zone an hour may come twice
+        # an hour may repeat in the session's time zone
         (
             "timestamp",
             "between cast('2026-01-01Z' as timestamp) and cast('2026-02-01Z' as timestamp)",
@@ -173,7 +173,7 @@ def test_days_beyond_the_calendar_widen_the_bounds(
             "timestamp_ntz",
             "between cast('2026-01-01' as timestamp_ntz) and cast('2026-02-01' as timestamp_ntz)",
         ),
-        # what cannot be written, or is ordered in another way than its text, has no bounds
+        # values without a literal, or with another order than their text, have no bounds
         *((type_, None) for type_ in ("binary", "double", "boolean", "string collate UTF8_LCASE")),
     ],
 )
@@ -184,7 +184,7 @@ def test_bounds_are_those_of_types_that_can_be_written(type_: str, condition: st
 
 
 def of_keys(rows: list[list[str | None]], *types: str) -> dict[str, Any]:
-    """What Spark answers for some columns `k1`, … of these rows, given as texts."""
+    """Return Spark's answers for columns `k1`, … of these rows, given as texts."""
     row: dict[str, Any] = {"listed": json.dumps(rows)}
     for number, (type_, values) in enumerate(zip(types, zip(*rows, strict=True), strict=True), 1):
         known = [value for value in values if value is not None]
@@ -222,10 +222,10 @@ def test_few_keys_are_literals_of_their_types() -> None:
 @pytest.mark.parametrize(
     ("rows", "types"),
     [
-        ([[UNWRITABLE, "1"], ["a", "2"]], ("string", "int")),  # one value cannot be written
-        ([["1.5"]], ("double",)),  # digits are not all of a double
+        ([[UNWRITABLE, "1"], ["a", "2"]], ("string", "int")),  # one value has no literal
+        ([["1.5"]], ("double",)),  # the digits of a double are not exact
         ([["true"]], ("boolean",)),
-        ([["0999-01-01"], ["2026-01-01"]], ("date",)),  # Parquet's filters take it for another
+        ([["0999-01-01"], ["2026-01-01"]], ("date",)),  # Parquet's filters read another value
         ([["+10000-01-01"]], ("date",)),
         ([[str(number)] for number in range(2001)], ("int",)),  # too many
     ],
@@ -243,7 +243,7 @@ def test_bounds_that_list_all_keys_stand_for_them() -> None:
 
     assert are_listed([["1"], ["3"], [None]], "int")
     assert are_listed([["a"], ["it's"]], "string")
-    assert not are_listed([["1", "a"], ["2", "b"]], "int", "string")  # pairs are more than columns
+    assert not are_listed([["1", "a"], ["2", "b"]], "int", "string")  # more pairs than columns
     assert not are_listed([["a"], [UNWRITABLE]], "string")
     assert not are_listed([["1.5"]], "double")
     assert not are_listed([[None]], "int")

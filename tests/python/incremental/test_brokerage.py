@@ -1,4 +1,4 @@
-"""The models of a brokerage warehouse, which read each other, over sources that change."""
+"""Test the models of a brokerage warehouse, which read each other, over changing sources."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_refreshes_leave_what_the_models_say(
         return {it.node.name: it.message for it in answers}
 
     def wrong() -> list[str]:
-        """The models whose tables are not what their SQL says, or not unique as declared."""
+        """Return the models whose tables differ from their SQL, or repeat a declared key."""
         found = []
         for model in SQL:
             said = spark.sql(
@@ -93,5 +93,5 @@ def test_refreshes_leave_what_the_models_say(
 
 
 def named(source: str) -> str:
-    """The name of a table without its schema."""
+    """Return the name of a table without its schema."""
     return source.replace("`", "").rpartition(".")[2]

@@ -1,7 +1,7 @@
-"""Inputs that become others as a whole, and keys of rare types: tables equal their SQL after each.
+"""Test inputs that are replaced as a whole, and keys of rare types.
 
-Views are redefined, tables swapped, recreated and cloned, a view becomes a table and a table a
-view, and the rule of an expectation changes.
+Views are redefined, tables swapped, recreated and cloned, views become tables and tables views, and
+the rule of an expectation changes. Tables equal their SQL after each change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ models:
         expectations:
           - {name: small, expression: val < %s, on_failure: drop}
 """
-# Each type with values of a key: of two rows that are there and of two that come later.
+# Each type with four key values: two for present rows and two for later ones.
 KEYS = {
     "reals": ("double", ["double('nan')", "0.5d", "double('infinity')", "-1e300d"]),
     "structs": (

@@ -1,4 +1,4 @@
-"""The rules about commits: what each does to rows, and what a feed can tell of a range of them."""
+"""Test the rules about commits: their effect on rows, and the ranges that a feed covers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 
 
 def commit(version: int, operation: str = "OPTIMIZE", **fields: Any) -> Commit:
-    """A commit of Spark's, a second after the one before."""
+    """Return a commit by Spark, a second after the one before."""
     known: dict[str, Any] = {"at": version * 1000, "parameters": {}, "metrics": {}}
     known |= {"engine": SPARK} | fields
     return Commit(version=version, operation=operation, **known)
@@ -39,14 +39,14 @@ def delete(version: int, rows: int = 1, **fields: Any) -> Commit:
 
 
 def merge(version: int, files: str, inserted: str = "0") -> Commit:
-    """A merge that changed no row of the table, and wrote so many of its files again."""
+    """Return a merge that changed no row of the table and rewrote this many files."""
     counts = dict.fromkeys(["numTargetRowsUpdated", "numTargetRowsDeleted"], "0")
     metrics = {**counts, "numTargetRowsInserted": inserted, "numTargetFilesRemoved": files}
     return commit(version, "MERGE", metrics=metrics)
 
 
 def vacuum(version: int, specified: object, **fields: Any) -> Commit:
-    """A VACUUM on the eighth day, where a week is retained."""
+    """Return a VACUUM on the eighth day, with a retention of one week."""
     parameters = {"specifiedRetentionMillis": specified, "defaultRetentionMillis": str(7 * DAY)}
     return commit(version, "VACUUM START", at=8 * DAY, parameters=parameters, **fields)
 
@@ -57,14 +57,14 @@ def properties(version: int, **values: str) -> Commit:
 
 
 def over(*newer: Commit, to: int | None = None) -> Range:
-    """What `t` went through after an append, its version 0."""
+    """Return the commits of `t` after an append, its version 0."""
     known = [*sorted(newer, key=lambda each: -each.version), append(0)]
     last = known[0].version if to is None else to
     return rules.range_of("t", {"version": 0, "at": 0}, last, known)
 
 
 def row(**fields: Any) -> dict[str, Any]:
-    """A row of `describe history` as dbt gives it."""
+    """Return a row of `describe history` as dbt returns it."""
     return {
         "version": 3,
         "timestamp": "2026-01-01 00:00:00",
@@ -185,7 +185,7 @@ DELTA_RS = "delta-rs:py-1.6.6"
     [
         (vacuum(1, None), DAY),
         (vacuum(1, "0"), 8 * DAY),
-        (vacuum(1, str(DAY)), DAY),  # Delta for Spark ignores what RETAIN says, but for 0
+        (vacuum(1, str(DAY)), DAY),  # Delta for Spark ignores the value of RETAIN, unless it is 0
         (vacuum(1, str(DAY), engine=DELTA_RS), 7 * DAY),
         (vacuum(1, str(9 * DAY), engine=DELTA_RS), DAY),
         (vacuum(1, "None", engine="trino-480-a"), DAY),
@@ -348,7 +348,7 @@ OTHER_COLUMNS = "t was partitioned by other columns, or mapped otherwise"
         ([overwritten(1, **MAY_CHANGE)], True),
         ([overwritten(1, "a", **MAY_CHANGE)], False),
         ([overwritten(1, "a")], False),
-        ([overwritten(1)], True),  # it may have kept them, which an older Delta does not say
+        ([overwritten(1)], True),  # it may have kept them, which an older Delta does not record
         ([overwritten(1, predicate="a = 1")], False),
         ([append(1), restored(2, 0)], False),
         ([append(1), restored(2, None)], False),
@@ -397,8 +397,8 @@ def test_partition_columns_of_an_older_commit_are_asked_for() -> None:
     assert (_doubt(changes), changes.needs_history) == (None, False)
 
 
-# Each operation of Delta 4.4 by its class, and those that nothing in Spark's SQL or API commits, or
-# that an own test of ours would have to make: they may change anything.
+# Each operation of Delta 4.4 by its class. Also those that no SQL or API of Spark commits, or that
+# would need a separate test: they may change anything.
 DELTA_OPERATIONS = {
     "AddColumns": "ADD COLUMNS",
     "AddConstraint": "ADD CONSTRAINT",
@@ -523,7 +523,7 @@ HISTORIES = st.lists(
 
 
 def made_of(history: list[tuple[Any, ...]]) -> list[Commit]:
-    """A history after an append, newest first."""
+    """Return a history after an append, newest first."""
     oldest_first = [append(0)]
     for version, (operation, parameters, metrics, engine) in enumerate(history, 1):
         said = {"parameters": parameters, "metrics": metrics, "engine": engine}

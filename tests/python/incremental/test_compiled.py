@@ -1,6 +1,6 @@
-"""What the engine sends to Spark: reviewed text, and never more statements than said.
+"""Compare the engine's statements with reviewed text, and count them.
 
-When a change of the engine is meant, write the texts anew and review them with the change:
+If a change of the engine is intended, rewrite the texts and review them with the change:
 `UPDATE_COMPILED=1 pytest tests/python/incremental/test_compiled.py`.
 """
 
@@ -29,7 +29,7 @@ CHANGES = [
 
 
 def as_fixture(statements: list[str]) -> str:
-    """Statements as one text, without what differs from run to run."""
+    """Return statements as one text, without the parts that differ between runs."""
     text = ";\n\n".join(re.sub(r"\n\s*\n", "\n", sql.strip()) for sql in statements) + ";\n"
     text = re.sub(r'("at": )\d+', r"\g<1>0", text)
     text = re.sub(r'("seen": \{"version": )\d+', r"\g<1>0", text)
@@ -39,12 +39,12 @@ def as_fixture(statements: list[str]) -> str:
 
 
 def in_order(literals: str) -> str:
-    """The literals of a list; Spark collects them in any order."""
+    """Sort the literals of a list; Spark collects them in any order."""
     return ", ".join(sorted(literals.split(", ")))
 
 
 def inputs_read(world: World) -> list[str]:
-    """The inputs that the models of the world read, in order."""
+    """Return the inputs that the models of the world read, in order."""
     texts = [(world.folder / "models" / f"{model}.sql").read_text() for model in world.models]
     names = set(re.findall(r"source\('inputs', '(\w+)'\)", " ".join(texts)))
     return sorted(f"{world.inputs}.{name}" for name in names)
@@ -54,7 +54,7 @@ def test_statements_are_few_and_as_reviewed(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = fresh_world
-    # beside other work a run may take longer than an answer stands
+    # on a busy machine a run may outlast an answer
     monkeypatch.setattr(histories, "SECONDS", 3600.0)
     unchanged = world.run()
     assert set(world.answers(unchanged).values()) == {"no changes"}
@@ -73,7 +73,7 @@ def test_statements_are_few_and_as_reviewed(
         "rows_deleted": 0,
         "input_rows": 3,
     }
-    # without the questions that pin the inputs, which serve whoever reads them
+    # without the questions that pin the inputs, which serve all models
     own = {
         model: [sql for sql in statements if f"history {world.inputs}." not in sql]
         for model, statements in world.statements.items()
@@ -84,10 +84,10 @@ def test_statements_are_few_and_as_reviewed(
     assert sorted(pins) == [f"describe history {table} limit 20" for table in inputs_read(world)]
     world.check()
 
-    # what DESCRIBE DETAIL said is noted by now
+    # the table has noted its DESCRIBE DETAIL by now
     unchanged = world.run()
     assert set(world.answers(unchanged).values()) == {"no changes"}
-    # each table is asked once for its versions, by whichever model comes first
+    # the first model asks each table once for its versions
     sent = [sql for statements in world.statements.values() for sql in statements]
     tables = [*(f"{world.schema}.{model}" for model in world.models), *inputs_read(world)]
     assert sorted(sql for sql in sent if sql.startswith("describe history")) == sorted(

@@ -1,4 +1,4 @@
-"""Queries that are cut, in every form that the cut knows, over inputs that lack rows and keys."""
+"""Test every form of cut queries over inputs that lack rows and keys."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ ROUNDS = [
 
 @dataclass
 class Cuts:
-    """The models, their inputs, and what dbt said of a run."""
+    """The models, their inputs, and the messages of a run."""
 
     spark: Any
     schema: str
@@ -147,7 +147,7 @@ class Cuts:
         return {it.node.name: str(it.message) for it in ran.result.results}
 
     def wrong(self) -> list[str]:
-        """The models whose tables are not what their SQL says."""
+        """Return the models whose tables differ from their SQL."""
         return [
             name
             for name in self.models
@@ -164,7 +164,7 @@ def said(rows: list[Any]) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """The SQL of a model over its tables."""
+    """Return the SQL of a model over its tables."""
     text = MODELS[name].replace("{{ ref('known') }}", "{schema}.known")
     for table, source in (("sales", SALES), ("places", PLACES), ("rents", RENTS)):
         text = text.replace(source, f"{{inputs}}.{table}")
@@ -175,7 +175,7 @@ def plain(name: str) -> str:
 def make_cuts(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> Callable[..., Cuts]:
-    """`make_cuts("total", …)`: these models, built over the first rows."""
+    """Return `make_cuts("total", …)`, which builds these models over the first rows."""
 
     def make(*models: str) -> Cuts:
         texts = {f"models/{name}.sql": MODELS[name] for name in models}
@@ -240,7 +240,7 @@ def test_hidden_tables_that_somebody_else_changed(make_cuts: Callable[..., Cuts]
     ):
         cuts.sql(act)
         ran()
-    # the target is put back, and nothing of its inputs has changed since
+    # the target is put back, and its inputs have not changed since
     cuts.sql("restore table {schema}.total to version as of 1")
     cuts.run()
     assert cuts.wrong() == []
@@ -253,7 +253,7 @@ def test_a_model_that_is_dropped_cloned_or_renamed(make_cuts: Callable[..., Cuts
     for statement in ROUNDS[0]:
         cuts.sql(statement)
     cuts.run()
-    # its table is gone, and the hidden one is not
+    # its table is dropped, and the hidden one is not
     cuts.sql("drop table {schema}.sizes")
     cuts.run()
     cuts.sql("insert into {inputs}.sales values (70, 1, 'z', 1)")

@@ -1,4 +1,4 @@
-"""What dbt documents works on Delta: its own incremental strategies, and commands beside `run`."""
+"""Test dbt's documented features on Delta: its own incremental strategies, and other commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Inputs:
         self.become("(1, 10, date'2026-01-01'), (2, 20, date'2026-01-02'), (null, 30, null)")
 
     def become(self, values: str) -> None:
-        """Other rows altogether, as one commit."""
+        """Replace all rows in one commit."""
         self.spark.sql(
             f"create or replace table {self.schema}_inputs.rows using delta"
             " tblproperties ('delta.enableChangeDataFeed' = 'true') as"
@@ -38,7 +38,7 @@ class Inputs:
         )
 
     def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
-        """The rows of a model's table, in order."""
+        """Return the rows of a model's table, in order."""
         found = self.spark.sql(f"select {columns} from {self.schema}.{table} order by all")
         return [tuple(str(value) for value in row) for row in found.collect()]
 
@@ -49,13 +49,13 @@ def inputs(spark: Any, schema: str) -> Inputs:
 
 
 def model(sql: str = "select * from {{ source('inputs', 'rows') }}", **config: Any) -> str:
-    """A model's text, incremental unless its config says otherwise."""
+    """Return a model's text, incremental by default."""
     settings = {"materialized": "incremental", **config}
     return f"{{{{ config(**{settings!r}) }}}}\n{sql}"
 
 
 def said(result: Any) -> dict[str, str]:
-    """What each node of a dbt command answered, by its name."""
+    """Return the messages of a dbt command's nodes by name."""
     return {answer.node.name: str(answer.message) for answer in result.result.results}
 
 
@@ -96,7 +96,7 @@ def test_stock_strategies_do_what_dbt_documents(
     first.sort()
     for name in STOCK:
         assert sorted(inputs.rows(name)) == first, name
-    # a new row, a changed one, one with a null key, one that the conditions delete; 2 is gone
+    # a new row, a changed one, one with a null key, one that the conditions delete; 2 is deleted
     inputs.become(
         "(1, -1, date'2026-01-01'), (3, 40, date'2026-01-03'), (null, 300, date'2026-01-01')"
     )
@@ -177,7 +177,7 @@ snapshots:
 def test_commands_beside_run_leave_a_followed_table_right(
     dbt: Dbt, new_project: NewProject, inputs: Inputs, tmp_path: Path
 ) -> None:
-    """--empty, --sample, snapshot, clone, retry and hooks around a model that follows changes."""
+    """Run --empty, --sample, snapshot, clone, retry and hooks around a model of changes."""
     schema = inputs.schema
     hooks = {
         "pre_hook": f"create table if not exists {schema}.hooked (word string) using delta",
@@ -217,14 +217,14 @@ def test_commands_beside_run_leave_a_followed_table_right(
     assert merged.endswith(", of 2 changed input rows")
     run("snapshot", artifacts=True)
     versions = inputs.rows("versions", "id, val, dbt_valid_to is null as current")
-    # dbt's snapshots ask for a key without nulls
+    # dbt's snapshots need a key without nulls
     assert [version for version in versions if version[0] != "None"] == [
         ("1", "10", "False"),
         ("1", "11", "True"),
         ("2", "20", "True"),
     ]
 
-    # a clone goes on from the versions that its original held, and leaves it alone
+    # a clone continues from its original's applied versions, and does not change the original
     (tmp_path / "state").mkdir()
     (tmp_path / "target" / "manifest.json").rename(tmp_path / "state" / "manifest.json")
     state = ("--select", "followed", "--state", str(tmp_path / "state"))
@@ -236,7 +236,7 @@ def test_commands_beside_run_leave_a_followed_table_right(
     cloned = inputs.rows("followed")
     inputs.schema = f"{schema}_clone"
     assert inputs.rows("followed") == [*cloned, ("5", "50", "None")]
-    # and is replaced by a new one where that is asked for
+    # and a new clone replaces it on request
     dbt("clone", *state, project_dir=project, schema=f"{schema}_clone")
     assert len(inputs.rows("followed")) == 3
     dbt("clone", "--full-refresh", *state, project_dir=project, schema=f"{schema}_clone")

@@ -1,4 +1,4 @@
-"""`explain_refresh` prints the plan of the next run, and whether the model's SQL is proven."""
+"""Test `explain_refresh`, which prints the plan of the next run and the proof of the SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of a table after which its change feed is trusted, compared with its snapshots."""
+"""Test which changes of a table leave its change feed correct, compared with its snapshots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EITHER = ""
 def made(
     layout: str = "", properties: str = FEED, val: str = "int", grp: str = "string", more: str = ""
 ) -> list[str]:
-    """A table of two versions."""
+    """Create a table of two versions."""
     columns = f"(id int, grp {grp}, val {val}{more})"
     return [
         f"create table {{it}} {columns} using delta {layout} tblproperties ({properties})",
@@ -38,7 +38,7 @@ def made(
 
 
 def again(layout: str = "", rows: str = "*", properties: str = FEED) -> str:
-    """The table replaced by its own rows."""
+    """Replace the table by its own rows."""
     return (
         f"create or replace table {{it}} using delta {layout} tblproperties ({properties})"
         f" as select {rows} from {{it}}"
@@ -65,9 +65,9 @@ class Frame:
 
 @dataclass(frozen=True)
 class Case:
-    """A table, what happens to it, and words of the gap; None where the feed is trusted.
+    """A table, its change, and words of the gap; None if the feed is correct.
 
-    EITHER leaves open if it is trusted; it has to be exact then.
+    EITHER accepts both. If the feed can be read, it has to be exact.
     """
 
     happens: list[str | Frame]
@@ -146,7 +146,7 @@ CASES: dict[str, Case] = {
         ],
         PARTITIONED,
     ),
-    # the rest keeps the columns of partitions
+    # the rest keeps the partition columns
     "mapped": Case([UPDATE, having("'delta.columnMapping.mode' = 'name'"), UPDATE, DELETE], EITHER),
     "mapped partitions": Case(
         [UPDATE, having("'delta.columnMapping.mode' = 'name'"), DELETE], EITHER, made(GRP)
@@ -359,7 +359,7 @@ CASES: dict[str, Case] = {
 
 
 def as_rows(texts: Iterable[tuple[str, int]]) -> Rows:
-    """Rows in JSON, whatever the order of their columns, with how often they are there."""
+    """Count rows as JSON, with their columns in any order."""
     rows: Rows = Counter()
     for text, count in texts:
         rows[json.dumps(json.loads(text), sort_keys=True)] += count
@@ -375,7 +375,7 @@ def in_json(names: Iterable[str]) -> str:
 
 
 def feed_by_version(spark: Any, table: str, after: int, to: int) -> dict[int, Rows]:
-    """The net change of each version, read at once."""
+    """Return the net change of each version, read at once."""
     frame = spark.sql(f"select * from table_changes('{table}', {after + 1}, {to})")
     own = ("_change_type", "_commit_version", "_commit_timestamp")
     rows = frame.selectExpr(in_json(name for name in frame.columns if name not in own), *own[:2])
@@ -387,9 +387,9 @@ def feed_by_version(spark: Any, table: str, after: int, to: int) -> dict[int, Ro
 
 
 def net_changes(spark: Any, table: str, after: int, to: int) -> dict[tuple[int, int], Rows]:
-    """The net change of each range that can be read; of each version alone if not all at once.
+    """Return the net change of each readable range; of single versions if the whole cannot be read.
 
-    Asserts that a feed that cannot be read fails with an error that a run takes for a gap.
+    Asserts that an unreadable feed fails with an error that a run takes for a gap.
     """
     try:
         changes = feed_by_version(spark, table, after, to)
@@ -410,7 +410,7 @@ def net_changes(spark: Any, table: str, after: int, to: int) -> dict[tuple[int, 
 
 
 def snapshots(spark: Any, table: str, versions: range) -> tuple[dict[int, Rows], dict[int, str]]:
-    """The rows of each version, and the types of its columns."""
+    """Return the rows of each version, and the types of its columns."""
     frames = {version: f"{table} version as of {version}" for version in versions}
     schemas = {at: spark.sql(f"select * from {frame}").schema for at, frame in frames.items()}
     parts = [

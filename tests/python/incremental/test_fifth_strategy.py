@@ -1,4 +1,4 @@
-"""A strategy is a class with hooks, one marker and one row of the list."""
+"""Test that a new strategy is a class with hooks, one marker and one row of the list."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STRATEGY = """
 
 
 class Whole(Strategy):
-    """Everything is computed, and what differs is written: right for any SQL."""
+    """A strategy that computes everything and writes the differences: right for any SQL."""
 
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]

@@ -1,4 +1,4 @@
-"""Random histories: every run leaves the table that a full refresh would have left.
+"""Play random histories: every run leaves the table that a full refresh would have left.
 
 `make soak-incremental` plays 1,000 of them, `python -m incremental.fuzz --only 7` one.
 """

@@ -1,4 +1,4 @@
-"""Changes that the feed cannot tell, or tells wrongly: noticed, and the table rebuilt."""
+"""Test that runs notice changes that the feed lacks or misreports, and rebuild the table."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ LOOKUP = (
     " on items.id = lookups.id"
 )
 
-# What each model does after somebody else has written to its table.
+# Each model's reaction to a foreign write to its table.
 FOREIGN = {"keeps": "fail", "warns": "warn", "rebuilds": "rebuild"}
 
-# How an input is made where it is not (id int, val int) with a feed: it has the same rows.
+# Inputs other than (id int, val int) with a feed, and how to make them. They have the same rows.
 ROWS = "select /*+ coalesce(1) */ * from values (1, 10{more}), (2, 20{more}), (3, 30{more})"
 MOMENT = ", timestamp '2026-01-01 00:00:00.123456'"
 VARIANTS = ", parse_json('1'), named_struct('part', parse_json('[1]')), map(1, parse_json('{}'))"
@@ -80,14 +80,14 @@ MADE: dict[str, list[str]] = {
 
 
 def newest_commit(table: Path) -> Path:
-    """The newest commit's file, which may be written again: its checksum is removed."""
+    """Return the newest commit's file for rewriting, and remove its checksum."""
     commit = max((table / "_delta_log").glob("*.json"))
     (commit.parent / f".{commit.name}.crc").unlink(missing_ok=True)
     return commit
 
 
 def written_by(engine: dict[str, str], *left_out: str) -> Callable[[Path], None]:
-    """The newest commit as another engine writes it: its name, and what it does not tell."""
+    """Return a function that rewrites the newest commit as another engine writes it."""
 
     def rewrite(table: Path) -> None:
         commit = newest_commit(table)
@@ -106,7 +106,7 @@ def written_by(engine: dict[str, str], *left_out: str) -> Callable[[Path], None]
 
 
 def cut_to_milliseconds(file: Path) -> None:
-    """A file of change images as an engine writes it that has no microseconds."""
+    """Rewrite a file of change images as an engine without microseconds writes it."""
     images = parquet.read_table(file)
     for index, field in enumerate(images.schema):
         if pa.types.is_timestamp(field.type):
@@ -117,7 +117,7 @@ def cut_to_milliseconds(file: Path) -> None:
 
 
 def without_commit_info(table: Path) -> None:
-    """The newest commit without the action that describes it, which Delta's protocol allows."""
+    """Rewrite the newest commit without its description, which Delta's protocol allows."""
     commit = newest_commit(table)
     lines = commit.read_text().splitlines(keepends=True)
     commit.write_text("".join(line for line in lines if "commitInfo" not in line))
@@ -125,7 +125,7 @@ def without_commit_info(table: Path) -> None:
 
 TRINO = written_by({"clusterId": "trino-476-a"}, "operationParameters", "operationMetrics")
 
-# What happens to each input (or table, `{schema}.…`), and what the run of the model then says.
+# The change of each input (or table, `{schema}.…`), and the line of the model's next run.
 HAPPENS: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
     "plain": ([], "no changes"),
     "feed_off": (
@@ -266,7 +266,7 @@ HAPPENS: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
         ],
         "merge: 0 inserted, 1 updated, 0 deleted",
     ),
-    "maps": (  # the order of their entries is all that changes; a number has a sign
+    "maps": (  # only the order of the entries differs; a number has a sign
         [
             "update {it} set more = map('a', 1, 'b', 2) where id = 1",
             "insert into {it} values (5, 5, map('d', 4, 'c', 3), -0.0d)",

@@ -1,4 +1,4 @@
-"""Rows grouped by columns that Spark cannot compare, and errors of feeds that are lost."""
+"""Test rows grouped by columns that Spark cannot compare, and errors of lost feeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change sets that are handed on: by whom, to whom, and for which ranges."""
+"""Test change sets that one model hands on to the next: writers, readers and ranges."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GRAPH = {
 
 
 def commit(version: int, operation: str, **further: Any) -> Commit:
-    """A commit of the engine that runs the tests, made at `version` seconds."""
+    """Return a commit of the engine that runs the tests, made at `version` seconds."""
     engine = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
     known: dict[str, Any] = {"parameters": {}, "metrics": {}, "engine": engine} | further
     return Commit(version, version * 1_000, operation, **known)
@@ -65,14 +65,14 @@ PROPERTIES = commit(7, "SET TBLPROPERTIES", parameters={"properties": "{}"})
         ([merge(6), NOTE], CHANGE_SET),
         ([PROPERTIES, replaced_by_keys(6), NOTE], CHANGE_SET),
         ([PROPERTIES, commit(6, "OPTIMIZE"), merge(5), NOTE], CHANGE_SET),
-        # nothing changed, or others did as well
+        # nothing changed, or other writers changed rows as well
         ([PROPERTIES, NOTE], None),
         ([merge(6, "k = 1 and o <> 'headwaters run 202611260300_ffffffff'"), NOTE], None),
         ([merge(6), merge(5), NOTE], None),
         ([merge(6), merge(5, "k = 1"), NOTE], None),
         ([commit(7, "DELETE", metrics={"numDeletedRows": "1"}), merge(6), NOTE], None),
         ([commit(7, "RESTORE"), merge(6), NOTE], None),
-        # the columns are no longer those of the change set
+        # the change set has other columns
         ([commit(7, "ADD COLUMNS"), merge(6), NOTE], None),
         ([merge(6), commit(5, "CHANGE COLUMN"), NOTE], None),
         ([merge(6), commit(5, "A NEW OPERATION"), NOTE], None),
@@ -128,14 +128,14 @@ LINEAR = {"incremental_strategy": "change_feed", "unique_key": "k"}
     [
         (KEYED, ["m", "e"], "rebuild", ["e"]),
         (LINEAR, ["m", "e", "a", "b"], "fail", ["a", "e"]),
-        # nobody is there to read it
+        # no model reads it
         (KEYED, ["m"], "rebuild", []),
         (KEYED, ["m", "b", "c", "d"], "rebuild", []),
-        # rows without a key are no pairs of old and new
+        # rows without a key do not pair old with new
         (KEYED | {"unique_key": None}, ["e"], "rebuild", []),
         ({"incremental_strategy": "merge", "unique_key": "k"}, ["e"], "rebuild", []),
         (KEYED | {"derivation": {"stage_of": "silver.orders"}}, ["e"], "rebuild", []),
-        # what is replaced is read from the table, or computed as what the table must have
+        # replaced rows are read from the table, or computed as the table must have them
         (KEYED | {"allow_nondeterministic": True}, ["e"], "warn", ["e"]),
         (LINEAR | {"allow_nondeterministic": True}, ["e"], "rebuild", []),
         (LINEAR | {"on_lookup_change": "ignore"}, ["e"], "rebuild", []),
@@ -174,7 +174,7 @@ def model(sql: str, strategy: str, key: object, **further: object) -> str:
 
 
 FED = "source('inputs', 'fed')"
-# Models of each strategy that hands on, with plain SQL of what they are.
+# Models of each strategy that hands on, with their plain SQL.
 FIRST: dict[str, tuple[str, str]] = {
     "rows": (
         model(
@@ -230,7 +230,7 @@ COPIES = {
     )
     for name in FIRST
 }
-# The other ways to read what changed.
+# The other ways to read changes.
 ADDED_UP = {
     "signed_rows": model(
         "select `a.b`, sum(_weight) as n, sum(cast(val as bigint) * _weight) as val"
@@ -260,7 +260,7 @@ BEHIND = {
 STEPS = (
     "insert into {fed} values (1, 'a', 1), (2, 'a', 2), (3, 'b', 3), (4, '', 4), (5, null, 5),"
     " (6, cast(x'ff41' as string), 6), (7, 'd', 7), (8, 'e', 8)",
-    # changes of each kind in one commit: a row moves, groups appear and go
+    # changes of each kind in one commit: a row moves, groups are added and deleted
     "merge into {fed} using (select * from values (1, 10), (3, null), (5, 50), (7, 70), (9, 9)"
     " as v (k, v)) as s on id = k when matched and v is null then delete"
     " when matched then update set val = v, part = if(id = 7, 'a', part)"

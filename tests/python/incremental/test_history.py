@@ -1,4 +1,4 @@
-"""The strategy `history`: periods of validity from every image, whenever it arrives."""
+"""Test the strategy `history`: periods of validity from every image, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_late_deleted_and_filtered_images_land_in_their_periods(
         " (null, 'free', timestamp '2026-01-05'), (3, 'test', timestamp '2026-01-01')"
     ) == [(None, "free", "2026-01-05", None, True), (1, "free", "2026-01-01", None, True)]
 
-    # a change, and then an image that arrives late: it is true before the change that came first
+    # a change, and then a late image: it is valid before the earlier change
     assert periods(
         f"update {members} set plan = 'pro', since = timestamp '2026-03-01' where id = 1",
     ) == [
@@ -89,7 +89,7 @@ def test_late_deleted_and_filtered_images_land_in_their_periods(
         == late
     )
 
-    # rows that are deleted, or leave the filter, are true no longer from the moment of the commit
+    # the validity of deleted or filtered rows ends at the moment of the commit
     ended = [
         (None, "free", "2026-01-05", today, False),
         *late[1:3],
@@ -102,11 +102,11 @@ def test_late_deleted_and_filtered_images_land_in_their_periods(
         )
         == ended
     )
-    # of two rows of one key and moment, in one commit, the greater is true
+    # of two rows of one key and moment, in one commit, the greater is valid
     ended.append((9, "b", "2026-04-01", None, True))
     moment = "timestamp '2026-04-01'"
     assert periods(f"insert into {members} values (9, 'b', {moment}), (9, 'a', {moment})") == ended
-    # a full refresh reads all of the feed, which has a column more by now
+    # a full refresh reads the whole feed, which has a new column by now
     assert periods(f"alter table {members} add columns (notes array<string>)") == ended
     dbt("run", "--full-refresh", project_dir=folder, schema=schema)
     assert [tuple(row) for row in spark.sql(PERIODS.format(schema=schema)).collect()] == ended

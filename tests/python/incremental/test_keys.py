@@ -1,4 +1,4 @@
-"""Keys of every type and of any value are found again: no bound, literal or message loses one."""
+"""Test that keys of every type and value are found again by bounds, literals and messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEED_ON = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
 
 
 def text(value: bytes | str) -> str:
-    """A string of any bytes, as SQL."""
+    """Return a string of any bytes, as SQL."""
     encoded = value if isinstance(value, bytes) else value.encode()
     return f"cast(x'{encoded.hex()}' as string)"
 
@@ -75,8 +75,8 @@ KEYS = {
     "boolean": ["true", "false"],
 }
 
-# Asks for the bounds of each row alone, and prints the rows that these do not find; puts each row
-# in its own place.
+# Query the bounds of each row alone, and print the rows that they miss. Put each row in its own
+# place.
 BOUNDS = """
 {% macro lost(schema, types) %}
     {%- set lost = [] -%}
@@ -121,7 +121,7 @@ BOUNDS = """
 
 @pytest.fixture
 def bounds_in_macros(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Macros of a test find the rules of bounds behind `adapter`."""
+    """Give the macros of a test the rules of bounds in `adapter`."""
     names = ("bounds_of", "with_values", "within_bounds")
     for name in names:
         function = staticmethod(getattr(bounds, name))
@@ -132,7 +132,7 @@ def bounds_in_macros(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def new_york(set_spark: Callable[[str, str], None]) -> None:
-    """A session whose clocks show 01:30 twice: at 05:30 and at 06:30 UTC on 2026-11-01."""
+    """Set the time zone of New York, which repeats 01:30 at 05:30 and 06:30 UTC on 2026-11-01."""
     set_spark("spark.sql.session.timeZone", "America/New_York")
 
 
@@ -140,7 +140,7 @@ def new_york(set_spark: Callable[[str, str], None]) -> None:
 def test_the_bounds_of_every_value_find_it(
     dbt: Dbt, new_project: NewProject, spark: Any, schema: str, new_york: None, capsys: Any
 ) -> None:
-    """Each value alone, in a table of one file whose statistics cover all of them."""
+    """Look up each value alone, in a table of one file whose statistics cover all of them."""
     spark.sql(f"create schema {schema}")
     tables = {}
     for type_, values in KEYS.items():
@@ -187,7 +187,7 @@ TOTALS = "select k, count(*) as rows, sum(val) as total from {{ %s }} group by k
 
 
 def models(source: str, **settings: Any) -> dict[str, str]:
-    """The plain SQL of `k` in every strategy, over one input."""
+    """Return the plain SQL of `k` in every strategy, over one input."""
     given = "".join(f", {name}={value!r}" for name, value in settings.items())
     config = "{{ config(incremental_strategy='%s', unique_key='k'%s" + given + ") }}\n"
     copy = COPY % source
@@ -213,7 +213,7 @@ class Keys:
         spark.sql(f"create schema if not exists {self.inputs}")
 
     def make(self, name: str, type_: str, values: list[str]) -> None:
-        """An input: every value once, in one file."""
+        """Create an input that has every value once, in one file."""
         self.spark.sql(
             f"create table {self.inputs}.{name} (k {type_}, n int, val int) using delta {FEED_ON}"
         )
@@ -223,11 +223,11 @@ class Keys:
         )
 
     def sql(self, statement: str) -> None:
-        """Run a statement in which {inputs} stands for the inputs' schema."""
+        """Run a statement; {inputs} is the inputs' schema."""
         self.spark.sql(statement.replace("{inputs}", self.inputs))
 
     def run(self, *arguments: str, expect: bool | None = True) -> dict[str, str]:
-        """What each model says."""
+        """Run dbt and return each model's message."""
         ran = self.dbt(
             "run", *arguments, project_dir=self.folder, schema=self.schema, expect=expect
         )
@@ -238,14 +238,14 @@ class Keys:
         }
 
     def differences(self, model: str, plain: str, shown: str = "select * from {}") -> int:
-        """How many rows of a model's table are not in plain SQL, or the other way round."""
+        """Count the rows that only a model's table or only its plain SQL has."""
         plain = plain.replace("{inputs}", self.inputs)
         table = shown.format(f"{self.schema}.{model}")
         both = f"({table} except all ({plain})) union all (({plain}) except all {table})"
         return int(self.spark.sql(f"select count(*) from ({both})").collect()[0][0])
 
     def check(self, source: str, key: str = "k") -> None:
-        """Every model of `models(source)`; `key` is the key as it is stored."""
+        """Compare every model of `models(source)`; `key` is the stored key."""
         rows = f"(select {key} as k, n, val from {{inputs}}.{source})"
         totals = f"select k, count(*), sum(val) from {rows} group by k"
         newest = f"select max_by(struct(*), n) as r from {rows} group by k"
@@ -309,7 +309,7 @@ def test_keys_of_any_bytes_and_moment_follow_their_inputs(
         said = world.run()
         wrong = {name: m for name, m in said.items() if not m.startswith("merge")}
         if changed["texts"] in (text(b"\xffA"), text("\ufffdA")):
-            # Delta's feed has U+FFFD in place of such bytes, so that the two are one
+            # Delta's feed replaces such bytes with U+FFFD, which makes the two keys equal
             lost = {name for name, m in wrong.items() if "in place of bytes" in m}
             assert lost == {"texts_copy", "texts_newest", "texts_sums", "texts_totals"}
             wrong = {name: m for name, m in wrong.items() if name not in lost}
@@ -318,7 +318,7 @@ def test_keys_of_any_bytes_and_moment_follow_their_inputs(
             world.check(source)
         assert world.differences("texts_by_day", "select * from {inputs}.moments") == 0
 
-    # repeated keys are refused in words
+    # repeated keys are refused with a message
     for source, key in {"texts": text(b"\xffA"), "hashes": "x'ff41'"}.items():
         world.sql(f"insert into {{inputs}}.{source} values ({key}, 1, 1)")
     said = world.run("--select", "texts_copy", "hashes_copy", expect=False)
@@ -338,7 +338,7 @@ def test_an_empty_text_in_a_partition_column_is_the_null_that_delta_keeps(
         }
     )
     partitioned = ["''", "'b'", text("${x}"), "'it\\'s'", "'a/b%20 c'", "'a\\nb'", "'\u00e9'"]
-    # a text like any other where the input has no bytes that are not UTF-8
+    # an ordinary text if all bytes of the input are UTF-8
     partitioned.append("'\ufffd'")
     world.make("parts", "string", partitioned)
     world.run()
@@ -356,7 +356,7 @@ def test_an_empty_text_in_a_partition_column_is_the_null_that_delta_keeps(
         found = world.spark.table(f"{world.schema}.tracked").where("is_current and k is null")
         assert found.count() == (0 if change.startswith("delete") else 1), change
 
-    # '' and NULL are one key once stored: never two rows, and no row of the one for the other
+    # stored, '' and NULL are one key: never two rows, and no row of one for the other
     world.sql("insert into {inputs}.parts values ('', 6, 6)")
     chosen = ["parts_copy", "parts_totals", "parts_sums"]
     for arguments in ((), ("--full-refresh",)):
@@ -375,7 +375,7 @@ def test_an_empty_text_in_a_partition_column_is_the_null_that_delta_keeps(
 
 
 def test_a_batch_that_is_taken_back_costs_no_rebuild(keys: Callable[..., Keys]) -> None:
-    """Deleting all rows of a file: Delta then does not say how many rows its commit deleted."""
+    """Delete all rows of a file: Delta then omits the number of deleted rows from its commit."""
     world = keys({"batches_copy": models("batches")["batches_copy"]})
     world.make("batches", "int", ["1", "2", "3"])
     world.run()
@@ -460,7 +460,7 @@ FIRST, AGAIN = "timestamp_micros(1793511000000000)", "timestamp_micros(179351460
 def test_partitions_by_a_moment_of_the_repeated_hour_are_followed_or_refused(
     keys: Callable[..., Keys], new_york: None
 ) -> None:
-    """Delta writes a partition's moment in the session's zone, in which it may come twice."""
+    """Partition by a moment: Delta writes it in the session's zone, which may repeat an hour."""
     every = models("moments", partition_by="k")
     by_number = "{{ config(incremental_strategy='change_feed', unique_key='n', partition_by='k') }}"
     world = keys(
@@ -488,7 +488,7 @@ def test_partitions_by_a_moment_of_the_repeated_hour_are_followed_or_refused(
         assert {name: m for name, m in said.items() if m.startswith("replace")} == {}, change
         check()
 
-    # the same text again, an hour later: refused, and followed once it is gone
+    # the same text again, an hour later: refused, and followed after its deletion
     world.sql(f"insert into {{inputs}}.moments values ({AGAIN}, 9, 9)")
     refused = "k has a value that Delta cannot keep in a partition column"
     assert [m for m in world.run(expect=False).values() if refused not in m] == []
@@ -498,19 +498,19 @@ def test_partitions_by_a_moment_of_the_repeated_hour_are_followed_or_refused(
     check()
 
 
-# Delta refuses these names itself, and `_hw_` begins what is nobody else's.
+# Delta refuses these names, and `_hw_` is reserved for the engine.
 NOT_TRIED = re.compile(r"_change_type|_commit_version|_commit_timestamp|_hw_\w+")
 
 
 def internal_names() -> list[str]:
-    """Every name that begins with an underscore in the engine's SQL, and may be a column's."""
+    """Return the names in the engine's SQL that begin with an underscore and may be columns."""
     floors = [ROOT / "macros" / floor for floor in ("sql", "delta", "incremental")]
     texts = "\n".join(file.read_text() for floor in floors for file in floor.rglob("*.sql"))
     found = set(re.findall(r"(?<![\w-])_[a-z]\w*", texts))
     return sorted(name for name in found if not NOT_TRIED.fullmatch(name))
 
 
-# What happens to each table between two runs; the first run comes before.
+# The change of each table between two runs; the first run comes before.
 STEPS = [
     ["insert into {t} select concat(k, 'c') as k, * except (k) from {t} where k = 'a'"],
     ["update {t} set _old = _old + 1", "delete from {t} where k = 'a'"],
@@ -520,10 +520,10 @@ STEPS = [
 
 
 def test_columns_may_have_the_names_that_the_engine_uses(keys: Callable[..., Keys]) -> None:
-    """Those of an input all of them, those of a model all that are not refused."""
+    """Use all of these names in inputs, and those that are not refused in models."""
     names = internal_names()
     assert {"_weight", "_is_touched", "_touched", "_new", "_net"} < set(names)
-    # `parts` is read by signed() and images(), which add a column each
+    # signed() and images() read `parts`, and add a column each
     columns = {"texts": names, "parts": [n for n in names if n not in ("_weight", "_image")]}
 
     def select(sql: str, table: str, *refused: str) -> str:
@@ -570,7 +570,7 @@ def test_columns_may_have_the_names_that_the_engine_uses(keys: Callable[..., Key
             world.sql(statement.replace("{t}", f"{{inputs}}.{table}"))
         said = world.run()
         assert not step or not [m for m in said.values() if m.startswith("replace")], said
-        # of the periods those that have not ended, without what the strategy adds
+        # the periods that have not ended, without the strategy's columns
         current = "select * except (valid_from, valid_to, is_current) from {} where is_current"
         shown = {"periods": current}
         wrong = {

@@ -1,4 +1,4 @@
-"""What a table noted of DESCRIBE DETAIL counts as long as no commit can have changed it."""
+"""Test that a noted DESCRIBE DETAIL is valid until a commit may have changed the table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_commits_that_keep_it_leave_what_was_noted() -> None:
         commit(9, "WRITE", mode="Overwrite"),
         commit(9, "SET TABLE COMMENT"),
         commit(9, "SET TBLPROPERTIES", properties='{"comment": "Other."}'),
-        commit(9, "SET TBLPROPERTIES"),  # as Trino's, which does not say what it set
+        commit(9, "SET TBLPROPERTIES"),  # as Trino's, which does not record its properties
         commit(9, "UNSET TBLPROPERTIES", properties='["comment"]'),
         commit(9, "something new"),
         replace(commit(9, "WRITE", mode="Append"), engine="delta-rs:1.0"),
@@ -86,7 +86,7 @@ def test_a_table_notes_it_with_the_commit_that_makes_it() -> None:
     made = commit(7, "CREATE TABLE AS SELECT", properties=json.dumps({NOTE: properties[NOTE]}))
     noted = noted_detail(properties, [OWN, made])
     assert noted is not None and noted["partitionColumns"] == ["Day"]
-    # a commit that carries properties of another table, or none
+    # a commit with properties of another table, or with none
     other = commit(7, "CREATE TABLE AS SELECT", properties=json.dumps({NOTE: layout_note(OTHER)}))
     for elsewhere in (other, BASE, commit(7, "CLONE", properties=made.parameters["properties"])):
         assert noted_detail(properties, [OWN, elsewhere]) is None

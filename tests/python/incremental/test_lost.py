@@ -1,4 +1,4 @@
-"""A table that its model did not build is replaced only where nothing of it is lost."""
+"""Test that a run replaces a foreign table only if the replacement loses nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 
 
 def commit(version: int, operation: str, engine: str = SPARK, **parameters: str) -> Commit:
-    """A commit that wrote three rows."""
+    """Return a commit that wrote three rows."""
     metrics = {"numOutputRows": "3"}
     return Commit(version, version, operation, parameters, metrics, engine)
 
 
 def field(name: str, more: Any = None, nullable: bool = True) -> dict[str, Any]:
-    """A column in the schema of a log, with its metadata."""
+    """Return a column in the schema of a log, with its metadata."""
     return {"name": name, "nullable": nullable, "metadata": more or {}}
 
 

@@ -1,4 +1,4 @@
-"""A change of SQL that needs no rebuild leaves the table that a full refresh would have left."""
+"""Test that patching a table after a change of SQL equals a full refresh."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SIGNED = "from {{ signed(source('inputs', 'orders')) }}"
 
 
 REPLACED = ("CREATE OR REPLACE TABLE AS SELECT",)
-# One commit that changes rows, between the note of the run and that of the new SQL.
+# One commit that changes rows, between the run's note and the note of the new SQL.
 DELETED = ("SET TBLPROPERTIES", "DELETE", "SET TBLPROPERTIES")
 INSERTED = ("SET TBLPROPERTIES", "WRITE", "SET TBLPROPERTIES")
 MERGED = ("SET TBLPROPERTIES", "MERGE", "SET TBLPROPERTIES")
@@ -55,7 +55,7 @@ MERGED = ("SET TBLPROPERTIES", "MERGE", "SET TBLPROPERTIES")
 
 @dataclass(frozen=True)
 class Case:
-    """A model's SQL before and after, and what its run says that it did."""
+    """A model's SQL before and after, and the action in the message of its run."""
 
     before: str
     after: str
@@ -127,7 +127,7 @@ CASES = {
         " day > CAST('2026-01-01' AS DATE), 2 rows",
     ),
 }
-# What no rule takes.
+# Changes that no rule covers.
 REBUILT = {
     "sums_more": Case(
         f"{SUMS}select region, sum(_weight) as n, sum(amount * _weight) as total {SIGNED}\n"
@@ -154,7 +154,7 @@ models:
       - {name: region, data_type: string}
       - {name: amount, data_type: "decimal(10, 2)", description: Net.}
 """
-# Rows of the one SQL break the checks of the other.
+# Rows of one SQL break the checks of the other.
 CHECKED = """
 models:
   - name: moved
@@ -165,7 +165,7 @@ COMMENTS = {"id": None, "gross": "With tax.", "region": None, "amount": "Net."}
 
 @pytest.fixture
 def inputs(spark: Any, schema: str) -> str:
-    """Two inputs, with a change data feed."""
+    """Create two inputs, with a change data feed."""
     name = f"{schema}_inputs"
     spark.sql(f"create schema {name}")
     spark.sql(
@@ -203,7 +203,7 @@ class Project:
             (self.folder / f"models/patched/{name}.sql").write_text(sql)
 
     def declare(self, name: str, without: str = "nothing") -> None:
-        """The YAML of a model; `without` a column."""
+        """Write the YAML of a model; `without` a column."""
         lines = [line for line in DECLARED.splitlines() if without not in line]
         text = "\n".join(lines).replace("NAME", name)
         (self.folder / "models/patched/declared.yml").write_text(text)
@@ -215,7 +215,7 @@ class Project:
     def run(
         self, *select: str, refreshed: bool = False, expect: bool | None = True
     ) -> dict[str, str]:
-        """What dbt says of each model; a full refresh is made in a schema of its own."""
+        """Run dbt and return each model's message; a full refresh has a separate schema."""
         options = ["--select", *select] if select else []
         done = self.dbt(
             "run",
@@ -227,7 +227,7 @@ class Project:
             schema=f"{self.schema}_refreshed" if refreshed else self.schema,
             expect=expect,
         )
-        # how many bytes a table has is Parquet's business
+        # the byte count of a table depends on Parquet
         return {
             found.node.name: re.sub(r" rows, [\d.]+ \w+(?=;)", " rows", str(found.message))
             for found in done.result.results
@@ -235,12 +235,12 @@ class Project:
         }
 
     def table(self, name: str, refreshed: bool = False) -> tuple[Any, list[str]]:
-        """Names and types of the columns, and the rows."""
+        """Return names and types of the columns, and the rows."""
         found = self.spark.table(f"{self.schema}{'_refreshed' if refreshed else ''}.{name}")
         return found.dtypes, sorted(map(str, found.collect()))
 
     def operations(self, name: str, after: int) -> list[str]:
-        """The commits of a table after a version, oldest first."""
+        """Return the commits of a table after a version, oldest first."""
         rows = self.spark.sql(f"describe history {self.schema}.{name}").collect()
         return [row["operation"] for row in reversed(rows) if row["version"] > after]
 
@@ -254,7 +254,7 @@ class Project:
         return {row[0]: row[2] for row in rows}
 
     def checks(self, name: str) -> dict[str, str]:
-        """The checks of a table, by their names."""
+        """Return the checks of a table by name."""
         prefix = "delta.constraints."
         return {
             property.removeprefix(prefix): value
@@ -275,7 +275,7 @@ def made(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Project:
-    """Without models."""
+    """Return a project without models."""
     found = Project(spark, dbt, new_project({"models/patched/sources.yml": SOURCES}), schema)
     execute = SparkConnectionManager.execute
 

@@ -1,4 +1,4 @@
-"""Right SQL, however it is written, is maintained: a table equals plain SQL after every run."""
+"""Test that any correct SQL is maintained: a table equals plain SQL after every run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ MODELS = {
         f"left join {{{{ lookup({OTHER}) }}}} o on o.id = fed.id",
         "select fed.id, other.val, other.val from fed left join other on other.id = fed.id",
     ),
-    # the sum of two decimals of 38 digits has one digit less after the point
+    # the sum of two decimals of 38 digits loses one digit after the point
     "many_digits": (
         SIGNED + "select fed.id, sum(_weight) as n,\n"
         "sum(cast(val * 0.00000001 as decimal(20, 8)) * _weight) as total\n"
@@ -216,9 +216,9 @@ IGNORING = {
 }
 
 
-# What happens between two runs: (event, key, …). `add` is (id, k, val), `rate` is (k, rate).
+# The changes between two runs: (event, key, …). `add` is (id, k, val), `rate` is (k, rate).
 Event = tuple[Any, ...]
-# A row's input row is deleted after its lookup's row, and comes back as another.
+# A row's input row is deleted after its lookup's row, and returns as another row.
 LOOKUP_FIRST: list[list[Event]] = [
     [("add", 1, 1, 1), ("add", 2, 2, 2), ("rate", 1, 10), ("rate", 2, 11)],
     [("no rate", 1), ("rate", 2, 12)],
@@ -257,7 +257,7 @@ def test_a_row_goes_with_its_input_row_whatever_became_of_its_lookup(
     schema: str,
     history: list[list[Event]],
 ) -> None:
-    """`on_lookup_change: ignore`: rows have what the lookup had in the run that wrote them."""
+    """Set `on_lookup_change: ignore`: rows keep the lookup values of the run that wrote them."""
     inputs = f"{schema}_inputs"
     spark.sql(f"create schema {inputs}")
     for name, columns in {"fed": "id int, k int, val int", "other": "k int, rate int"}.items():

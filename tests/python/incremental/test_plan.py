@@ -1,4 +1,4 @@
-"""A run applies changes or replaces the table, by the share of what changed."""
+"""Test that a run applies changes or replaces the table, by the share of changed rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_ten_thousand_rows_are_never_weighed() -> None:
 
 
 CELLS = regret.cells_of(results_of(RECORDED))
-# without those of 2, 5 and 8 %, between which the cheaper way changes
+# without those of 2, 5 and 8 %: the cheaper way changes among them
 OF_ONE_TABLE = [cell for cell in CELLS if cell.table == ""]
 FAR_APART = [cell for cell in OF_ONE_TABLE if not 0.015 < cell.changed / cell.rows < 0.085]
 
@@ -43,6 +43,6 @@ def test_regret_over_the_recorded_cells_is_at_most_three_per_cent() -> None:
     assert (ways["new, 10.00%"], ways["new, 50.00%"]) == ("incremental", "replace")
     assert regret.regret(CELLS, [*ways.values()]) <= 0.03
     assert regret.regret(CELLS, [cell.chosen for cell in CELLS]) <= 0.03
-    # one way for all cells is far from it
+    # one way for all cells is much worse
     assert regret.regret(CELLS, ["replace"] * len(CELLS)) > 0.5
     assert regret.regret(FAR_APART, ["incremental"] * len(FAR_APART)) > 0.5

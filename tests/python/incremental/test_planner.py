@@ -1,4 +1,4 @@
-"""Large changes: the planner computes anew only what is less work than the whole."""
+"""Test that a large change recomputes affected rows only if that is less work than a rebuild."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ select id, grp from {{ changes(source('inputs', 'orders')) }}
 
 
 def without_numbers(message: str) -> str:
-    """What dbt said of a model, without what differs from run to run."""
+    """Return dbt's message of a model, without the parts that differ between runs."""
     return re.sub(r"[\d.]+ [kM]B", "N bytes", message)
 
 
@@ -81,14 +81,14 @@ def test_a_large_change_is_weighed_by_keys_by_input_rows_or_by_rows(
         "copy": "append",
         "why": "of 12000 changed input rows",
     }
-    # as many, in every group
+    # as many new rows, in every group
     assert said(f"insert into {orders} select id + 60000, id % 1000 from range(12000)") == {
         "totals": "replace",
         "sums": "merge",
         "copy": "append",
         "why": "N % of the affected keys",
     }
-    # more than there were
+    # more new rows than old ones
     assert said(f"update {orders} set grp = grp + 1 where id < 55000") == {
         "totals": "replace",
         "sums": "replace",

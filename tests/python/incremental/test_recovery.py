@@ -1,4 +1,4 @@
-"""What a table has applied, and who else wrote to it, told by its properties and commits alone."""
+"""Test that properties and commits give a table's applied versions and its other writers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_interrupted_run_has_applied_what_it_noted_only_if_its_commit_is_ther
     for wrote in (append(12, "b"), merge(12, "b")):
         told = applied_versions(interrupted(), [wrote, *before], False)
         assert told == Applied(NEW, None, "b")
-        # a run that found another interrupted names itself as the last one as well
+        # a run that found an interrupted run names itself as the last one, too
         adopted = interrupted() | {"headwaters.run": json.dumps({"id": "b", "seen": SEEN})}
         assert applied_versions(adopted, [wrote, *before], False) == told
 

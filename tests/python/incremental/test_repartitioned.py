@@ -1,4 +1,4 @@
-"""Inputs that get other partition columns: Delta's feed then lacks values of older files."""
+"""Test inputs with new partition columns: Delta's feed then lacks values of older files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MADE = [
     "insert into {it} values (1, 'a', 10), (2, 'b', 20)",
 ]
 AGAIN = f"create or replace table {{it}} using delta partitioned by (grp) {FEED} as select "
-# An input whose column has a default, which a table of a model does not get.
+# An input whose column has a default, which a model's table does not get.
 DEFAULTS = [
     MADE[0]
     .replace("val int)", "val int default 7)")
@@ -35,7 +35,7 @@ DEFAULTS = [
     ),
     MADE[1],
 ]
-# What happens to each input.
+# The change of each input.
 HAPPENS = {
     "same": AGAIN + "* from {it}",
     "fewer": AGAIN + "* from {it} where grp <> 'b'",

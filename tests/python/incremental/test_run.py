@@ -1,8 +1,7 @@
-"""A run that fails, dies or meets another run at any of its statements does no harm.
+"""Test that a run that fails, dies or meets another run at any statement does no harm.
 
 The warehouse is a fake that models the log of one table: its properties, its commits, and the
-version of the input that its rows stand for. Spark's answers are in test_stopped.py and
-test_two_runs.py.
+version of the input that its rows equal. test_stopped.py and test_two_runs.py use Spark itself.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ ENGINE = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 
 
 class Sql(str):
-    """A statement that knows the macro that it is from, and its arguments."""
+    """A statement that knows its macro and the macro's arguments."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -62,7 +61,7 @@ class Relation:
 
 
 class Row(dict[str, Any]):
-    """A row by names and by places."""
+    """A row with access by name and by place."""
 
     def __getitem__(self, key: Any) -> Any:
         return list(super().values())[key] if isinstance(key, int) else super().__getitem__(key)
@@ -70,7 +69,7 @@ class Row(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a table: those that some SQL gives over a version of the input."""
+    """The rows of a table: the result of some SQL over a version of the input."""
 
     sql: str
     version: int
@@ -78,7 +77,7 @@ class Rows:
 
 @dataclass
 class Table:
-    """A table with what its log tells, and its rows, None where they are wrong."""
+    """A table with the contents of its log, and its rows, or None if they are wrong."""
 
     rows: Rows | None
     properties: dict[str, str]
@@ -103,7 +102,7 @@ class Lake:
 
 
 class FakeSession:
-    """An invocation over the lake: `before` is called with the number of each statement."""
+    """An invocation over the lake; it calls `before` with the number of each statement."""
 
     has_hooks = is_empty = is_sample = False
     selected: Sequence[str] = ()
@@ -209,7 +208,7 @@ class FakeSession:
         table.commit("CREATE OR REPLACE TABLE AS SELECT", created)
 
     def _apply(self, table: Table, stage: str) -> None:
-        """Apply a change set: right only over the rows that it was made from."""
+        """Apply a change set: correct only over the rows that it was made from."""
         if stage not in self.lake.staged:
             raise DbtRuntimeError(f"[TABLE_OR_VIEW_NOT_FOUND] {stage}")
         change = self.lake.staged[stage]
@@ -233,7 +232,7 @@ class FakeSession:
         self.before(self.count, f"describe history {table} limit {limit}")
         return self.lake.tables[str(table)].log[:limit]
 
-    # --- what costs no statement here
+    # --- calls without a statement here
 
     def columns(self, sql: str) -> Sequence[Any]:
         is_input = sql.startswith("select * from (select *, 1 as _weight")
@@ -260,7 +259,7 @@ COLUMNS = [Column("id", "int"), Column("n", "bigint")]
 
 @dataclass(frozen=True)
 class Case:
-    """A model, and what the run under test does: the choice, by a change set of such counts."""
+    """A model and the choice of the run under test, for a change set of these counts."""
 
     name: str
     choice: str
@@ -268,7 +267,7 @@ class Case:
     config: dict[str, Any]
     select: str = "select id, n from {input}"
     look: tuple[int, int, int] = (1, 1, 0)  # inserted, updated, deleted
-    other_sql: str | None = None  # that of the run under test, where it is another one
+    other_sql: str | None = None  # the choice of the run under test, if it differs
 
 
 KEY = {"unique_key": "id"}
@@ -316,7 +315,7 @@ CASES = [
 
 
 class Runs:
-    """Invocations of one case over a lake."""
+    """The invocations of one case over a lake."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.lake, self.invocation = case, Lake(), 0
@@ -342,13 +341,13 @@ class Runs:
         return Model(node, target, existing, text, case.config, typed)
 
     def run(self, before: Callable[[int, str], None] = lambda number, sql: None) -> Outcome:
-        """Run the model in an invocation of its own."""
+        """Run the model in a separate invocation."""
         self.invocation += 1
         session = FakeSession(self.lake, f"run{self.invocation}", before)
         return run(self.model(session), False, None, None)
 
     def built(self) -> Runs:
-        """Build the table, and let the input change."""
+        """Build the table, then change the input."""
         self.run()
         self.is_changed = True
         self.lake.newest = 4
@@ -361,7 +360,7 @@ class Runs:
         return Rows(sql, 4)
 
     def check(self, story: str) -> None:
-        """The table has the rows of the model over the newest version, and says so."""
+        """Check that the table has the model's rows over the newest version, and has noted it."""
         table = self.lake.tables[TARGET]
         assert table.rows == self.want, story
         assert json.loads(table.properties["headwaters.inputs"])[SOURCE]["version"] == 4, story
@@ -380,7 +379,7 @@ def statements_of(case: Case) -> list[str]:
 
 
 class Killed(BaseException):
-    """The process ended."""
+    """The end of the process."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -390,7 +389,7 @@ def test_a_run_that_fails_or_dies_anywhere_is_completed_by_the_next(case: Case) 
         for error in (DbtRuntimeError("out of memory"), Killed()):
 
             def stop(number: int, sql: str, at: int = at, error: BaseException = error) -> None:
-                # what is sent after a death is not run; after a failure the clean-up is
+                # no statement follows a death; the clean-up follows a failure
                 if number == at or (number > at and isinstance(error, Killed)):
                     raise error
 
@@ -416,7 +415,7 @@ def test_of_two_runs_at_once_one_applies_the_changes(case: Case) -> None:
         except UserError as error:
             assert error.code == "HW_CONCURRENT_RUN", sql
         except DbtRuntimeError as error:
-            # its staging table is dropped by the other run, which noted its inputs later
+            # the other run, which noted its inputs later, drops its staging table
             assert "TABLE_OR_VIEW_NOT_FOUND" in str(error), sql
         runs.run()
         runs.check(f"another run at statement {at}: {sql}")

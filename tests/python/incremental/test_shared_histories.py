@@ -1,4 +1,4 @@
-"""What a table said of its commits serves all models of an invocation, until it is written to."""
+"""Test that all models of an invocation share a table's history until a write to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def commits(newest: int, oldest: int) -> list[Commit]:
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that moves only when the test moves it."""
 
     now = 0.0
 

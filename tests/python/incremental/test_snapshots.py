@@ -1,4 +1,4 @@
-"""Snapshots have the records that dbt documents, for each way to treat a deleted row."""
+"""Test that snapshots have the records that dbt documents, for each `hard_deletes`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SNAPSHOTS: dict[str, dict[str, Any]] = {
     "timestamp_invalidate": {"hard_deletes": "invalidate", **TIMESTAMP},
     "check_invalidate": {"hard_deletes": "invalidate", **CHECK},
     "check_new_record": {"hard_deletes": "new_record", **CHECK},
-    # a column that comes is a change of each row
+    # a new column changes each row
     "check_all": {"hard_deletes": "ignore", "strategy": "check", "check_cols": "all"},
     "composite": {
         "unique_key": ["id", "part"],
@@ -36,8 +36,8 @@ SNAPSHOTS: dict[str, dict[str, Any]] = {
         **TIMESTAMP,
     },
 }
-# Each round's rows of the source. The second row is deleted, and returns as it was while the first
-# one changes; then the column `note` comes and `old` goes.
+# Each round's rows of the source. The second row is deleted, and returns unchanged while the first
+# one changes; then the source gains the column `note` and loses `old`.
 FIRST = "(1, 'x', 'Ada', timestamp'2026-01-01'), (2, 'x', 'Bob', timestamp'2026-01-01')"
 BEFORE = f"select *, lower(name) as old from values {FIRST} as (id, part, name, updated_at)"
 ROUNDS = (
@@ -48,7 +48,7 @@ ROUNDS = (
     " if(id = 1, timestamp'2026-02-01', updated_at) as updated_at, upper(name) as note"
     f" from values {FIRST} as (id, part, name, updated_at)",
 )
-# id, name, old, note, whether the record is open, and whether it is of a deletion
+# id, name, old, note, whether the record is open, and whether it records a deletion
 CHANGED = [(1, "Ada", "ada", None, False, "False"), (1, "Eve", None, "ADA", True, "False")]
 KEPT = [(2, "Bob", "bob", None, True, "False")]
 CLOSED = [(2, "Bob", "bob", None, False, "False"), (2, "Bob", None, "BOB", True, "False")]
@@ -100,7 +100,7 @@ def test_snapshots_have_the_records_that_dbt_documents(
 
 
 def columns_of(config: dict[str, Any]) -> set[str]:
-    """The columns that a snapshot has: the source's, dbt's, and none of dbt's staging."""
+    """Return the expected columns of a snapshot: the source's and dbt's, without its staging."""
     meta = {name: name for name in RENAMED} | config.get("snapshot_meta_column_names", {})
     if config.get("hard_deletes") != "new_record":
         del meta["dbt_is_deleted"]
@@ -108,7 +108,7 @@ def columns_of(config: dict[str, Any]) -> set[str]:
 
 
 def records(spark: Any, table: str, config: dict[str, Any]) -> tuple[list[Any], set[str]]:
-    """The records of a snapshot in their order, and the columns of its table."""
+    """Return the records of a snapshot in order, and the columns of its table."""
     meta = {name: name for name in RENAMED} | config.get("snapshot_meta_column_names", {})
     frame = spark.table(table)
     until, gone = meta["dbt_valid_to"], meta["dbt_is_deleted"]

@@ -1,4 +1,4 @@
-"""What the engine tells from a model's SQL by its tokens."""
+"""Test the facts that the engine reads from the tokens of a model's SQL."""
 
 from __future__ import annotations
 

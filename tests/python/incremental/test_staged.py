@@ -1,4 +1,4 @@
-"""Models that keep a part of their query in hidden tables."""
+"""Test models that keep a part of their query in hidden tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHOSEN = ("--select", *MODELS)
 CHANGE = [
     "update {inputs}.items set val = val + 1, grp = 'b' where id <> 2",
     "insert into {inputs}.events values (77, 99, 1, 'x'), (1, 99, 2, 'x')",
-    # a group that has a person
+    # a group with a person
     "insert into {inputs}.people select 'b', 'Bob'"
     " where not exists (select 1 from {inputs}.people where grp = 'b')",
 ]
@@ -26,7 +26,7 @@ CHANGE = [
 
 @pytest.fixture
 def world(autos: World) -> World:
-    """Its tables as they should be, and with their hidden tables."""
+    """Return a world whose tables and hidden tables are up to date."""
     world = autos.sound(MODELS)
     if hidden(world) != ALL:
         for statement in CHANGE:
@@ -37,7 +37,7 @@ def world(autos: World) -> World:
 
 
 def hidden(world: World) -> list[str]:
-    """The hidden tables that there are."""
+    """Return the present hidden tables."""
     found = world.sql("show tables in {schema} like '*__hw_stage_*'")
     return sorted(row["tableName"] for row in found)
 
@@ -63,10 +63,10 @@ def test_hidden_tables_are_maintained_and_only_differences_are_written(world: Wo
     assert many == sorted(
         map(tuple, world.sql("select grp, count(*) from {inputs}.items group by grp")), key=str
     )
-    # the group of the row, and no other, was computed again
+    # only the group of the row was recomputed
     (commit,) = world.sql("describe history {schema}.auto_sizes__hw_stage_1 limit 2")[1:]
     metrics = commit["operationMetrics"]
-    # those beside it in its file are copied
+    # the other rows of its file are copied
     assert int(metrics["numOutputRows"]) - int(metrics["numCopiedRows"]) == 1
     assert world.answers(world.run(*CHOSEN)) == dict.fromkeys(MODELS, "no changes")
 
@@ -118,12 +118,12 @@ def of_hidden(sql: str) -> bool:
 
 
 def at_hidden_commit(model: str, number: int, sql: str) -> bool:
-    """The write of a hidden table."""
+    """Return whether the statement writes a hidden table."""
     return sql.strip().startswith(("merge into", "insert into")) and of_hidden(sql)
 
 
 def at_own_note(model: str, number: int, sql: str) -> bool:
-    """A hidden table is ahead of the model's, which has not noted its run yet."""
+    """Return whether the model's table notes its run; its hidden table is ahead by then."""
     return "'headwaters.pending' = '{" in sql and not of_hidden(sql)
 
 
@@ -141,7 +141,7 @@ STOPS = (at_hidden_commit, at_own_note, at_own_commit, at_own_end)
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_run_that_is_stopped(world: World, stop: Stop) -> None:
-    """What changed is taken back before the next run, so that hidden tables were ahead in vain."""
+    """Take the change back before the next run, so that hidden tables are ahead in vain."""
     for statement in (
         "update {inputs}.items set val = val + 7",
         "insert into {inputs}.items values (78, 'a', 3)",
@@ -180,7 +180,7 @@ def is_statement(wanted: int, model: str, number: int, sql: str) -> bool:
 
 @pytest.mark.slow
 def test_stopped_before_each_statement(world: World) -> None:
-    """Every statement of a run of the model with two hidden tables' inputs, one after another."""
+    """Stop before every statement of a run, one after another, with two hidden tables."""
     number = 1
     while True:
         world.change("update {inputs}.items set val = val + 1 where grp = 'b'")

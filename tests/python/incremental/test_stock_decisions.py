@@ -1,4 +1,4 @@
-"""Settings and decisions of dbt's own strategies, without Spark."""
+"""Test settings and decisions of dbt's own strategies, without Spark."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_names_are_taken_with_the_backticks_of_dbt_spark() -> None:
             "timestamp_ntz'2026-03-01 05:00:00.000000'",
             "timestamp_ntz'2026-03-01 06:00:00.000000'",
         ),
-        # as dbt filters the inputs by these bounds: the last hour of a day has its rows
+        # as dbt filters the inputs by these bounds: the last hour of a day includes its rows
         ("date", "date'2026-03-01'", "date'2026-03-01'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""dbt's own strategies on Delta: a batch changes what dbt documents, and nothing else."""
+"""Test dbt's own strategies on Delta: a batch makes exactly the changes that dbt documents."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ UTC = "set spark.sql.session.timeZone = UTC"
 
 
 class Inputs:
-    """The tables that the models of a test read, and the rows of theirs."""
+    """The tables that the models of a test read, and the rows of the models' tables."""
 
     def __init__(self, spark: Any, schema: str) -> None:
         self.spark, self.schema = spark, schema
         spark.sql(f"create schema {schema}_inputs")
 
     def become(self, table: str, sql: str) -> None:
-        """Other rows and columns altogether, as one commit."""
+        """Replace all rows and columns in one commit."""
         self.spark.sql(f"create or replace table {self.schema}_inputs.{table} using delta as {sql}")
 
     def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
-        """The rows of a model's table, in order."""
+        """Return the rows of a model's table, in order."""
         found = self.spark.sql(f"select {columns} from {self.schema}.{table} order by all")
         return [tuple(row) for row in found.collect()]
 
     def ids(self, table: str) -> str:
-        """The ids of a model's table as one text."""
+        """Return the ids of a model's table as one text."""
         return " ".join(str(row[0]) for row in self.rows(table, "id"))
 
     def columns(self, table: str) -> list[tuple[str, str]]:
-        """Names and types of a table's columns."""
+        """Return names and types of a table's columns."""
         return list(self.spark.table(f"{self.schema}.{table}").dtypes)
 
     def declared(self, **event_times: str) -> str:
-        """The sources, with the event time of those that have one."""
+        """Return the YAML of the sources, with the event time of those that have one."""
         tables = [
             {"name": name, "identifier": name.split("__")[0]}
             | ({"config": {"event_time": column}} if column else {})
@@ -57,7 +57,7 @@ def inputs(spark: Any, schema: str) -> Inputs:
 
 
 def model(sql: str, **config: Any) -> str:
-    """A model's text, incremental unless its config says otherwise."""
+    """Return a model's text, incremental by default."""
     settings = {"materialized": "incremental", **config}
     return f"{{{{ config(**{settings!r}) }}}}\n{sql}"
 
@@ -88,7 +88,7 @@ def batches(sql: str, size: str = "day", event_time: str = "at", **config: Any) 
 
 ALL = f"select * from {read('events')}"
 MICROBATCHES = {
-    # in a session with another time zone, and with a column of another name than its input's
+    # in a session with another time zone, and with a column named differently from its input's
     "by_month": batches(
         f"select id, at as happened, date_format(at, 'yyyy-MM') as month from {read('events')};",
         event_time="happened",
@@ -136,7 +136,7 @@ def test_a_microbatch_replaces_its_period_and_nothing_else(
     assert {name: inputs.ids(name) for name in MICROBATCHES} == dict.fromkeys(
         MICROBATCHES, "1 2 3 4 5 6"
     )
-    # 2 and 3 are gone, 5 is another day's, and 7 is late
+    # 2 and 3 are deleted, 5 belongs to another day, and 7 is late
     late = [EVENTS[0], EVENTS[3], (5, "2026-03-02 05:00:00", "de"), EVENTS[5]]
     inputs.become("events", events([*late, (7, "2026-03-02 23:59:59.999999", "it")]))
     run("days", "2026-03-02", "2026-03-03")
@@ -145,7 +145,7 @@ def test_a_microbatch_replaces_its_period_and_nothing_else(
         **dict.fromkeys(["by_month", "by_country", "unpartitioned", "by_day"], "1 2 4 5 5 6 7"),
         **dict.fromkeys(["in_months", "in_years"], "1 4 5 6 7"),
     }
-    # a day without events is emptied, whatever its neighbours have
+    # a day without events is emptied, and its neighbours are not
     inputs.become("events", events(EVENTS) + " where false")
     run("by_month by_country unpartitioned by_day", "2026-03-02", "2026-03-03")
     assert {inputs.ids(name) for name in list(MICROBATCHES)[:4]} == {"1 2 5 6"}
@@ -202,7 +202,7 @@ MERGED = {
     "inserted": [ADA, BOB, CY, DAN, FAY],
     "updated": [EVE, BOB, CY],
 }
-# `day` is computed, `k` numbered and `kind` given by Delta
+# Delta computes `day`, numbers `k` and fills in `kind`
 FILLED = """
     create table {table} (
         k bigint generated always as identity, id int, name string, is_active boolean,
@@ -289,7 +289,7 @@ def test_columns_change_as_dbt_documents_or_nothing_does(
     dbt("run", project_dir=project, schema=inputs.schema)
     before = {name: inputs.columns(name) for name in SCHEMAS}
 
-    # a column less, a new one, a wider one, and one in other letters
+    # a dropped column, a new one, a wider one, and one in other letters
     inputs.become("people", "select 2 as id, 'Bob B' as full_name, 6000000000 as amount")
     answers = dbt("run", project_dir=project, schema=inputs.schema, expect=False)
     said = {answer.node.name: str(answer.message) for answer in answers.result.results}

@@ -1,4 +1,4 @@
-"""A run that stops anywhere does no harm: the next one leaves what the models' SQL says."""
+"""Test that the run after a stop at any statement leaves the rows of the models' SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from incremental.world import World
 MODELS = ("latest", "linear", "sums", "totals")
 CHOSEN = ("--select", *MODELS)
 
-# The first lot changes rows of every model; the second takes it back, when it was done twice.
+# The first batch changes rows of every model; the second takes it back after two such batches.
 CHANGE = [
     "update {inputs}.items set val = val + 1",
     "insert into {inputs}.items (id, grp, val) select 77, 'a', 3"
@@ -26,22 +26,22 @@ UNDO = [
 
 @pytest.fixture
 def world(worlds: World) -> World:
-    """These models are as they should be."""
+    """Return a world with these models up to date."""
     return worlds.sound(MODELS)
 
 
 def before_commit(model: str, number: int, sql: str) -> bool:
-    """Stops at the statement that changes rows of a model's table."""
+    """Return whether the statement changes rows of a model's table."""
     return sql.strip().startswith(("merge into", "insert into"))
 
 
 def before_watermark(model: str, number: int, sql: str) -> bool:
-    """Stops at the statement that says that a model's table holds what was pending."""
+    """Return whether the statement notes that a model's table has applied the pending versions."""
     return "'headwaters.pending' = 'null'" in sql
 
 
 def test_stopped_runs_and_a_source_that_takes_its_change_back(world: World) -> None:
-    """Two runs stop, one before its commit and one between commit and watermark."""
+    """Stop two runs, one before its commit and one between its commit and its note."""
     for stop in (before_commit, before_watermark):
         for statement in CHANGE:
             world.change(statement)

@@ -1,4 +1,4 @@
-"""Keys and feeds that are stored in tables, as those of many rows are."""
+"""Test keys and feeds that are stored in tables, as for many rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from incremental.world import World
 def test_stored_keys_may_have_the_character_that_stands_for_bytes(
     worlds: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A feed with U+FFFD is read once in vain; what is stored after that, without a guard."""
+    """Read a feed with U+FFFD once in vain; then read the stored rows without a guard."""
     monkeypatch.setattr(plan, "ROWS_WORTH_STORING", 0)
     monkeypatch.setattr(bounds, "MOST_VALUES", 0)
     models = ["tag_latest", "tag_totals"]

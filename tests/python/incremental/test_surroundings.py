@@ -1,4 +1,4 @@
-"""What a model's rows depend on besides its SQL: settings of the session, and SQL functions."""
+"""Test the effects of session settings and SQL functions on a model's rows."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
     def days(name: str) -> list[tuple[str, ...]]:
         return table(name, "id, day")
 
-    run()  # which sets what is not said here, as ANSI
+    run()  # which sets the other settings, such as ANSI
     utc = [("1", "2026-01-01"), ("2", "2026-01-01")]
     assert [days(name) for name in ("days", "days_by_key", "periods")] == [utc] * 3
     assert spark.conf.get(ANSI) == "false"
     assert table("numbers") == [("1", "7"), ("2", "None")]
 
-    # nothing changed in the input, and one row after the zone did
+    # the input is unchanged, and one row depends on the zone
     set_spark(ZONE, "America/New_York")
     said = run()
     why = f"{ZONE} was UTC and is America/New_York: {OTHER}"
@@ -129,7 +129,7 @@ def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
     new_york.append(("3", "2026-01-01"))
     assert [days(name) for name in ("days", "days_by_key", "periods")] == [new_york] * 3
 
-    # a cast that fails now is told, and its table left
+    # a cast that fails now is an error, and its table is unchanged
     set_spark(ANSI, "true")
     said = run(expect=False)
     assert said["days"].endswith(f", {ANSI} was false and is true: {OTHER}")

@@ -1,4 +1,4 @@
-"""The 22 queries of TPC-H as models of plain SQL, over tables that are refreshed."""
+"""Test the 22 queries of TPC-H as models of plain SQL, over tables that are refreshed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ seeds:
     region: {+column_types: {r_regionkey: int}}
 models: {tpch: {+materialized: incremental, +file_format: delta, +incremental_strategy: auto}}
 """
-# Values that the queries name, and others; the rest are made from the column's type.
+# Values that the queries name, and others. The column's type gives the rest.
 VALUES: dict[str, Sequence[object]] = {
     "p_name": ["forest green", "green rose", "blue"],
     "p_type": ["SMALL BRASS", "ECONOMY ANODIZED STEEL", "PROMO TIN", "MEDIUM POLISHED TIN"],
@@ -63,7 +63,7 @@ DATES = [
 
 
 def rows_of(table: str, many: int, draw: random.Random, first: int = 0) -> str:
-    """Rows of a table as `values`, whose keys begin with `first`."""
+    """Return rows of a table as `values`, whose keys begin with `first`."""
     rows = {}
     for number in range(first, first + many):
         row = [value(column, number, draw) for column in TABLES[table].split(", ")]
@@ -73,7 +73,7 @@ def rows_of(table: str, many: int, draw: random.Random, first: int = 0) -> str:
 
 
 def value(column: str, number: int, draw: random.Random) -> str:
-    """A literal for `l_shipdate date`."""
+    """Return a literal for a column declared as, say, `l_shipdate date`."""
     name, type = column.split(" ", 1)
     if name in NUMBERED:
         return str(number)
@@ -141,7 +141,7 @@ def test_refreshes_leave_what_the_queries_say(
         return {it.node.name: it.message for it in answers if it.node.name in queries}
 
     def wrong() -> list[str]:
-        """The models whose tables are not what their SQL says."""
+        """Return the models whose tables differ from their SQL."""
         found = []
         for name, sql in queries.items():
             said = spark.sql(
@@ -174,7 +174,7 @@ def test_refreshes_leave_what_the_queries_say(
 
 
 def declared() -> dict[str, Any]:
-    """The sources, with their keys."""
+    """Return the YAML of the sources, with their keys."""
     tables: list[dict[str, Any]] = []
     for name, columns in TABLES.items():
         if name in SEEDS:
@@ -195,7 +195,7 @@ def reference(table: str) -> str:
 
 
 def named(sql: str, name: Callable[[str], str]) -> str:
-    """The query with other names of its tables; columns and aliases are called like some."""
+    """Return the query with other table names; some columns and aliases have the old ones."""
     for found in sorted(names(sql), key=lambda found: -found.start):
         table = found.parts[0].lower()
         if found.is_relation and len(found.parts) == 1 and table in TABLES:

@@ -1,4 +1,4 @@
-"""Two runs of one model at a time, and writes to its table by somebody else."""
+"""Test two runs of one model at a time, and foreign writes to its table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTES = "'headwaters.pending' = '{"
 
 @pytest.fixture
 def world(worlds: World) -> World:
-    """These models are as they should be."""
+    """Return a world with these models up to date."""
     return worlds.sound(MODELS)
 
 
@@ -28,7 +28,7 @@ def before_note(model: str, number: int, sql: str) -> bool:
 
 
 def other_run(world: World, model: str) -> str:
-    """A whole run of a model, by a dbt of its own."""
+    """Run a whole dbt process on a model."""
     with world.environment():
         ran = run_command("dbt", ["run", *world.options(), "--select", model], os.environ)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -38,7 +38,7 @@ def other_run(world: World, model: str) -> str:
 def while_running(
     world: World, point: Callable[[str, int, str], bool], act: Callable[[str], object]
 ) -> Callable[[str, int, str], bool]:
-    """Does something at the first statement of each model that `point` knows, and goes on."""
+    """Call a function at the first statement of each model that `point` matches, and continue."""
     done: set[str] = set()
 
     def act_once(model: str, number: int, sql: str) -> bool:
@@ -84,9 +84,9 @@ AGAIN, OF_OTHER_KEYS = "*", "100000 + id as id, * except (id)"
 @pytest.mark.parametrize(
     ("point", "rows"),
     [
-        (before_commit, AGAIN),  # the run finds more rows of its keys than there should be
+        (before_commit, AGAIN),  # the run finds more rows of its keys than expected
         pytest.param(before_note, AGAIN, marks=pytest.mark.slow),
-        # the next run finds a commit that is not the run's
+        # the next run finds a foreign commit
         pytest.param(before_commit, OF_OTHER_KEYS, marks=pytest.mark.slow, id="of other keys"),
         pytest.param(before_watermark, AGAIN, marks=pytest.mark.slow),
     ],
@@ -94,7 +94,7 @@ AGAIN, OF_OTHER_KEYS = "*", "100000 + id as id, * except (id)"
 def test_rows_that_somebody_else_writes_into_a_table_do_not_stay(
     world: World, point: Callable[[str, int, str], bool], rows: str
 ) -> None:
-    """Before, during and after a run; and after one that was killed, whose commit it might seem."""
+    """Write before, during and after a run, and after a killed run, as if it had committed."""
     for statement in CHANGE:
         world.change(statement)
 

@@ -1,4 +1,4 @@
-"""Two runs of one model at a time, of the strategies that test_two_runs.py leaves out."""
+"""Test two runs of one model at a time, of the strategies that test_two_runs.py leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that Delta keeps as null."""
+"""Test texts that Delta keeps as null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models for which there was nothing to do, and whose tables are as they were, are not planned."""
+"""Test that a run does not plan models whose inputs and tables are unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT = {"silver.orders": {"version": 5, "at": 500}, "silver.totals": {"version": 2
 
 
 class Tables:
-    """Two tables, their places and logs; `asked` has the statements that were run."""
+    """Two tables, their places and logs; `asked` lists the statements that ran."""
 
     def __init__(self) -> None:
         self.places: dict[str, str | None] = {"silver.orders": ORDERS, "silver.totals": TOTALS}
@@ -60,7 +60,7 @@ def tables() -> Tables:
 
 @pytest.fixture
 def file(tmp_path: Path, tables: Tables) -> Path:
-    """Where one invocation kept that there was nothing to do for `totals`."""
+    """Return the file with the note that `totals` had no changes."""
     path = tmp_path / "target" / "unchanged.json"
     first = Unchanged(path)
     assert not tables.found(first)
@@ -310,7 +310,7 @@ def run(world: World, *arguments: str) -> dict[str, str]:
 
 
 def settle(world: World) -> None:
-    """Runs without changes, of which the last needs one look."""
+    """Run twice without changes: the second run needs one look."""
     for _ in range(2):
         assert run(world) == UNCHANGED
     assert counts(world) == GLANCE
@@ -321,12 +321,12 @@ def test_a_project_without_changes_costs_one_statement_and_changes_are_seen(
     small_world: World,
 ) -> None:
     world = small_world
-    world.hooks = True  # what was found is kept at the end of a run
+    world.hooks = True  # the end of a run stores its findings
     assert run(world) == UNCHANGED
     assert counts(world)["describe history"] > 0
     settle(world)
 
-    # a commit to an input: its followers are planned, and what they write is followed in turn
+    # a commit to an input: its followers are planned, and then their followers
     world.change("update {inputs}.items set val = val + 1 where id = 1")
     world.change("update {inputs}.events set val = val + 1 where id = 1")
     answers = run(world)
@@ -335,12 +335,12 @@ def test_a_project_without_changes_costs_one_statement_and_changes_are_seen(
     assert run(world) == UNCHANGED
     settle(world)
 
-    # one model alone looks at its own tables
+    # one model alone checks its own tables
     assert run(world, "--select", "sums") == {"sums": "no changes"}
     assert counts(world) == GLANCE
     assert not any("chained_totals" in one for one in _all(world))
 
-    # a commit to a model's table, by somebody else
+    # a foreign commit to a model's table
     world.change("delete from {schema}.sums")
     assert run(world)["sums"].startswith("replace")
     world.check()
@@ -355,7 +355,7 @@ def test_so_are_properties_and_tables_that_are_others(small_world: World, tmp_pa
     run(world)
     settle(world)
 
-    # a property that is not as declared
+    # a property that differs from its declaration
     vectors = "delta.enableDeletionVectors"
     world.change(f"alter table {{schema}}.linear set tblproperties ('{vectors}' = 'false')")
     run(world)

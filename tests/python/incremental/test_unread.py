@@ -1,4 +1,4 @@
-"""Models of plain SQL that the analysis cannot read: replaced at every change, or Spark's error."""
+"""Test plain SQL that the analysis cannot read: replaced at every change, or Spark's error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view is read through where its query means in the run what Spark makes of the view."""
+"""Test that the analysis reads through a view only if its query means the same in the run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASE, LAST = "spark.sql.caseSensitive", "spark.sql.mapKeyDedupPolicy"
 
 
 def described(query: str, columns: str, names: list[str] | None, **more: Any) -> str:
-    """What `describe extended … as json` says of a view."""
+    """Return a view as `describe extended … as json` shows it."""
     given = [{"name": name, "type": {"name": "int"}, "nullable": True} for name in columns.split()]
     return json.dumps(
         {"columns": given, "view_text": query, "view_query_output_columns": names, **more}
@@ -81,7 +81,7 @@ def test_a_view_with_a_collation_of_its_own_is_not_its_query() -> None:
         ([], None),
         (["spark_catalog.a.f", "spark_catalog.b.g"], None),
         (["spark_catalog.b.h", "spark_catalog.b.F"], "spark_catalog.b.F"),
-        (["f"], "f"),  # of the session alone, where no view finds it
+        (["f"], "f"),  # of the session alone, so no view finds it
     ],
 )
 def test_a_function_of_another_schema(known: list[str], found: str | None) -> None:
@@ -90,15 +90,15 @@ def test_a_function_of_another_schema(known: list[str], found: str | None) -> No
     assert other_function(given, known) == found
 
 
-# What a view stores, what the session of the run sets, and what differs.
+# The settings that a view stores, those of the run's session, and their difference.
 SETTINGS: list[tuple[dict[str, str], dict[str, str], list[str]]] = [
     ({ZONE: "UTC", ANSI: "false"}, {ZONE: "UTC", ANSI: "FALSE"}, []),
     ({ZONE: "America/New_York"}, {ZONE: "UTC"}, [f"{ZONE} = America/New_York (UTC …)"]),
-    # of what no session sets, Spark says what it is
+    # if no session sets it, Spark's default is the value
     ({ZONE: "UTC", ANSI: "true"}, {}, [f"{ANSI} = true (false …)"]),
     ({CASE: "true"}, {}, [f"{CASE} = true (false …)"]),
     ({CASE: "false"}, {}, []),
-    # what a view does not store it has at Spark's default, which is not known here
+    # a setting that the view does not store has Spark's default, which is unknown here
     ({}, {LAST: "LAST_WIN"}, [f"{LAST} not set (LAST_WIN …)"]),
     ({"spark.sql.new": "1"}, {"spark.sql.new": "2"}, ["spark.sql.new = 1 (2 …)"]),
     ({"com.firm": "1"}, {"com.firm": "2"}, ["com.firm = 1 (2 …)"]),
@@ -252,7 +252,7 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
     )
     spark.sql(f"create table {inputs}.widened (id int, v int) using delta tblproperties ({feed})")
     spark.sql(f"insert into {inputs}.widened values (1, 7)")
-    # as in a session that is none of dbt's
+    # as in a session that does not belong to dbt
     set_spark(ANSI, "true")
     set_spark(ZONE, "America/New_York")
     for name, query in VIEWS.items():
@@ -279,7 +279,7 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
     folder = new_project(
         {
             "dbt_project.yml": PROJECT,
-            # the source `rows` is what the view of dbt's own reads
+            # the view that dbt builds reads the source `rows`
             "models/inputs.yml": SOURCES.format(
                 ", ".join(f"{{name: {name}}}" for name in ["rows", *TABLES])
             ),
@@ -316,7 +316,7 @@ def test_a_view_of_another_session_is_read_through_only_where_that_makes_no_diff
         spark.sql(f"insert into {inputs}.widened values (2, 9000000000, 'w')")
         said = run(expect=False)
 
-    # what the message says
+    # the words of the message
     for name in ("days", "coerced"):
         query = VIEWS[name].format(inputs)
         spark.sql(f"create or replace view {inputs}.{name} as {query}")

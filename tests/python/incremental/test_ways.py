@@ -1,4 +1,4 @@
-"""Every way of writing leaves the table that plain SQL gives, whatever the session is set to."""
+"""Test that every way of writing leaves the rows of plain SQL, under any session settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SUMS = (
 TOTALS = "select part, count(*), sum(val) from fed group by part"
 OLD = "{{ config(tblproperties={'delta.enableDeletionVectors': 'false'}) }}\n"
 
-# Each model with its plain SQL, and the reason why it merges what has deletions among other rows.
+# Each model with its plain SQL, and the reason for merging deletions with other rows.
 WAYS: dict[str, tuple[str, str, str]] = {
     "composite": (COPY, PLAIN, ""),
     "partitioned": (
@@ -118,7 +118,7 @@ STEPS = [
 
 @pytest.fixture
 def overwrites_partitions(set_spark: Callable[[str, str], None]) -> None:
-    """A session in which Delta does not follow `replaceOn` of an `insert overwrite`."""
+    """Set the session so that Delta ignores `replaceOn` of an `insert overwrite`."""
     set_spark("spark.sql.sources.partitionOverwriteMode", "dynamic")
 
 
@@ -189,7 +189,7 @@ def test_without_metrics_the_rows_are_counted(
     files = {"models/composite.sql": COPY}
     folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": SOURCES, **files})
     setting = "spark.databricks.delta.history.metricsEnabled"
-    # with rows that are inserted, the target is asked for their keys and the others' beforehand
+    # with inserted rows, the run first queries the target for their keys and the others'
     nothing_new = MIXED.split(" when not matched")[0].replace("(1, ", "(17, ")
     for statement in [FIRST, nothing_new]:
         spark.sql(statement.replace("{inputs}", inputs))

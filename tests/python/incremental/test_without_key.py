@@ -1,4 +1,4 @@
-"""Tables whose rows nothing tells apart: equal rows are counted, and changed rows are traced."""
+"""Test tables without a key: equal rows are counted, and changed rows are traced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOURCE = (
 )
 ROWS, TAGS = "{{ source('inputs', 'rows') }}", "{{ source('inputs', 'tags') }}"
 LATEST_TAG = f"(select max(t.tag) from {TAGS} as t where t.tag = r.grp) as tag"
-# Their SQL over the sources; `named` ones mark their inputs.
+# Their SQL over the sources; models in `named` mark their inputs.
 MODELS = {
     "linear": f"select grp, val from {ROWS} where val <> 3",
     "stored": f"select grp, val, year(at) as y from {ROWS}",
@@ -57,7 +57,7 @@ MARKED = {
     "named_subquery": CHANGED,
     "named_keys_subquery": AFFECTED,
 }
-# What happens to the inputs between two runs.
+# The changes of the inputs between two runs.
 CHANGES = [
     "insert into {inputs}.rows values ('a', 1, date'2020-01-01'), ('a', 1, date'2020-01-01')",
     "delete from {inputs}.rows where val = 2",
@@ -120,7 +120,7 @@ def test_runs_leave_what_the_sql_says(
         for name in models:
             plain = MODELS[name].replace(ROWS, f"{inputs}.rows").replace(TAGS, f"{inputs}.tags")
             said = Counter(map(tuple, spark.sql(plain).collect()))
-            if name == "stored":  # a partition has no empty text
+            if name == "stored":  # a partition cannot have an empty text
                 said = Counter({(row[0] or None, *row[1:]): count for row, count in said.items()})
             got = Counter(map(tuple, spark.sql(f"select * from {schema}.{name}").collect()))
             if said != got:

@@ -1,4 +1,4 @@
-"""How a change set is written: by a replacement of its keys, and when by a merge."""
+"""Test the ways to write a change set: a replacement of its keys, or a merge."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ INPUTS: dict[str, tuple[str, str]] = {
 
 
 def _carried(name: str, type_: Any) -> tuple[str, str]:
-    """The type that a column has in DuckDB, and the SQL of what is carried there."""
+    """Return the type of a column in DuckDB, and the SQL that carries its values there."""
     given = str(type_.simpleString())
     if given == "string":
         return given, f"if(is_valid_utf8({name}), {name}, concat('not UTF-8: ', hex({name})))"
@@ -49,12 +49,12 @@ def _carried(name: str, type_: Any) -> tuple[str, str]:
     }.get(given, (given, name))
 
 
-# Whether a statement is to fail: (model, number of the statement in the model from 1, its SQL).
+# Returns whether a statement fails: (model, its number within the model from 1, its SQL).
 Stop = Callable[[str, int, str], bool]
 
 
 class World:
-    """One schema of models over inputs of their own.
+    """A schema of models over separate inputs.
 
     `spark` is the session that changes and reads; dbt runs in this process on the same engine.
     """
@@ -67,24 +67,24 @@ class World:
         self.models = tuple(models)
         self.inputs = f"{schema}_inputs"
         self.folder = folder
-        self.hooks = False  # whether those of the adapter run, as they do for everybody
+        self.hooks = False  # whether the adapter's hooks run, as they do for users
         self.statements: dict[str, list[str]] = {}
         self.story: list[str] = []
-        self.right: frozenset[str] = frozenset()  # the models that were right when last looked at
+        self.right: frozenset[str] = frozenset()  # the models that were right at the last check
         self._manifest: Any = None
         if not folder.exists():
             shutil.copytree(HERE / "project", folder)
         spark.sql(f"create schema if not exists {self.inputs}")
 
     def sql(self, statement: str) -> list[Any]:
-        """Run a statement in which `{inputs}` and `{schema}` stand for the world's schemas."""
+        """Run a statement; `{inputs}` and `{schema}` are the world's schemas."""
         rows: list[Any] = self.spark.sql(
             statement.replace("{inputs}", self.inputs).replace("{schema}", self.schema)
         ).collect()
         return rows
 
     def reset(self, *models: str) -> None:
-        """Every input as it was at first, as new tables; the models, or these, are built anew."""
+        """Create every input with its first rows, and rebuild the models, or these ones."""
         self.story = []
         for name, (columns, rows) in INPUTS.items():
             self.sql(f"drop table if exists {{inputs}}.{name}")
@@ -97,26 +97,26 @@ class World:
         self.check(*models)
 
     def sound(self, models: Iterable[str]) -> World:
-        """This world, in which the tables of these models are as they should be."""
+        """Return this world after bringing the tables of these models up to date."""
         if not self.right.issuperset(models):
             self.reset(*models)
         return self
 
     def change(self, statement: str) -> None:
-        """Run a statement that is part of the story that a failure tells."""
+        """Run a statement that belongs to the story in a failure's message."""
         self.story.append(statement)
         self.right = frozenset()
         self.sql(statement)
 
     def version(self, table: str) -> int:
-        """The newest version of a table."""
+        """Return the newest version of a table."""
         return int(self.sql(f"describe history {table} limit 1")[0]["version"])
 
     def run(self, *arguments: str, stop: Stop | None = None, expect: bool | None = True) -> Any:
-        """`dbt run`; `expect` is whether it is to succeed, None takes either.
+        """Run `dbt run`; `expect` is the expected success, and None accepts either outcome.
 
         Leaves the statements of each model in `statements`. The statement that `stop` names fails
-        in place of being run, and so does every later one of that model: as if dbt had been killed.
+        without running, and so does every later one of that model, as after a kill of dbt.
         """
         from dbt.cli.main import dbtRunner
 
@@ -145,7 +145,7 @@ class World:
         return result
 
     def answers(self, result: Any) -> dict[str, str]:
-        """What each model said, by its name."""
+        """Return each model's message by name."""
         return {
             answer.node.name: str(answer.message)
             for answer in result.result.results
@@ -153,7 +153,7 @@ class World:
         }
 
     def check(self, *models: str) -> None:
-        """Every table equals the plain SQL of its model over the inputs as they are now."""
+        """Check that every table equals the plain SQL of its model over the current inputs."""
         chosen = models or self.models
         wrong: list[str] = []
         self.right = frozenset()
@@ -175,9 +175,9 @@ class World:
         self.right = frozenset(chosen)
 
     def _copy(self, plain: duckdb.DuckDBPyConnection, tables: dict[str, str]) -> None:
-        """Tables of the lake as tables of DuckDB, read in one statement and carried as text.
+        """Copy tables of the lake to DuckDB: read them in one statement and carry them as text.
 
-        Bytes that are not UTF-8 are carried as hexadecimal digits, and moments as microseconds.
+        Bytes that are not UTF-8 travel as hexadecimal digits, and moments as microseconds.
         """
         parts = []
         for name, table in tables.items():
@@ -192,22 +192,22 @@ class World:
             plain.execute(f"insert into {name} values ({places})", list(values))
 
     def options(self) -> list[str]:
-        """What every dbt command of this world is told."""
+        """Return the options of every dbt command of this world."""
         return [
-            # nobody reads the artifacts, and they cost a tenth of a second of each command
+            # no test reads the artifacts, and they cost a tenth of a second of each command
             *("--quiet", "--no-use-colors", "--no-write-json", "--target", "engine"),
             *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
             *(("--vars", "{headwaters_hooks: true}") if self.hooks else ()),
         ]
 
     def environment(self) -> AbstractContextManager[None]:
-        """The environment in which dbt finds this world's schema and folders."""
+        """Return the environment that gives dbt this world's schema and folders."""
         return dbt_environment(self.schema, self.folder)
 
 
 @contextmanager
 def dbt_environment(schema: str, folder: Path) -> Iterator[None]:
-    """Set the variables by which dbt finds a schema, and folders for what it writes."""
+    """Set the variables that give dbt a schema, and folders for its files."""
     wanted = {
         "HEADWATERS_SCHEMA": schema,
         "DBT_TARGET_PATH": str(folder / "target"),

@@ -1,4 +1,4 @@
-"""A real headless browser for the tests of pages: the system's Chromium, driven by Playwright."""
+"""Drive a real headless browser in the tests of pages: the system's Chromium, by Playwright."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MISSING = (
 
 
 def find() -> str:
-    """The browser of this machine. As root on Debian it is installed where it is missing.
+    """Return this machine's browser. As root on Debian, install it if it is missing.
 
-    Raises RuntimeError with what to install.
+    Raises RuntimeError with the package to install.
     """
     if named := os.environ.get("HEADWATERS_CHROMIUM"):
         return named
@@ -43,7 +43,7 @@ def _installed() -> str | None:
 
 @contextmanager
 def running() -> Iterator[Browser]:
-    """A browser, for as long as the context lasts."""
+    """Start a browser for the context."""
     with sync_playwright() as driver:
         # a container has no user namespaces for the sandbox; the pages are our own
         browser = driver.chromium.launch(executable_path=find(), args=["--no-sandbox"])
@@ -55,7 +55,7 @@ def running() -> Iterator[Browser]:
 
 @dataclass
 class Watched:
-    """A page and what it did: lines of the console, errors, and requests beyond its own file."""
+    """A page and its events: lines of the console, errors, and requests beyond its own file."""
 
     page: Page
     console: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Watched:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was said, failed, or asked for."""
+        """Assert that the page printed, requested and raised nothing."""
         assert (self.console, self.errors, self.requests) == ([], [], [])
         return True
 
@@ -73,7 +73,7 @@ class Watched:
 def watched(
     browser: Browser, address: str, width: int = 1280, scheme: str = "light"
 ) -> Iterator[Watched]:
-    """A page at an address, in a window of a width, watched from its first byte."""
+    """Open a page in a window of this width, watched from its first byte."""
     context = browser.new_context(
         viewport={"width": width, "height": 900},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -102,7 +102,7 @@ def check_fit(page: Page, width: int, scheme: str) -> None:
 
 
 def filtering(page: Page, selector: str, texts: list[str]) -> list[float]:
-    """Milliseconds that a page needs to filter by each text: the least of five, beside others."""
+    """Return the milliseconds for filtering a page by each text: the least of five runs."""
     took: list[float] = page.evaluate(
         """([selector, texts]) => texts.map((text) => {
             const search = document.querySelector(selector), took = [];
@@ -128,7 +128,7 @@ def _foreign(url: str, address: str) -> bool:
 
 
 def written(folder: Path, html: str, name: str = "page.html") -> str:
-    """The address of a page, which is written into a folder."""
+    """Write a page into a folder and return its address."""
     file = folder / name
     file.write_text(html)
     return file.as_uri()

@@ -1,4 +1,4 @@
-"""`browser`: one headless Chromium for all tests of pages."""
+"""The `browser` fixture: one headless Chromium for all tests of pages."""
 
 from __future__ import annotations
 

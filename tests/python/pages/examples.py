@@ -1,4 +1,4 @@
-"""Reviews for the tests of pages: one as a reviewer may get it, one as large as they get."""
+"""Build reviews for the tests of pages: a usual one, and the largest one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SQL = """@@ -14,7 +14,7 @@ converted as (
 
 
 def model(name: str = "sessions", layer: str = "gold", **more: object) -> ModelReview:
-    """A model that was edited and in which no row differs."""
+    """Return an edited model without differing rows."""
     made = ModelReview(
         unique_id=f"model.headwaters.{name}",
         name=name,
@@ -47,12 +47,12 @@ def model(name: str = "sessions", layer: str = "gold", **more: object) -> ModelR
 
 
 def review(*models: ModelReview, **more: object) -> Review:
-    """A review of these models."""
+    """Return a review of these models."""
     return replace(Review(BASE, HEAD, models, seconds=42.4), **more)  # type: ignore[arg-type]  # any
 
 
 def spend_examples(count: int, seed: int = 1) -> tuple[Example, ...]:
-    """Changed, added and removed rows of account_daily_spend."""
+    """Return changed, added and removed rows of account_daily_spend."""
     draw = random.Random(seed)
     found = []
     for index in range(count):
@@ -76,7 +76,7 @@ def spend_examples(count: int, seed: int = 1) -> tuple[Example, ...]:
 
 
 def usual() -> Review:
-    """A pull request that changes how amounts are rounded, with all that a review can say."""
+    """Return a pull request that changes the rounding of amounts, with every part of a review."""
     source = "source.headwaters.bronze.financial_transactions"
     silver = model(
         "silver_financial_transactions",
@@ -162,7 +162,7 @@ def usual() -> Review:
 
 
 def large(models: int = 200, rows: int = 10_000) -> Review:
-    """Two hundred models in layers, and ten thousand differing rows."""
+    """Return two hundred models in layers, and ten thousand differing rows."""
     draw = random.Random(7)
     per_model = rows // 50
     found, edges = [], []

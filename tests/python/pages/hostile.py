@@ -1,4 +1,4 @@
-"""Values as somebody may put them into data, and reviews that are full of them."""
+"""Build hostile values, and reviews full of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUES = st.one_of(
 
 
 def full_of(value: str, masked: bool = False) -> Review:
-    """A review that has a value at every place to which one can get."""
+    """Return a review that has a value at every place that a value can reach."""
     columns = (Column(value, value, "int", 1, masked), Column(f"{value}2", "int", None, 0))
     side: dict[str, str | None] = {value: value, "other": None}
     examples = (

@@ -1,4 +1,4 @@
-"""What a page consists of, as HTML says it, without a browser."""
+"""Outline a page's elements from its HTML, without a browser."""
 
 from __future__ import annotations
 

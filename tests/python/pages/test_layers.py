@@ -1,4 +1,4 @@
-"""The drawing of a lineage: nothing overlaps, edges lead to the right, size does not matter."""
+"""Test the drawing of a lineage: no overlaps, edges lead to the right, in any size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_chain_with_a_shortcut() -> None:
     xs = {name: place[0] for name, place in drawing.nodes.items()}
     assert xs == {"a": 0, "b": 150, "c": 300}
     assert drawing.width == 400
-    # the shortcut passes beside b, in a straight line as long as b is wide
+    # the shortcut passes b in a straight line as long as b is wide
     assert "H250" in drawing.curves["a", "c"]
     assert drawing.curves["a", "b"].startswith("M100 ")
 

@@ -1,4 +1,4 @@
-"""The comment: what it says, that nothing in it is executed, and that it always fits."""
+"""Test the comment: its text, that none of it is executed, and that it always fits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tags(HTMLParser):
 
 
 def shape(text: str) -> list[object]:
-    """What a comment consists of; texts outside of code are asserted to be ours."""
+    """Return the parts of a comment; assert that texts outside of code are ours."""
     found: list[object] = []
     for token in PARSER.parse(text):
         found.append(token.type)
@@ -67,7 +67,7 @@ def _assert_harmless(child: Token) -> None:
 
 
 def _ours(text: str) -> bool:
-    """Nothing that GitHub would make a mention, a reference, an image or a link of."""
+    """Return whether GitHub makes no mention, reference, image or link of a text."""
     return re.search(r"[@#:]\w|://|www|[<>\[\]`*_~]", text.replace("\n", " ")) is None
 
 
@@ -182,10 +182,10 @@ def test_the_usual_comment() -> None:
         "- next run: `affected_keys, as before`; predicted `1.9 s, 12.0 kB written, by the median "
         "of its last 10 runs`, measured `2.4 s, 13.1 kB written`",
     ]
-    # where neither is known, nothing is said of it
+    # if neither is known, the comment leaves it out
     assert lines.count("- next run: `affected_keys, as before`") == 1
     assert lines.count("- next run: `change_feed, as before`") == 1
-    assert text.count("<details>") == 4  # of one of the five the table says all
+    assert text.count("<details>") == 4  # the table says all of one of the five
     assert "<code>payer</code> <em>masked</em>" in text
     assert "<code>fee</code> <em>NULL</em>" in text
     assert html.escape("-        sum(round(") in text

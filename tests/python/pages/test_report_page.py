@@ -1,4 +1,4 @@
-"""The page of a lake in a real browser."""
+"""Test the page of a lake in a real browser."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_page_forbids_what_it_does_not_need() -> None:
 
 def test_bars_are_as_high_as_their_values() -> None:
     assert plots.bars([1, 0, 2], height=20) == "M0 20v-10h3v10zM8 20v-20h3v20z"
-    # what is more than nothing is seen, and nothing is higher than the plot
+    # values above zero are visible, and none is higher than the plot
     assert plots.bars([1, 2000], height=20, most=1000) == "M0 20v-1h3v1zM4 20v-20h3v20z"
     assert plots.bars([0, 0]) == plots.bars([]) == ""
     assert plots.ticks([None, 5], most=10) == "M3.5 10h4"
@@ -97,11 +97,11 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
         headings = page.locator("h2").evaluate_all("all => all.map(e => e.id)")
         sections = ["activity", "lineage", "streams", "models", "tables"]
         assert headings == [*sections, "freshness", "expectations", "operations"]
-        # each plot has a size: it is seen
+        # each plot has a size, so it is visible
         for box in page.locator("main svg").evaluate_all(
             "all => all.map(e => e.getBoundingClientRect()).map(r => [r.width, r.height])"
         ):
-            assert min(box) > 0 or width == 390  # what a telephone leaves out
+            assert min(box) > 0 or width == 390  # the parts that a telephone leaves out
         assert found.silent
 
 
@@ -109,7 +109,7 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
 def test_hostile_values_are_shown_and_nothing_runs(browser: Browser, tmp_path: Path) -> None:
     for index, value in enumerate([*FRAGMENTS, "x" * 1_000_000]):
         if index % 6 and len(value) < 9_999 and "<" not in value:
-            continue  # each costs a page: those with tags, and some of the others
+            continue  # each value needs a page, so only those with tags and some others
         address = written(tmp_path, render(full_of(f"a{value}b")), f"{index}.html")
         with watched(browser, address) as found:
             said = found.page.locator("#operation-table td[data-label=why]").text_content()
@@ -190,7 +190,7 @@ def test_a_served_page_becomes_current_and_keeps_what_was_chosen(browser: Browse
         page.clock.install()
         page.goto(f"http://127.0.0.1:{port}/")
         page.get_by_label("Filter models").fill("gold")
-        page.clock.run_for(10_000)  # nothing happens while somebody types
+        page.clock.run_for(10_000)  # nothing happens while a user types
         site.show(replace(usual(), problems=()))
         page.clock.run_for(10_000)
         assert page.locator("#problems").count() == 1

@@ -1,4 +1,4 @@
-"""The page of a review in a real browser."""
+"""Test the page of a review in a real browser."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
         assert found.silent
         assert page.title() == "breaks the contract of gold.account_daily_spend · headwaters review"
         check_fit(page, width, scheme)
-        # what fails is open, the rest is folded
+        # failures are open, the rest is folded
         assert page.locator("details[open] summary b").all_inner_texts() == [
             "gold.account_daily_spend"
         ]
@@ -83,7 +83,7 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
 def test_hostile_values_are_shown_and_nothing_runs(browser: Browser, tmp_path: Path) -> None:
     for index, value in enumerate([*FRAGMENTS, "x" * 10_000_000]):
         if index % 6 and len(value) < 9_999 and "<" not in value:
-            continue  # each costs a page: those with tags, and some of the others
+            continue  # each value needs a page, so only those with tags and some others
         address = written(tmp_path, render(full_of(f"a{value}b")), f"{index}.html")
         with watched(browser, address) as found:
             said = found.page.locator("#diff-rows tr").first.locator("del.val").first.text_content()

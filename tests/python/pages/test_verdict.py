@@ -1,4 +1,4 @@
-"""The first line of a review, for each thing that it may have to say."""
+"""Test the first line of a review, for each verdict."""
 
 from __future__ import annotations
 

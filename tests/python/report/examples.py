@@ -1,4 +1,4 @@
-"""Lakes for the tests of what is rendered: one as people may have it, and a large one."""
+"""Build lakes for the tests of renderings: a usual one, and a large one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WEEK = 7 * 86400.0
 
 
 def table(name: str, **more: object) -> Table:
-    """A small table that needs nothing."""
+    """Return a small table that needs nothing."""
     changes = (Change(1, ago(days=2), 1000, 40_000), Change(2, ago(hours=5), 20, 900))
     made = Table(
         name=name,
@@ -52,7 +52,7 @@ def table(name: str, **more: object) -> Table:
 
 
 def usual() -> Lake:
-    """A lake with one of each thing that can be said."""
+    """Return a lake with one of each finding."""
     batches = (
         Batch(ago(days=2), 1000, 12, 4.0),
         Batch(ago(hours=5), 15, 5, 2.0),
@@ -155,7 +155,7 @@ def usual() -> Lake:
 
 
 def large(models: int = 200) -> Lake:
-    """As many models, each with its runs, its table and its readers."""
+    """Return this many models, each with its runs, its table and its readers."""
     draw = random.Random(7)
     lake = usual()
     made, tables, edges = [], [], []
@@ -178,7 +178,7 @@ def _days(draw: random.Random, count: int) -> datetime:
 
 
 def full_of(value: str) -> Lake:
-    """A lake that has a value at every place to which one can get."""
+    """Return a lake that has a value at every place that a value can reach."""
     lake = usual()
     stream = replace(
         lake.streams[0],

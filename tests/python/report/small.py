@@ -1,4 +1,4 @@
-"""A small lake, made by delta-rs in milliseconds; its commits are as old as a test says."""
+"""Make a small lake with delta-rs in milliseconds; a test sets the age of its commits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 
 
 def ago(**length: float) -> datetime:
-    """A moment before NOW."""
+    """Return a moment before NOW."""
     return NOW - timedelta(**length)
 
 
 class SmallLake:
-    """A project of nothing but a profile, and its lake."""
+    """A project of a profile alone, and its lake."""
 
     def __init__(self, folder: Path) -> None:
         self.project = bare_project(folder)
@@ -41,33 +41,33 @@ class SmallLake:
     def write(
         self, table: str, rows: Mapping[str, Sequence[Any]], at: datetime, mode: Any = "append"
     ) -> Path:
-        """A commit of rows, made at a moment."""
+        """Commit rows at a moment."""
         folder = self.folder(table)
         write_deltalake(folder, pa.table(dict(rows)), mode=mode)
         return self._date(folder, at)
 
     def set(self, table: str, at: datetime, **properties: str) -> Path:
-        """A commit of table properties; `__` stands for a dot."""
+        """Commit table properties; `__` stands for a dot."""
         given = {name.replace("__", "."): value for name, value in properties.items()}
         folder = self.folder(table)
         DeltaTable(folder).alter.set_table_properties(given, raise_if_not_exists=False)
         return self._date(folder, at)
 
     def applied(self, table: str, at: datetime, **versions: int) -> Path:
-        """A note of applied versions, as a run leaves it."""
+        """Note applied versions, as a run does."""
         inputs = {
             name.replace("__", "."): {"version": one, "at": 1} for name, one in versions.items()
         }
         return self.set(table, at, headwaters__inputs=json.dumps(inputs))
 
     def delete(self, table: str, predicate: str, at: datetime) -> Path:
-        """A commit that deletes rows."""
+        """Commit a deletion of rows."""
         folder = self.folder(table)
         DeltaTable(folder).delete(predicate)
         return self._date(folder, at)
 
     def _date(self, folder: Path, at: datetime) -> Path:
-        """Let the newest commit be of a moment."""
+        """Date the newest commit."""
         newest = max((folder / "_delta_log").glob("*.json"))
         lines = []
         for line in newest.read_text().splitlines():
@@ -108,10 +108,10 @@ class SmallLake:
         return of_nodes(self.nodes)
 
     def read(self, now: datetime = NOW) -> Lake:
-        """The facts of the lake."""
+        """Return the facts of the lake."""
         return Gatherer(self.project, self.declared).lake(now)
 
 
 def size(folder: Path) -> int:
-    """The bytes of the data files of a table that has lost none."""
+    """Return the size of a table's data files; no file may have been removed."""
     return sum(file.stat().st_size for file in folder.glob("*.parquet"))

@@ -1,4 +1,4 @@
-"""The report of a lake that was really built."""
+"""Test the report of a lake that dbt built."""
 
 from __future__ import annotations
 

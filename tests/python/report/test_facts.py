@@ -1,4 +1,4 @@
-"""What is known of a lake, from its files alone: whole facts of small lakes."""
+"""Test the facts of small lakes, read from their files alone."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_maintenance_that_the_policy_requires_and_what_is_kept_for_readers(lake:
         (small, vacuum),
         None,
     )
-    # a reader that has not read what was deleted: its files are older than the retention
+    # a reader has not read the deletion: its files are older than the retention
     lake.applied("gold.b", ago(days=17), silver__a=0)
     assert (of_a().due, of_a().kept, of_a().needs) == (
         (small,),
@@ -238,7 +238,7 @@ def test_hidden_tables_have_the_policy_of_their_model(lake: SmallLake) -> None:
 def test_runs_and_what_was_expected_of_them(lake: SmallLake) -> None:
     lake.model("gold.c")
     for day, count in ((9, 10), (8, 10), (7, 20), (6, 10)):
-        mode = "error" if day == 9 else "append"  # the first one makes the table
+        mode = "error" if day == 9 else "append"  # the first one creates the table
         lake.write("gold.c", {"id": list(range(count))}, ago(days=day), mode)
     lake.delete("gold.c", "id = 0", ago(days=5))
     (model,) = lake.read().models
@@ -250,7 +250,7 @@ def test_runs_and_what_was_expected_of_them(lake: SmallLake) -> None:
         (4, "delete", 46),
     ]
     first, second, third = model.runs[1:4]
-    # two earlier runs of the same way, by the bytes that they wrote for a row
+    # two earlier runs of the same way, by the bytes that they wrote for each row
     assert [run.expected_bytes for run in (first, second)] == [None, None]
     usual = (first.bytes / 10 + second.bytes / 20) / 2
     assert third.expected_bytes == pytest.approx(10 * usual)
@@ -361,7 +361,7 @@ def test_what_dbt_said_of_a_model(lake: SmallLake, monkeypatch: pytest.MonkeyPat
     assert problem.startswith("[HW_REPORT] dbt's run_results.json cannot be read: Expecting")
 
 
-# --- lakes of which not all can be said
+# --- lakes with incomplete facts
 
 
 def test_a_lake_that_is_not_there(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_a_lake_that_is_half_built(lake: SmallLake) -> None:
         ("silver.paid", False, None)
     ]
     assert [(one.name, one.rows, one.backlog) for one in found.streams] == [("orders", 1, None)]
-    # what the stream reads is not there: said with the stream, since it is the stream's error
+    # the stream's input is missing: the report shows it with the stream, whose error it is
     assert "[HW_NO_INPUT]" in str(found.streams[0].error)
     assert found.problems == ()
 
@@ -446,7 +446,7 @@ def test_a_table_with_a_property_that_says_nothing_hides_no_other(lake: SmallLak
     lake.set("gold.c", ago(days=2), delta__deletedFileRetentionDuration="interval 1 month")
     found = lake.read()
     assert [(one.name, one.retention) for one in found.tables] == [
-        ("gold.c", 7 * 86400.0),  # Delta's own, in place of what is no length of time
+        ("gold.c", 7 * 86400.0),  # Delta's own value replaces an invalid length of time
         ("gold.d", 7 * 86400.0),
     ]
     assert [model.table for model in found.models] == ["gold.c"]

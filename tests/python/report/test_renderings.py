@@ -1,4 +1,4 @@
-"""The same facts as metrics, as events, and as what somebody should look at."""
+"""Render the same facts as metrics, as events, and as findings that need attention."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ headwaters_source_error_after_seconds{source="bronze.orders"} 86400.0
 
 
 def one_table() -> Lake:
-    """The usual lake with the table of a model alone."""
+    """Return the usual lake with the table of a model alone."""
     lake = usual()
     return replace(lake, tables=lake.tables[1:2])
 
@@ -68,7 +68,7 @@ def one_table() -> Lake:
 def test_the_metrics_of_a_lake() -> None:
     lines = exposition(one_table).decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == METRICS.split("\n")[1:-1]
-    # each has its type and says what it is
+    # each has its type and its help text
     families = [line.split()[2] for line in lines if line.startswith("# HELP")]
     assert len(families) == len(set(families)) == sum(one.startswith("# TYPE") for one in lines)
 
@@ -112,11 +112,11 @@ def test_what_needs_attention_the_gravest_first() -> None:
 
 @pytest.fixture
 def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that OpenLineage's client is told to write to."""
+    """Return the file that OpenLineage's client writes to."""
     file = tmp_path / "events.jsonl"
     settings = {"type": "file", "log_file_path": str(file), "append": True}
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps(settings))
-    # what the client would add of this machine's checkout
+    # the client's own facts about this machine's checkout
     monkeypatch.setenv("OPENLINEAGE__FACETS__SOURCE_CODE_LOCATION__DISABLED", "true")
     monkeypatch.chdir(tmp_path)
     return file
@@ -127,7 +127,7 @@ def told(file: Path) -> list[dict[str, Any]]:
 
 
 def without_schema(event: Any) -> Any:
-    """An event without where its parts are defined, and the client's own tag."""
+    """Return an event without its schema addresses and the client's tag."""
     if isinstance(event, dict):
         own = ("_schemaURL", "schemaURL", "_producer", "tags")
         return {name: without_schema(one) for name, one in event.items() if name not in own}
@@ -174,7 +174,7 @@ def test_each_run_is_one_event(events: Path) -> None:
     assert failed["job"]["name"] == "gold.spend"
     message = {"message": "[HW_REPEATED_KEYS] two rows of a key", "programmingLanguage": "SQL"}
     assert failed["run"]["facets"] == {"errorMessage": message}
-    # what was sent is not sent again; a new commit is, and has a name of its own
+    # a sent event is not sent again; a new commit is sent, under its own name
     assert sender.send(lake) == 0
     paid = lake.tables[0]
     more = replace(paid, changes=(*paid.changes, Change(3, ago(hours=1), 7, 300)))
@@ -182,7 +182,7 @@ def test_each_run_is_one_event(events: Path) -> None:
     again = told(events)[2]
     assert again["run"]["runId"] != identity
     assert again["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 7
-    # another process names the same run alike
+    # another process gives the same run the same name
     (same,) = [e for e in new_events(lake, {}) if e.job.name == "silver.paid"]
     assert same.run.runId == identity
 

@@ -1,4 +1,4 @@
-"""The page as a file, and as it is served: current, with metrics, to this machine alone."""
+"""Test the page as a file and as served: current, with metrics, to this machine alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small project of somebody else in a git repository, built, and branches of it to review."""
+"""Build a stranger's small project in a git repository, and branches of it to review."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ models:
       - {name: id, data_tests: [not_null]}
       - {name: customer, config: {meta: {pii: customer}}}
 """,
-    # in a folder of the name of a model
+    # in a folder with the name of a model
     "models/silver/orders/late.sql": """
 {{ config(materialized='table') }}
 select 1 as one
@@ -75,9 +75,9 @@ exposures:
 
 
 def _part(number: int) -> str:
-    """One of a tree of models: the first 15 are maintained incrementally, and the others read them.
+    """Return one of a tree of models: the first 15 are incremental, and the others read them.
 
-    The last 20 call a macro, and half of them are computed by each run.
+    The last 20 call a macro, and each run computes half of them.
     """
     is_followed = number < 15 or number % 2
     kind = "incremental_strategy='auto'" if is_followed else "materialized='table'"
@@ -87,7 +87,7 @@ def _part(number: int) -> str:
     return f"{{{{ config({kind}) }}}}\nselect customer, {value} as part from {{{{ {source} }}}}\n"
 
 
-# The others of 50 models: a change is told among many.
+# The rest of the 50 models: the review has to find a change among many.
 GENERATED = {
     "macros/numbered.sql": "{% macro numbered(number) %}{{ number }}{% endmacro %}\n",
     **{f"models/silver/generated/part_{number}.sql": _part(number) for number in range(45)},
@@ -96,7 +96,7 @@ GENERATED = {
 
 @dataclass
 class Shop:
-    """The project in `folder`; production's tables are in schemas that begin with `schema`."""
+    """The project in `folder`; the schemas of production begin with `schema`."""
 
     folder: Path
     schema: str
@@ -104,7 +104,7 @@ class Shop:
     written: dict[str, str] = field(default_factory=dict)
 
     def build(self, folder: Path, files: Mapping[str, str] = FILES) -> None:
-        """Found it, build production, and run it once more; what dbt writes goes to `folder`."""
+        """Create the project, build production, and run it once more; dbt writes to `folder`."""
         self.found(files)
         self._open()
         run_dbt(folder, "build", project_dir=self.folder, schema=self.schema)
@@ -113,7 +113,7 @@ class Shop:
         run_dbt(folder, *again, project_dir=self.folder, schema=self.schema)
 
     def _open(self) -> None:
-        """The tables that its sources read."""
+        """Create the tables that its sources read."""
         raw = f"{self.schema}_raw"
         feed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
         self.spark.sql(f"create schema {raw}")
@@ -126,7 +126,7 @@ class Shop:
         self.order("(6, 'bob', 60)")
 
     def found(self, files: Mapping[str, str] = FILES) -> None:
-        """The repository with its first commit."""
+        """Create the repository with its first commit."""
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "shop@example.com")
         self.git("config", "user.name", "shop")
@@ -139,7 +139,7 @@ class Shop:
         self.commit(files, "the shop")
 
     def order(self, rows: str) -> None:
-        """Orders come in."""
+        """Insert orders."""
         self.spark.sql(f"insert into {self.schema}_raw.orders values {rows}")
 
     def git(self, *arguments: str) -> str:
@@ -162,7 +162,7 @@ class Shop:
         self.git("commit", "-qm", message)
 
     def branch(self, name: str, edits: Mapping[str, tuple[str, str] | str | None]) -> None:
-        """A branch of `main`: its commit replaces a text by another in files, or whole files."""
+        """Branch off `main` with a commit that replaces a text in files, or whole files."""
         self.git("checkout", "-q", "--force", "main")
         self.git("checkout", "-q", "-B", name)
         files: dict[str, str | None] = {}
@@ -176,7 +176,7 @@ class Shop:
         self.commit(files, name)
 
     def state(self) -> dict[str, Any]:
-        """Production: schemas; each table's version, properties, and files of its folders."""
+        """Return production's schemas, and each table's version, properties and files."""
         names = [row[0] for row in self.spark.sql("show schemas").collect()]
         found: dict[str, Any] = {"schemas": [one for one in names if "review_" not in one]}
         for (name,) in self.spark.sql(f"show schemas like '{self.schema}*'").collect():
@@ -190,7 +190,7 @@ class Shop:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """What a review wrote; its models by name."""
+    """Return a review's result, with its models by name."""
     found: dict[str, Any] = json.loads((folder / "review.json").read_text())
     found["models"] = {model["name"]: model for model in found["models"]}
     return found

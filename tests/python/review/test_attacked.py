@@ -1,4 +1,4 @@
-"""Reviews of hostile data, and of a production that is old or was never built."""
+"""Review hostile data, and an old production or one that was never built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = {
 
 @pytest.fixture
 def odd(shop: Shop, dbt: Any) -> Iterator[Shop]:
-    """A table of hostile names and values, among them one of 10 MB."""
+    """Create a table of hostile names and values, among them one of 10 MB."""
     name = f"{shop.schema}_raw.odd"
     shop.spark.sql(
         f'create table {name} (`k|"` int, `#no` int, `<b>` string, `a` int, long string)'
@@ -87,7 +87,7 @@ def test_no_message_shows_values_of_rows(shop: Shop, reviewed: Reviewed, tmp_pat
     shop.branch(
         "messages",
         {
-            # keys that are personal come twice, and a message has a personal value
+            # personal keys repeat, and a message has a personal value
             TOTALS: ("group by customer", "group by customer, id"),
             PLAIN: ("select customer,", "select string(raise_error(customer)) as customer,"),
         },
@@ -103,7 +103,7 @@ def test_no_message_shows_values_of_rows(shop: Shop, reviewed: Reviewed, tmp_pat
         assert not [name for name in ("ann", "bob") if f"'{name}'" in text or f" {name}" in text]
 
 
-# An incremental run keeps the marks that a full refresh makes anew.
+# An incremental run keeps the marks that a full refresh recomputes.
 MARKED = """
 {{ config(incremental_strategy='change_feed', unique_key='id', allow_nondeterministic=['uuid']) }}
 select id, uuid() as mark from {{ changes(source('raw', 'orders')) }}
@@ -126,7 +126,7 @@ def test_what_is_not_committed_is_reviewed_and_said_and_what_is_personal_is_mask
     code, found = reviewed("orders", clean=True)
     assert code == 0
     assert [note.split(" ")[0] for note in found["notes"]] == ["[HW_REVIEW_DIRTY]"]
-    assert counted(found) == {"orders": (("text",), (0, 1, 0))}  # and nothing that was not selected
+    assert counted(found) == {"orders": (("text",), (0, 1, 0))}  # and only the selected models
     assert found["models"]["orders"]["difference"]["examples"] == [
         {
             "change": "removed",
@@ -139,7 +139,7 @@ def test_what_is_not_committed_is_reviewed_and_said_and_what_is_personal_is_mask
 
 def test_production_that_is_old_or_was_never_built(shop: Shop, reviewed: Reviewed) -> None:
     raw, silver = f"{shop.schema}_raw.orders", f"{shop.schema}_silver"
-    # what production has applied is no longer there
+    # the applied versions of production were vacuumed
     shop.spark.sql(f"update {raw} set amount = amount + 1")
     shop.spark.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
     shop.spark.sql(f"vacuum {raw} retain 0 hours")
@@ -202,7 +202,7 @@ def test_a_sample_is_called_one(shop: Shop, reviewed: Reviewed, dbt: Any, tmp_pa
     assert code == 0
     assert orders["difference"]["extent"] == orders["stays"]["extent"] == "sample"
     assert orders["difference"]["rows_after"] == 2006
-    assert 40 < some < 200  # of one in 21
+    assert 40 < some < 200  # of one row in 21
     assert orders["stays"]["differing"] == 0
     comment = (tmp_path / "out" / "review.md").read_text()
     assert f"## 🔶 in a sample, {some} rows change in 1 column" in comment

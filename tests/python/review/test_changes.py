@@ -1,4 +1,4 @@
-"""What a branch changes in a project, told from two parsed states of it."""
+"""Test the changes of a branch, found in two parsed states of the project."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def project() -> Side:
 
 @pytest.fixture
 def sides() -> tuple[Side, Any]:
-    """The base, and the branch to change."""
+    """Return the base, and the branch to change."""
     return project(), copy.deepcopy(project())
 
 
@@ -81,7 +81,7 @@ def test_a_text_brings_all_that_is_downstream(sides: tuple[Side, Any]) -> None:
     ]
     assert found.exposures == ("board",)
     assert found.edges == (Edge("model.p.v", "model.p.b"), Edge("model.p.b", "model.p.c"))
-    # a view has no versions: it is built over what it reads
+    # a view has no versions: the review builds it over its inputs
     assert found.built == found.built_before == ("model.p.v", "model.p.b", "model.p.c")
     assert changing.inputs(found.built, head) == ("model.p.a",)
     assert changing.inputs(["model.p.a"], head) == ("source.p.raw",)
@@ -140,7 +140,7 @@ def test_a_model_in_another_schema_changes_no_text_of_who_reads_it(
         *((f"model.p.{name}", ("upstream",)) for name in "vbc"),
     ]
     assert found.changed["model.p.a"].what == ("table: silver.a → gold.a",)
-    # another table that is read is another text
+    # another table to read means another text
     head.nodes["model.p.v"]["compiled_code"] = "select * from `other`.`a`"
     assert changing.changes(base, head).causes("model.p.v") == ("macro",)
 
@@ -436,7 +436,7 @@ def test_exposures_are_compared_setting_by_setting(sides: tuple[Side, Any]) -> N
     )
     del head.exposures["exposure.p.board"]
     assert changing.changes(base, head).not_compared == ("exposure board is removed",)
-    # it reads what the branch removes
+    # it reads a model that the branch removes
     del head.nodes["model.p.c"]
     assert changing.changes(base, head).exposures == ("board",)
 

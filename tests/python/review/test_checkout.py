@@ -1,4 +1,4 @@
-"""The base is checked out beside the project, and nothing of it stays, also after kill -9."""
+"""Test that the base's checkout leaves nothing behind, even after kill -9."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ with checked_out(Project(Path(sys.argv[1]), Path(sys.argv[2])), sys.argv[3]) as 
 def repository(
     new_project: Callable[[dict[str, str]], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Shop:
-    """The shop's repository without its tables."""
+    """Return the shop's repository without its tables."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.delenv("HEADWATERS_LAKE", raising=False)
@@ -92,7 +92,7 @@ def test_the_repository_runs_no_hook_and_git_means_no_other_one(
         ("HEAD", "0123456789"),
         ("'; drop table x", "drop_table_x"),
         ("!!!", "0123456789"),
-        ("a__base", "a_base"),  # no beginning of another branch's schemas
+        ("a__base", "a_base"),  # not a prefix of another branch's schemas
         ("x" * 40, "x" * 40),
         ("dependabot/pip/of-a-long-name-1", "dependabot_pip_of_a_long_name_1"),
         (f"{LONG}-1", "dependabot_pip_of_a_name_longer_9509f857"),

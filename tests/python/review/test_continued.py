@@ -1,4 +1,4 @@
-"""What of production's tables a review may begin with, told from their commits and properties."""
+"""Test which of production's tables a review may start from, by their commits and properties."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_table_is_the_same_where_no_commit_changed_rows_or_columns(
         ({"incremental_strategy": "change_feed"}, True),
         ({"incremental_strategy": "auto"}, True),
         ({"incremental_strategy": "history"}, False),  # a rebuild loses its past
-        ({"incremental_strategy": "merge"}, False),  # dbt's own does not say what it has applied
+        ({"incremental_strategy": "merge"}, False),  # dbt's own record no applied versions
         ({"materialized": "table"}, False),
         ({"incremental_strategy": "change_feed", "on_gap": "fail"}, False),
         ({"incremental_strategy": "change_feed", "meta": {"on_foreign_write": "fail"}}, False),

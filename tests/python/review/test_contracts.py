@@ -1,4 +1,4 @@
-"""Which changes of declarations break what readers rely on, and which are only shown."""
+"""Test which changes of declarations break their readers, and which are only shown."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def project() -> dict[str, dict[str, Any]]:
 
 
 def changed(edit: Callable[[dict[str, Any]], Any]) -> dict[str, list[Finding]]:
-    """What is found of each node, by its id, where a branch makes an edit."""
+    """Return the findings of each node, by its id, after a branch's edit."""
     base = project()
     head = copy.deepcopy(base)
     edit(head)

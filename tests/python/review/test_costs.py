@@ -1,4 +1,4 @@
-"""What runs are expected to cost, by what the log of a table says of its last ones."""
+"""Test the expected costs of runs, estimated from the last runs in a table's log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def commit(version: int, seconds: float, operation: str, **metrics: int) -> Comm
 
 
 def noted(version: int, seconds: float, run: str | None) -> Commit:
-    """The commit by which a run notes in the table that it begins, or that it has ended."""
+    """Return the commit of a run's note in the table, at its start or its end."""
     properties = json.dumps({"headwaters.pending": json.dumps(run and {"id": run})})
     parameters = {"properties": properties}
     return Commit(version, round(seconds * 1000), "SET TBLPROPERTIES", parameters, {})
@@ -29,7 +29,7 @@ COMMITS = [
     noted(8, 205, None),
     commit(7, 204, "MERGE", **MERGE, numTargetBytesAdded=400),
     noted(6, 200, "b"),
-    commit(5, 150, "DELETE", numDeletedRows=7),  # by somebody: no run noted it
+    commit(5, 150, "DELETE", numDeletedRows=7),  # a foreign commit: no run noted it
     noted(4, 103, None),
     commit(3, 102, "WRITE", numOutputRows=12, numCopiedRows=4, numDeletedRows=2, numOutputBytes=90),
     noted(2, 100, "a"),
@@ -40,7 +40,7 @@ DIFFERENCE = Difference(100, 120, 20, 0, 0, by_key=True)
 
 
 def test_incremental_runs_are_read_from_the_log() -> None:
-    # what an overwrite without a condition replaces is all of the table
+    # an overwrite without a condition replaces the whole table
     replaced = commit(3, 102, "WRITE", numOutputRows=12)
     replaced = Commit(3, 102_000, "WRITE", {"mode": "Overwrite"}, replaced.metrics)
     assert runs_of(COMMITS) == [Run(4, 400, 4.0), Run(10, 90, 2.0)]

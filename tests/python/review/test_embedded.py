@@ -1,4 +1,4 @@
-"""A review with the Spark that it starts itself, in a lake of its own."""
+"""Test a review with an embedded Spark, in a separate lake."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_embedded_spark_reviews_as_the_engine_does(
 
 
 def run(shop: Shop, folder: Path, module: str, *arguments: str) -> str:
-    """A command in a process of its own, as people run it."""
+    """Run a command in a separate process, as users do."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments, "--target", "local"],
         cwd=shop.folder,

@@ -1,4 +1,4 @@
-"""Examples of differing rows: those that tell most, and of tables only whose layer permits it."""
+"""Test that a review shows the most telling rows, and only of tables whose layer permits it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_of_one_kind_are_a_few() -> None:
 
 @st.composite
 def kinds(draw: st.DrawFn) -> list[Alike]:
-    """Kinds of differences of up to 17 columns: with added and removed, 19 rows show them all."""
+    """Return kinds of differences of up to 17 columns: with added and removed, 19 rows show all."""
     columns = draw(st.integers(6, 17))
-    # the first column is in rows of one kind alone
+    # the first column differs in rows of one kind only
     usual = draw(st.sets(st.integers(1, 2 ** (columns - 1) - 1), min_size=21, max_size=31))
     names = [("changed", f"{one:0{columns}b}") for one in usual]
     names.append(("changed", "1".ljust(columns, "0")))

@@ -1,4 +1,4 @@
-"""What Spark says of rows is not shown with their values; what it says of statements is."""
+"""Test that messages show Spark's errors of statements, but never the values of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lacks for a review: hooks, permissions, room. Whatever can still be said is said."""
+"""Review without hooks, permissions or room: the review still shows everything it can."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def review(repository: Shop, out: Path) -> tuple[int, list[str]]:
-    """A review without Spark: its exit code and what it says."""
+    """Run a review without Spark; return its exit code and its output."""
     said: list[str] = []
     project = Project(repository.folder, ROOT / "profiles", "engine")
     return run.review(project, out, run.Options(), said.append), said
@@ -107,13 +107,13 @@ def test_a_review_that_cannot_be_written_is_said_first(
 
 
 class Refusing:
-    """A Spark in which reviews have left schemas, and which neither makes nor drops one."""
+    """A Spark with schemas that reviews have left; it neither creates nor drops one."""
 
     def __init__(self, schemas: Mapping[str, int]) -> None:
         self.schemas = schemas
 
     def rows(self, sql: str) -> list[Any]:
-        """Names of schemas, or what one says of itself."""
+        """Return names of schemas, or the description of one."""
         if sql.startswith("show schemas"):
             return [(name,) for name in self.schemas]
         if "`review_gone__base_s`" in sql:
@@ -122,7 +122,7 @@ class Refusing:
         return [("Properties", f"((headwaters.review,x), (headwaters.review.at,{at}))")]
 
     def tried(self, sql: str) -> str | None:
-        """What a store without permission says."""
+        """Return the error of a store without permission, if the statement needs one."""
         return "[PERMISSION_DENIED] not yours" if sql.startswith(("create", "drop")) else None
 
 
@@ -148,14 +148,14 @@ def test_schemas_that_cannot_be_dropped_are_told() -> None:
 
 
 def warehouse(shop: Shop) -> Path:
-    """The folder of the lake's schemas."""
+    """Return the folder of the lake's schemas."""
     described = shop.spark.sql(f"describe schema {shop.schema}_silver").collect()
     return Path(dict(described)["Location"].removeprefix("file:")).parent
 
 
 @pytest.mark.slow
 def test_an_input_that_cannot_be_cloned_is_read_as_it_is(shop: Shop, reviewed: Reviewed) -> None:
-    # its clone has no place: somebody's files are there
+    # its clone has no place: foreign files are there
     taken = warehouse(shop) / f"review_uncloned__in_{shop.schema}_silver.db" / "orders" / "taken"
     taken.parent.mkdir(parents=True)
     taken.touch()
@@ -176,7 +176,7 @@ def test_an_input_that_cannot_be_cloned_is_read_as_it_is(shop: Shop, reviewed: R
 def test_a_lake_in_which_no_schema_can_be_made_says_what_differs_in_the_project(
     shop: Shop, reviewed: Reviewed, tmp_path: Path
 ) -> None:
-    # a file in place of the folder: no user may make it, not even root
+    # a file at the folder's path: no user can create the folder, not even root
     taken = warehouse(shop) / "review_denied__records.db"
     taken.touch()
     before = shop.state()

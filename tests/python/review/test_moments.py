@@ -1,4 +1,4 @@
-"""Rows that differ though nothing of the branch makes them differ."""
+"""Test rows that differ although the branch does not change them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_rows_differ_by_themselves_where_nothing_that_is_read_differs(
     found = Changes(changed, keys, (), (), keys, keys)
     known = Known(rows={keys[0]: a, keys[1]: Rows(difference=ONE), keys[2]: Rows(difference=ONE)})
     assert moments(Side(nodes, {}, {}), found, known) == told
-    # what is maintained incrementally is what a full refresh gives
+    # incremental rows are those of a full refresh
     for key in keys:
         nodes[key]["config"]["incremental_strategy"] = "change_feed"
     assert moments(Side(nodes, {}, {}), found, known) == {}

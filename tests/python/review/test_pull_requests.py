@@ -1,4 +1,4 @@
-"""Twenty prepared pull requests: no false difference, none missed, and production as it was."""
+"""Review twenty pull requests: every difference, no false one, and production unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DOUBLED = [80, 20, 60, 140, 40, 120]
 
 
 def replaced(before: Sequence[float], after: Sequence[float]) -> list[str]:
-    """Rows of `plain` that are replaced by others."""
+    """Return the expected replacements of rows of `plain`."""
     return [
         line
         for one, other in zip(before, after, strict=True)
@@ -45,13 +45,13 @@ def replaced(before: Sequence[float], after: Sequence[float]) -> list[str]:
     ]
 
 
-# What is edited, and what is expected of each model: its causes, how many rows are added, removed
-# and changed, and the rows themselves.
+# The edits, and the expected result of each model: its causes, the numbers of added, removed and
+# changed rows, and the rows themselves.
 Edits = dict[str, Any]
 Request = tuple[Edits, dict[str, tuple[Any, ...]]]
 
-# Of the first rows: (1, ann, 10), (2, bob, 20), (3, ann, 30), (4, null, 40), (5, cyd, 0),
-# (6, bob, 60), (7, ann, 70).
+# The first rows: (1, ann, 10), (2, bob, 20), (3, ann, 30), (4, null, 40), (5, cyd, 0), (6, bob,
+# 60), (7, ann, 70).
 REFACTORINGS: dict[str, Request] = {
     "formatting": ({ORDERS: ("select id, customer", "select\n    id,\n    customer")}, {}),
     "cte": (
@@ -200,7 +200,7 @@ SHAPES: dict[str, Request] = {
         },
     ),
 }
-# While production moves: two refactorings and three errors.
+# While production changes: two refactorings and three errors.
 MOVING: dict[str, Request] = {
     "negated": (
         {ORDERS: ("amount > 0", "not amount <= 0")},
@@ -239,9 +239,9 @@ MOVING: dict[str, Request] = {
 
 
 def whole(found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """What is said of each model: its causes, counts of rows, and the rows that differ.
+    """Return each model's causes, counts of rows, and the rows that differ.
 
-    In place of rows of a table that was not computed, what differs in its declaration.
+    A table that was not computed has the differences of its declaration instead of rows.
     """
     return {
         name: (
@@ -270,7 +270,7 @@ def _line(example: dict[str, Any]) -> str:
 
 
 def production(spark: Any, folder: Path, files: dict[str, str]) -> Iterator[Shop]:
-    """A shop that has these files as well, in schemas of its own."""
+    """Yield a shop that also has these files, in separate schemas."""
     made = Shop(make_project(folder, {}), f"t_{uuid.uuid4().hex[:8]}", spark)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADWATERS_SCHEMA", made.schema)
@@ -282,12 +282,12 @@ def production(spark: Any, folder: Path, files: dict[str, str]) -> Iterator[Shop
 
 @pytest.fixture(scope="module")
 def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """Production of 50 tables, built once: a review leaves it as it is."""
+    """Yield a built production of 50 tables, which a review does not change."""
     yield from production(spark, tmp_path_factory.mktemp("shop"), GENERATED)
 
 
 def checked(shop: Shop, reviewed: Reviewed, requests: dict[str, Request]) -> None:
-    """Each of the pull requests gives what is expected of it, and leaves production alone."""
+    """Check that each pull request gives its expected result, and does not change production."""
     before = shop.state()
     found: dict[str, Any] = {}
     for name, (edits, _) in requests.items():
@@ -396,8 +396,8 @@ def test_a_contract_an_owner_and_a_retention_fail_the_review(
     assert f"- breaks the policies of `{silver}.orders` and `{gold}.totals`" in comment
 
 
-# What a review makes, in this order: clones of inputs, the base's tables, the branch's, the rows
-# that differ, the branch's tables at earlier versions.
+# The schemas that a review creates, in order: clones of inputs, the tables of the base and of the
+# branch, the rows that differ, the branch's tables at earlier versions.
 POINTS = ("in", "base", "head", "difference", "past")
 
 
@@ -422,7 +422,7 @@ def test_a_killed_review_leaves_production_and_the_next_one_cleans_up(
 
 
 def killed(shop: Shop, out: Path, schemas: str) -> None:
-    """A review that is killed as soon as it has made these schemas."""
+    """Kill a review as soon as it has created these schemas."""
     command = [sys.executable, "-m", "headwaters.cli", "review", "--out", str(out / "out")]
     options = ["--profiles-dir", str(ROOT / "profiles"), "--target", "engine"]
     for (name,) in shop.spark.sql(f"show schemas like '{schemas}'").collect():
@@ -443,7 +443,7 @@ def killed(shop: Shop, out: Path, schemas: str) -> None:
 
 @contextmanager
 def moving(shop: Shop) -> Iterator[list[int]]:
-    """Orders come in, and somebody changes a table of production, all the time."""
+    """Insert orders and change a table of production, all the time."""
     ended, commits = threading.Event(), list[int]()
 
     def move() -> None:
@@ -461,7 +461,7 @@ def moving(shop: Shop) -> Iterator[list[int]]:
         mover.join()
 
 
-# The last of this module: production is then another one.
+# The last test of this module, since it changes production.
 def test_production_that_moves_meanwhile_makes_no_difference(
     shop: Shop, reviewed: Reviewed
 ) -> None:

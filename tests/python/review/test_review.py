@@ -1,4 +1,4 @@
-"""A review compares the same inputs under two texts, and leaves production as it was."""
+"""Test that a review compares two texts over the same inputs, and does not change production."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reviewed(shop: Shop, tmp_path: Path) -> Reviewed:
 
 
 def counted(found: dict[str, Any]) -> dict[str, Any]:
-    """For each model its causes, and how many rows are added, removed and changed."""
+    """Return each model's causes, and its numbers of added, removed and changed rows."""
     return {
         name: (
             tuple(model["causes"]),
@@ -81,7 +81,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     for name, made in (("old", time.time() - week), ("young", time.time() - 60)):
         marks = f"'headwaters.review' = 'x', 'headwaters.review.at' = '{made:.0f}'"
         shop.spark.sql(f"create schema review_{name} with dbproperties ({marks})")
-    shop.spark.sql("create schema review_of_mine")  # no review made it
+    shop.spark.sql("create schema review_of_mine")  # not created by a review
     before = shop.state()
     shop_rows = shop.spark.table(f"{shop.schema}_silver.orders").count()
     code, found = reviewed()
@@ -94,7 +94,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     left = {row[0] for row in shop.spark.sql("show schemas like 'review_*'").collect()}
     assert {"review_young", "review_of_mine"} < left
     assert "review_old" not in left
-    # what is downstream follows the one row that differs
+    # downstream models follow the one row that differs
     assert found["models"]["totals"]["cost"]["one_off"] == "nothing"
     assert (
         orders["difference"]["bytes_read"] > found["models"]["totals"]["difference"]["bytes_read"]
@@ -128,7 +128,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     ):
         assert (cost[name]["basis"], cost[name]["bytes_written"] > 0) == (basis, True)
         assert 0 < cost[name]["seconds"] < 600
-    # the base began with production's table, so that nothing was built that could be timed
+    # the base started from production's table without a build, so the review timed none
     assert 0 < cost["predicted"]["seconds"] < 600
     assert cost["predicted"]["basis"] == (
         "the sizes of the table and of what it reads, its time by the table's costs"
@@ -139,7 +139,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     assert found["exposures"] == ["board"]
     assert code == 0
     assert shop.state() == before
-    # where nothing differs nothing is built, and --clean drops what is old
+    # without differences the review builds nothing, and --clean drops old schemas
     marks = f"'headwaters.review' = 'x', 'headwaters.review.at' = '{time.time() - week:.0f}'"
     shop.spark.sql(f"create schema review_older with dbproperties ({marks})")
     shop.git("checkout", "-q", "--force", "main")

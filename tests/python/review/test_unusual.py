@@ -1,4 +1,4 @@
-"""Pull requests that do something unusual, and what is said of each."""
+"""Review unusual pull requests."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ OTHERS = {
     "snapshots/kept.yml": "snapshots: [{name: kept, relation: ref('orders'), config: {"
     "strategy: check, check_cols: all, unique_key: id, file_format: delta}}]\n",
 }
-# What reads orders, where nothing of it differs; `drawn` is drawn in each run.
+# Readers of orders that do not differ; `drawn` is drawn in each run.
 BELOW = {name: (("upstream",), SAME) for name in ("kept", "least", LONG, "plain", "totals")}
 MOMENT = "not compared: nothing that it reads differs: two runs of the same SQL give other rows"
 
 
 @pytest.fixture(scope="module")
 def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """Production, built once: a review leaves it as it is."""
+    """Yield a built production, which a review does not change."""
     yield from production(spark, tmp_path_factory.mktemp("shop"), OTHERS)
 
 
 def findings(found: dict[str, Any]) -> dict[str, list[tuple[str, str, bool]]]:
-    """What is found of each model, and whether it fails the review."""
+    """Return the findings of each model, and whether it fails the review."""
     return {
         name: [(one["kind"], one["text"], one["fails"]) for one in model["findings"]]
         for name, model in found["models"].items()
@@ -192,7 +192,7 @@ def test_a_snapshot_below_differs_where_its_input_does(shop: Shop, reviewed: Rev
     )
 
 
-# Orders of 20 and more are in production as well.
+# Production has orders of 20 and more, too.
 REFUSED = "[not_null, {accepted_values: {arguments: {values: [1, 2], quote: false}}}]"
 
 
@@ -219,7 +219,7 @@ def test_a_test_that_fails_in_the_base_as_well_is_not_the_branch_s(
         shop.commit({OF_ORDERS: text}, "without it")
 
 
-# The last of this module: production is then another one.
+# The last test of this module, since it changes production.
 def test_a_table_that_was_changed_by_hand_makes_no_difference(
     shop: Shop, reviewed: Reviewed
 ) -> None:

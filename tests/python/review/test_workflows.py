@@ -1,4 +1,4 @@
-"""The workflows that review pull requests: this repository's, and the documented one."""
+"""Test the workflows that review pull requests: this repository's, and the documented one."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ from {{ affected(ref('silver_orders'), key='customer') }} group by customer
 """,
 }
 
-# Bronze as a source whose files are worth joining when there are more than 8.
+# Bronze as a source whose files are worth joining if there are more than 8.
 SMALL_FILES = """
 sources:
   - name: bronze
@@ -61,7 +61,7 @@ sources:
         config: {meta: {maintenance: {compact_above: 8, small_file: 1 MB}}}
 """
 
-# Every table says which of its columns holds whom.
+# Every table declares the columns that identify a person.
 PERSON = "config: {meta: {pii: customer}}"
 PERSONAL = {
     "models/bronze/orders.yml": f"""
@@ -80,7 +80,7 @@ models: [{{name: customer_totals, columns: [{{name: customer, {PERSON}}}]}}]
 """,
 }
 
-# What gold answers, and what it answers once it is built.
+# The result of gold, before and after its build.
 GOLD = "select customer, orders, amount from {gold} order by customer"
 BUILT = [("ann", 2, 40), ("bob", 2, 70), ("cyd", 1, 40)]
 
@@ -100,7 +100,7 @@ class Orders:
         (folder / "project_macros").symlink_to(ROOT / "project_macros")
 
     def dbt(self, *arguments: str, expect: bool | None = True) -> Any:
-        """Run dbt here; what it warned of is in `messages` of the result."""
+        """Run dbt here; the result has its warnings in `messages`."""
         from dbt.cli.main import dbtRunner
 
         messages: list[str] = []
@@ -126,7 +126,7 @@ class Orders:
         return result
 
     def options(self) -> list[str]:
-        """What every dbt command on this project is told."""
+        """Return the options of every dbt command on this project."""
         return [
             *("--no-use-colors", "--quiet", "--target", "engine"),
             *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
@@ -135,12 +135,12 @@ class Orders:
         ]
 
     def variables(self) -> dict[str, str]:
-        """The environment in which dbt finds this project's schemas, and the engine."""
+        """Return the environment that gives dbt this project's schemas, and the engine."""
         names = ("HEADWATERS_ENGINE", "HEADWATERS_LAKE")
         return {"HEADWATERS_SCHEMA": self.schema, **{name: os.environ[name] for name in names}}
 
     def operation(self, name: str, expect: bool = True, **arguments: Any) -> str:
-        """`dbt run-operation`; what it printed, or what it failed with."""
+        """Run `dbt run-operation`; return its output or its error."""
         printed = io.StringIO()
         with redirect_stdout(printed):
             result = self.dbt("run-operation", name, "--args", json.dumps(arguments), expect=expect)
@@ -148,7 +148,7 @@ class Orders:
         return "\n".join(said).replace(self.schema + "_", "").strip()
 
     def arguments(self) -> dict[str, list[str]]:
-        """The arguments of each macro that people call, by its name."""
+        """Return the arguments of each public macro by name."""
         self.dbt("parse")
         return {
             macro.name: [argument.name for argument in macro.arguments]
@@ -157,7 +157,7 @@ class Orders:
         }
 
     def answers(self, result: Any) -> dict[str, str]:
-        """What each model said, by its name."""
+        """Return each model's message by name."""
         return {
             answer.node.name: str(answer.message)
             for answer in result.result.results
@@ -165,14 +165,14 @@ class Orders:
         }
 
     def write(self, path: str, text: str) -> None:
-        """A file of the project, new or changed."""
+        """Write a file of the project."""
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         self._manifest = None
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement, in which {bronze}, {silver}, {gold} and {ops} are our tables."""
+        """Return the rows of a statement; {bronze}, {silver}, {gold} and {ops} are our tables."""
         names = {
             "bronze": self.bronze,
             "silver": self.silver,
@@ -185,11 +185,11 @@ class Orders:
         return [tuple(row) for row in self.spark.sql(statement).collect()]
 
     def version(self, table: str) -> int:
-        """The newest version of a table."""
+        """Return the newest version of a table."""
         return int(self.sql(f"describe history {table} limit 1")[0][0])
 
     def versions(self) -> dict[str, int]:
-        """The newest version of each table."""
+        """Return the newest version of each table."""
         return {table: self.version(table) for table in (self.bronze, self.silver, self.gold)}
 
     def undo(self, printed: str) -> None:
@@ -208,7 +208,7 @@ class Orders:
 
 
 def new_orders(spark: Any, folder: Path) -> Orders:
-    """Five orders in bronze, and nothing built yet."""
+    """Return five orders in bronze, and nothing built yet."""
     made = Orders(spark, folder)
     made.sql("create schema {schema}_bronze")
     made.sql(
@@ -226,7 +226,7 @@ def new_orders(spark: Any, folder: Path) -> Orders:
 
 @pytest.fixture(scope="session", autouse=True)
 def plugin() -> Iterator[None]:
-    """dbt finds its plugins as modules of the path."""
+    """Put the project on the path, since dbt finds its plugins as modules."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "scripts"))
         yield
@@ -234,7 +234,7 @@ def plugin() -> Iterator[None]:
 
 @pytest.fixture
 def unbuilt(spark: Any, tmp_path: Path) -> Iterator[Orders]:
-    """Five orders in bronze, and nothing built yet."""
+    """Yield five orders in bronze, and nothing built yet."""
     made = new_orders(spark, tmp_path / "orders")
     yield made
     made.close()
@@ -242,14 +242,14 @@ def unbuilt(spark: Any, tmp_path: Path) -> Iterator[Orders]:
 
 @pytest.fixture
 def orders(unbuilt: Orders) -> Orders:
-    """Five orders in bronze, built to gold."""
+    """Return five orders in bronze, built to gold."""
     unbuilt.dbt("run")
     return unbuilt
 
 
 @pytest.fixture(scope="module")
 def shared(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
-    """Five orders in bronze, built to gold, for tests that leave everything as they found it."""
+    """Yield five orders in bronze, built to gold, for tests that leave everything unchanged."""
     made = new_orders(spark, tmp_path_factory.mktemp("orders") / "project")
     made.dbt("run")
     yield made

@@ -1,8 +1,8 @@
-"""`dbt` that SIGKILL ends in the middle of an operation: `killed.py <statement> <dbt arguments>`.
+"""Run `dbt` and kill it in the middle of an operation: `killed.py <statement> <dbt arguments>`.
 
-An operation writes into `ops.operations` that it started, signs its commits (statement 1), changes
-the table (2) and inspects the result (3). The process dies before the statement named: by its
-number, or as `start of <table>`, the statement that records the start of the operation there.
+An operation records its start in `ops.operations`, signs its commits (statement 1), changes the
+table (2) and inspects the result (3). The process dies before the named statement: a number, or
+`start of <table>`, the statement that records the operation's start there.
 """
 
 from __future__ import annotations

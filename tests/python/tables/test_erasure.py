@@ -1,4 +1,4 @@
-"""A person is forgotten in every table and every file, and there is a proof."""
+"""Test that erase forgets a person in every table and file, and leaves a proof."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ANN: dict[str, Any] = {"subject": {"customer": {"env": "SUBJECT"}}}
 
 @pytest.fixture(autouse=True)
 def subject(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The person who asks to be forgotten."""
+    """Return the person who asks to be forgotten."""
     monkeypatch.setenv("SUBJECT", "ann")
 
 
-# A stock strategy does not follow deletions; a source is partitioned by persons; one has an orphan.
+# A stock strategy ignores deletions; a source is partitioned by persons; one has an orphan.
 MORE = {
     "models/gold/visitors.sql": """
 {{ config(incremental_strategy='append') }} select customer from {{ ref('silver_orders') }}
@@ -54,7 +54,7 @@ def test_a_person_is_erased_from_rows_and_files(
     for path, text in {**PERSONAL, **MORE}.items():
         if path != "models/gold/customer_totals.yml":
             orders.write(path, text)
-    # the table has the column, whatever its YAML leaves out
+    # the table has the column, even if its YAML leaves it out
     said = orders.operation("erase", expect=False, **ANN)
     assert "customer_totals.customer has the name of a column with personal data" in said
     orders.write(path := "models/gold/customer_totals.yml", PERSONAL[path])
@@ -102,7 +102,7 @@ def test_a_person_is_erased_from_rows_and_files(
         f" gold.visitors, silver.silver_orders_quarantine, silver.{copy}",
     ]
     assert "say why" in orders.operation("erase", expect=False, dry_run=False, **ANN)
-    # what nobody has is a typing error, and no reason to rewrite and vacuum
+    # a value that no table has is a typing error, and no reason to rewrite and vacuum
     monkeypatch.setenv("SUBJECT", "an")
     said = orders.operation("erase", expect=False, **ANN, reason="x", dry_run=False)
     monkeypatch.setenv("SUBJECT", "ann")
@@ -127,7 +127,7 @@ def test_a_person_is_erased_from_rows_and_files(
         " files bigint, table_name string, version bigint, files_left bigint, gone_by timestamp,"
         " reason string, user string, invocation_id string) using delta"
     )
-    # retention keeps the files of older versions, and the report says until when
+    # retention keeps the files of older versions, and the report has the end of that time
     kept = orders.operation("erase", **done)
     assert "that older versions need until " in kept
     assert "run erase again after the dates above" in kept
@@ -145,7 +145,7 @@ def test_a_person_is_erased_from_rows_and_files(
     assert ORPHAN not in {file.name for file in files(orders, "{schema}_bronze.kept")}
     assert not (folder(orders, "{schema}_bronze.visits") / "customer=ann").exists()
 
-    # the value itself is in no record and in no commit's predicate
+    # no record and no commit's predicate has the value itself
     told = "select count(*) from {ops} where concat_ws(' ', arguments, undo, reason) like '%ann%'"
     assert orders.sql(told) == [(0,)]
     history = orders.spark.sql(f"describe history {orders.bronze}").collect()
@@ -195,7 +195,7 @@ def test_hidden_tables_that_have_the_person_are_dropped(orders: Orders) -> None:
 
 @contextmanager
 def keeping_nothing(orders: Orders, *copies: str) -> Iterator[None]:
-    """Every table for a moment as if the time that it keeps its files for were over."""
+    """Expire the retained files of every table for a moment."""
     tables = [orders.bronze, f"{orders.bronze}_quarantine", orders.silver, orders.gold]
     tables += ["{silver}_quarantine", "{schema}_gold.visitors", "{schema}_bronze.visits"]
     tables += ["{schema}_bronze.kept", *copies]
@@ -210,12 +210,12 @@ def keeping_nothing(orders: Orders, *copies: str) -> Iterator[None]:
 
 
 def folder(orders: Orders, table: str) -> Path:
-    """Where a table's files are."""
+    """Return the folder of a table's files."""
     return Path(str(orders.sql(f"describe detail {table}")[0][4]).removeprefix("file:"))
 
 
 def files(orders: Orders, table: str) -> list[Path]:
-    """The data files that lie there."""
+    """Return the data files in the folder."""
     return sorted(folder(orders, table).glob("*.parquet"))
 
 
@@ -244,7 +244,7 @@ def test_a_copy_that_says_nothing_of_itself_stops_the_erasure(unbuilt: Orders) -
 
 
 ZOE = "Zoë/17-9"
-# A stream of files that dbt has not registered yet, and one whose tables it knows.
+# A stream of files that dbt has not registered yet, and one with tables that dbt knows.
 STREAMS = {
     "models/bronze/streams.yml": f"""
 sources:
@@ -268,7 +268,7 @@ RECORDS = [  # the person, as encoders write her
     ("php", r'{"customer": "Zo\u00EB\/17-9"}'),
     ("deep", r'{"who": [{"Zo\u00eb\u002f17-9": 1}]}'),
     ("within", r'{"payload": "{\"customer\": \"Zo\\u00eb\\/17-9\"}"}'),
-    # others, and what nobody can parse
+    # others, and lines that no parser reads
     ("another", '{"customer": "Zoë/17-9-1"}'),
     ("mentions", '{"customer": "x", "text": "not Zoë/17-9"}'),
     ("broken", r'{"customer": "Zo\u00eb\/17-9"'),
@@ -339,7 +339,7 @@ def test_nobody_is_overlooked_where_a_stream_keeps_text(
     ]  # fmt: skip
     assert orders.sql(f"select customer from {events}") == [("b",)]
     assert orders.sql(f"select id from {by_path}") == [(2,)]
-    # the ledger, dbt's log and the landed file are cleaned, and the record is looked at
+    # a person cleans the ledger, dbt's log and the landed file, and looks at the record
     (landed / "a.jsonl").unlink()
     (orders.folder / "logs" / "dbt.log").write_text("")
     told = "where operation = 'delete_where'"
@@ -369,7 +369,7 @@ def test_nobody_is_overlooked_where_a_stream_keeps_text(
         if file.is_file():
             assert ZOE.encode() not in file.read_bytes(), file
 
-    # what would come back after an erasure stops it
+    # a replay that would restore the person stops the erasure
     checkpoint = lake / "checkpoints" / "events"
     checkpoint.mkdir(parents=True)
     (checkpoint / "replay.json").write_text("{}")
@@ -384,11 +384,11 @@ def test_nobody_is_overlooked_where_a_stream_keeps_text(
 
 
 def sha(text: str) -> str:
-    """The SHA-256 of a text."""
+    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# What reads a lookup whose changes it ignores; a row of it has lost its row of the lookup.
+# Readers of a lookup whose changes they ignore; one row has lost its row of the lookup.
 NAMED = """
 {{ config(incremental_strategy='change_feed', unique_key='id', on_lookup_change='ignore') }}
 select o.id, o.customer, n.name from {{ changes(ref('silver_orders')) }} as o
@@ -413,7 +413,7 @@ def test_a_model_that_ignores_its_lookup_follows_the_erasure(orders: Orders) -> 
     named = "select id, customer, name from {schema}_gold.named order by id"
     kept = [(2, "bob", "Bob"), (4, "cyd", None), (5, "bob", "Bob")]
     assert orders.sql(named) == sorted([*kept, (1, "ann", "Ann"), (3, "ann", "Ann")])
-    # her row of the lookup goes first, then one of the input
+    # her row of the lookup is deleted first, then one of the input
     orders.sql("delete from {schema}_bronze.names where customer = 'ann'")
     orders.dbt("run")
     orders.sql("delete from {bronze} where id = 1")
@@ -452,7 +452,7 @@ def test_the_log_has_the_person_until_the_day_that_erase_names(unbuilt: Orders) 
     gone_by = orders.sql("select log_files_left, log_gone_by from {schema}_ops.erasures")
     assert gone_by == [(len(holding), day.replace(tzinfo=None))]
 
-    # that day: Delta counts whole ones
+    # that day: Delta counts whole days
     for file in log.rglob("*"):
         past = file.stat().st_mtime - timedelta(days=31).total_seconds()
         os.utime(file, (past, past))
@@ -464,7 +464,7 @@ def test_the_log_has_the_person_until_the_day_that_erase_names(unbuilt: Orders) 
 
 
 def has_ann(file: Path) -> bool:
-    """Whether a file of a log has the person among statistics or in a condition."""
+    """Return whether a file of a log has the person among statistics or in a condition."""
     is_parquet = file.suffix == ".parquet"
     text = str(parquet.read_table(file).to_pylist()) if is_parquet else file.read_text()
     return re.search(r"\bann\b", text) is not None

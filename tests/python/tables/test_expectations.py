@@ -1,4 +1,4 @@
-"""Expectations are asked of rows before they are written: they warn, drop or fail."""
+"""Test that expectations check rows before the write: they warn, drop or fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_rows_are_counted_kept_out_or_stop_the_run(unbuilt: Orders) -> None:
         (["known"], '{"id":3,"day":"2026-01-02","amount":5000}')
     ]
 
-    # a row that stops to meet an expectation leaves the table, one that meets it again comes back
+    # a row that breaks an expectation leaves the table, and returns when it meets it again
     orders.sql("update {bronze} set customer = null where id = 1")
     orders.sql("update {bronze} set customer = 'cyd' where id = 3")
     said = orders.answers(orders.dbt("run"))["silver_orders"]
@@ -42,7 +42,7 @@ def test_rows_are_counted_kept_out_or_stop_the_run(unbuilt: Orders) -> None:
     assert orders.sql(SILVER) == [(2, "bob", 20), (3, "cyd", 5000)]
     assert "nothing to do" in orders.operation("rebuild", model="silver_orders")
 
-    # a batch that fails never reaches the table, and the next one goes on from there
+    # a failing batch never reaches the table, and the next one continues from there
     orders.sql("insert into {bronze} values (4, 'dan', date'2026-01-03', -1)")
     result = orders.dbt("run", "--select", "silver_orders", expect=False)
     said = orders.answers(result)["silver_orders"]

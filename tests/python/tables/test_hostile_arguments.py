@@ -1,4 +1,4 @@
-"""Whatever an operation is told wrongly, it says so in a line, and nothing is begun."""
+"""Test that wrong arguments of an operation give one line, and start nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tables.conftest import PERSONAL, Orders
 
 pytestmark = pytest.mark.slow
 
-# Each operation as it would act at once.
+# Each operation with arguments to act at once.
 ACTS: dict[str, dict[str, Any]] = {
     "apply_tables": {"select": "gold", "rewrite": True},
     "backup": {"table": "silver_orders", "expires": "1 day", "shallow": False},
@@ -49,7 +49,7 @@ NO_NUMBERS: list[Any] = ["1", True, None, 1.5, -1, 99]
 WRONG: dict[str, list[Any]] = {
     **dict.fromkeys(("dry_run", "allow_all", "rewrite", "shallow"), NO_BOOLEANS),
     **dict.fromkeys(("table", "model"), NO_NAMES),
-    # names are parted by blanks here
+    # blanks separate names here
     "select": [name for name in NO_NAMES if not str(name).endswith("\n")],
     "predicate": NO_PREDICATES,
     "version": NO_NUMBERS,
@@ -69,7 +69,7 @@ WRONG: dict[str, list[Any]] = {
 
 
 def state(orders: Orders) -> dict[str, Any]:
-    """The tables, their versions, and every file that there is."""
+    """Return the tables, their versions, and every present file."""
     schemas = [row[0] for row in orders.sql(f"show databases like '{orders.schema}*'")]
     tables = [
         f"{schema}.{row[1]}" for schema in schemas for row in orders.sql(f"show tables in {schema}")
@@ -90,7 +90,7 @@ def test_no_operation_begins_with_what_it_does_not_understand(
     monkeypatch.setenv("SUBJECT", "ann")
     for path, text in PERSONAL.items():
         orders.write(path, text)
-    # what each would do, and one expired backup, so that there is something to do
+    # the plan of each, and one expired backup, so that there is something to do
     orders.operation("backup", table="silver_orders", expires="1 second", reason="x", dry_run=False)
     orders.sql("update {silver} set amount = 0 where id = 1")
     orders.sql("alter table {gold} set tblproperties ('delta.enableDeletionVectors' = 'false')")
@@ -117,6 +117,6 @@ def test_no_operation_begins_with_what_it_does_not_understand(
 
 
 def without(arguments: dict[str, Any], name: str) -> dict[str, Any]:
-    """The arguments, less the version where it is to be told by its time."""
+    """Return the arguments, without the version if a time gives it."""
     replaced = "version" if name == "timestamp" else ""
     return {key: value for key, value in arguments.items() if key != replaced}

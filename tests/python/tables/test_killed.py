@@ -1,4 +1,4 @@
-"""An operation that is killed has happened or has not, and can be repeated."""
+"""Test that a killed operation happened or did not, and can be repeated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tables.conftest import BUILT, FILES, GOLD, PERSONAL, SMALL_FILES, Orders
 
 pytestmark = pytest.mark.slow
 
-# What is wrong with silver, and the operation that mends it.
+# The fault in silver, and the operation that repairs it.
 WRONG = "update {silver} set amount = 0 where id = 1"
 OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "restore": (WRONG, {"table": "silver_orders"}),
@@ -30,7 +30,7 @@ OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def kill(orders: Orders, statement: int | str, operation: str, arguments: dict[str, Any]) -> None:
-    """The operation in a process of its own, which dies before that statement of its change."""
+    """Run the operation in a separate process, which dies before this statement of its change."""
     script = Path(__file__).with_name("killed.py")
     answered = subprocess.run(
         [
@@ -68,7 +68,7 @@ def test_a_killed_repair_is_done_or_not_and_can_be_repeated(shared: Orders, oper
     states = f"select state from {{ops}} where operation = '{operation}'"
     assert orders.sql(states) == [("started",), ("started",)]
 
-    # what was not done is done when it is repeated
+    # a repetition completes it
     orders.sql(f"restore table {{silver}} to version as of {version}")
     orders.operation(operation, **arguments)
     assert orders.sql(rows) == wanted
@@ -80,7 +80,7 @@ def test_a_killed_repair_is_done_or_not_and_can_be_repeated(shared: Orders, oper
 def test_a_killed_drop_leaves_the_table_in_its_place_or_aside(shared: Orders) -> None:
     orders = shared
     arguments: dict[str, Any] = {"table": "customer_totals", "reason": "unread", "dry_run": False}
-    # 1 signs the commits, 2 notes on the table what it is, 3 sets it aside
+    # 1 signs the commits, 2 notes the operation on the table, 3 sets the table aside
     kill(orders, 3, "drop", arguments)
     assert orders.operation("list_backups") == "0 backups, 0 expired"
     printed = orders.operation("drop", **arguments)
@@ -89,7 +89,7 @@ def test_a_killed_drop_leaves_the_table_in_its_place_or_aside(shared: Orders) ->
     orders.undo(printed)
     kill(orders, 4, "drop", arguments)
     assert not orders.spark.catalog.tableExists(orders.gold)
-    # the record has the undo of an operation that did not live to print it
+    # the record has the undo of an operation that died before printing it
     undo = orders.sql(
         "select undo from {ops} where operation = 'drop' and state = 'started' order by at desc"
     )
@@ -186,7 +186,7 @@ def test_a_killed_erasure_resumes_where_it_stopped(
     assert "`dbt run` propagates the deletion to " in orders.operation("erase", **arguments)
     orders.dbt("run")
     assert orders.sql(GOLD) == BUILT[1:]
-    # a search that was interrupted proves nothing, whichever tables it had done
+    # an interrupted search proves nothing, however many tables it had searched
     kill(orders, f"start of {orders.silver}", "erase", arguments)
     searched = "arguments like '%\"files\"%' and state = 'done'"
     assert orders.sql(f"select count(*) from {{ops}} where {searched}") == [(3,)]

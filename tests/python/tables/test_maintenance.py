@@ -1,4 +1,4 @@
-"""Maintenance does what pays, keeps what others need, and changes no row."""
+"""Test that maintenance does the work that pays, keeps files in use, and changes no row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
     orders.dbt("run")
     orders.sql("optimize {silver}")
 
-    # clones stand on this version: one of ours, one by path elsewhere, one whose log has forgotten
+    # clones use this version: one of ours, one by path elsewhere, one whose log lost its origin
     held = orders.version(orders.silver)
     arguments: dict[str, Any] = {"table": "silver_orders", "reason": "to compare", "shallow": True}
     orders.operation("backup", dry_run=False, **arguments)
@@ -46,7 +46,7 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
     assert orders.sql(f"show tblproperties {copy} ('headwaters.clone')")[0][1] == (
         f"{orders.silver},{held}"
     )
-    # and gold has not read what comes now
+    # and gold has not read the next commits
     orders.sql("update {bronze} set amount = 100 where id = 1")
     orders.dbt("run", "--select", "silver_orders")
     files = data_files(orders, orders.silver)
@@ -65,7 +65,7 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
         orders.sql(f"drop table {copy}")
         orders.sql("drop schema {schema}_of_somebody cascade")
         assert "stands on version" not in maintained(orders)
-        # a stream says in its checkpoint how far it is: what it planned, it has not read
+        # a stream's checkpoint has its position: planned files are not read yet
         orders.write("models/bronze/copies.yml", STREAM.format(folder=f"{orders.schema}_silver.db"))
         checkpoint = Path(os.environ["HEADWATERS_LAKE"]) / "checkpoints/copies"
         for folder in ("offsets", "commits"):
@@ -83,7 +83,7 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
     (orders.folder / "models/bronze/copies.yml").unlink()
     orders.write("models/bronze/orders.yml", FILES["models/bronze/orders.yml"])
 
-    # nobody needs them any more; a VACUUM that was killed when it had begun has removed nothing
+    # no reader needs them any more; a VACUUM killed at its start has removed nothing
     said = orders.answers(orders.dbt("run"))["customer_totals"]
     assert said.startswith("merge: 0 inserted, 1 updated, 0 deleted")
     with keeping_nothing(orders):
@@ -95,7 +95,7 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
         assert maintained(orders).endswith("1 tables, nothing to do")
         said = orders.operation("restore", expect=False, table="silver_orders", version=held - 1)
         assert f"files of version {held - 1} of `silver`.`silver_orders` were vacuumed" in said
-        # LITE would fail on a log that does not begin at the beginning
+        # LITE would fail on a log that does not start at version 0
         orders.sql("alter table {silver} set tblproperties ('delta.checkpointInterval' = '1')")
         orders.sql("update {bronze} set amount = amount + 1")
         orders.dbt("run")
@@ -118,12 +118,12 @@ def test_a_table_is_not_vacuumed_while_others_need_its_files(shared: Orders) -> 
 
 
 def maintained(orders: Orders) -> str:
-    """What maintenance of silver said."""
+    """Return the messages of maintenance of silver."""
     return orders.operation("maintain", select="silver", dry_run=False, reason="nightly")
 
 
 def begin_vacuum(orders: Orders) -> None:
-    """The first commit of a VACUUM of silver."""
+    """Write the first commit of a VACUUM of silver."""
     location = orders.spark.sql(f"describe detail {orders.silver}").collect()[0]["location"]
     log = Path(location.removeprefix("file:")) / "_delta_log"
     commit = {
@@ -138,7 +138,7 @@ def begin_vacuum(orders: Orders) -> None:
 
 @contextmanager
 def keeping_nothing(orders: Orders) -> Iterator[None]:
-    """Silver for a moment as if the time that it keeps its files for were over."""
+    """Expire the retained files of silver for a moment."""
     name = "'delta.deletedFileRetentionDuration'"
     orders.sql(f"alter table {{silver}} set tblproperties ({name} = 'interval 0 hours')")
     try:
@@ -149,7 +149,7 @@ def keeping_nothing(orders: Orders) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
-    """A merge that began before an OPTIMIZE and ends after it is repeated."""
+    """Run a merge that begins before an OPTIMIZE and ends after it: it is repeated."""
     orders = shared
     orders.sql("insert into {silver} values (6, 'dan', date'2026-01-05', 60)")
     slow = (
@@ -178,7 +178,7 @@ def test_a_write_does_not_fail_because_of_maintenance(shared: Orders) -> None:
 
 @pytest.mark.slow
 def test_writes_and_maintenance_side_by_side_for_minutes(orders: Orders) -> None:
-    """Merges as dbt sends them, without a pause, while maintenance does what it finds to do."""
+    """Send merges as dbt does, without a pause, while maintenance works."""
     orders.write("models/bronze/orders.yml", SMALL_FILES)
     orders.sql("alter table {bronze} set tblproperties ('delta.enableDeletionVectors' = 'true')")
     failed: list[BaseException] = []
@@ -294,7 +294,7 @@ def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
         " where table_name like '%_bronze.orders' order by version"
     )
     assert states[-2:] == [(600, 605), (0, 605)]
-    # what reads the table sees that no row changed
+    # a reader of the table sees that no row changed
     orders.dbt("run")
     assert orders.answers(orders.dbt("run")) == {
         "silver_orders": "no changes",
@@ -304,7 +304,7 @@ def test_it_does_what_pays_and_then_nothing(shared: Orders) -> None:
 
 @pytest.mark.slow
 def test_nine_thousand_files_become_one(shared: Orders) -> None:
-    """The data files are one file under many names, so that they are there in a second."""
+    """Write one data file under many names, which takes only a second."""
     orders = shared
     orders.sql("create table {schema}_bronze.many (id int) using delta")
     orders.sql("insert into {schema}_bronze.many values (1)")
@@ -333,7 +333,7 @@ def test_nine_thousand_files_become_one(shared: Orders) -> None:
 
 @contextmanager
 def counted_statements() -> Iterator[list[str]]:
-    """What dbt sends to Spark meanwhile."""
+    """Record the statements that dbt sends to Spark within the context."""
     from dbt.adapters.spark.connections import SparkConnectionManager
 
     execute, sent = SparkConnectionManager.execute, []
@@ -348,7 +348,7 @@ def counted_statements() -> Iterator[list[str]]:
 
 
 def cursor() -> Any:
-    """What dbt runs its statements with."""
+    """Return the cursor that dbt runs its statements with."""
     from dbt.adapters.headwaters.session import HeadwatersCursor
 
     settings = {"spark.remote": os.environ["HEADWATERS_ENGINE"]}
@@ -356,7 +356,7 @@ def cursor() -> Any:
 
 
 def data_files(orders: Orders, table: str) -> set[str]:
-    """The data files that lie in a table's folder."""
+    """Return the data files in a table's folder."""
     location = orders.spark.sql(f"describe detail {table}").collect()[0]["location"]
     folder = Path(location.removeprefix("file:"))
     return {str(path) for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}

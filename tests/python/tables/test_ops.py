@@ -1,4 +1,4 @@
-"""The tables of the schema `ops`: created from models/ops/ops.yml, tested by its tests."""
+"""Test the tables of the schema `ops`: models/ops/ops.yml creates them, its tests check them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DECLARED: dict[str, dict[str, Any]] = {table["name"]: table for table in SOURCE[
 
 
 def columns(orders: Orders, table: str) -> list[tuple[Any, ...]]:
-    """Name, type and comment of each column of a table."""
+    """Return name, type and comment of each column of a table."""
     described = orders.sql(f"describe table {{schema}}_ops.{table}")
     return [row for row in described if row[0] and not row[0].startswith("#")]
 
@@ -42,7 +42,7 @@ def test_ops_tables_are_made_as_they_are_declared(orders: Orders) -> None:
     ]
     assert orders.sql("show tables in {schema}_ops like 'erasures'") == []
 
-    # what has no row is made by the hook, where its tests are on
+    # the hook creates tables without rows, if their tests are on
     project = (orders.folder / "dbt_project.yml").read_text()
     orders.write("dbt_project.yml", project + "vars: {ops_tests: true}\n")
     orders.dbt("test", "--select", "source:ops")
@@ -67,7 +67,7 @@ models:
 
 @pytest.mark.slow
 def test_ops_tables_of_a_later_release_are_written_by_name(unbuilt: Orders) -> None:
-    """A column that this release does not know stays NULL, wherever it stands."""
+    """Write by name: a column of a later release stays NULL at any place."""
     orders = unbuilt
     orders.write("models/silver/silver_orders.yml", RULES)
     orders.sql("create schema {schema}_ops")

@@ -1,4 +1,4 @@
-"""Each repair shows its plan first, can be undone, and reaches gold."""
+"""Test that each repair shows its plan first, can be undone, and reaches gold."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tables.conftest import BUILT, FILES, GOLD, Orders
 
 pytestmark = pytest.mark.slow
 
-# A condition in the words of a person: with `or`, and a comment.
+# A condition as a person writes it: with `or`, and a comment.
 ANN = "customer = 'ann' or customer = 'anna' -- a test account"
 
 
 def dry(shared: Orders, operation: str, **arguments: Any) -> list[str]:
-    """The plan of an operation, and that it changed nothing."""
+    """Return the plan of an operation, and check that it changed nothing."""
     before = shared.versions()
     printed = shared.operation(operation, **arguments).splitlines()
     assert shared.versions() == before
@@ -35,13 +35,13 @@ def dry(shared: Orders, operation: str, **arguments: Any) -> list[str]:
 
 
 def gold(shared: Orders) -> list[tuple[Any, ...]]:
-    """Gold after the next run."""
+    """Return gold after the next run."""
     shared.dbt("run")
     return shared.sql(GOLD)
 
 
 def of_silver(shared: Orders) -> list[tuple[Any, ...]]:
-    """Gold by the silver that is there; a run of silver would take back what is no run's."""
+    """Compute gold from the present silver; a run of silver would undo foreign changes."""
     shared.dbt("run", "--select", "customer_totals")
     return shared.sql(GOLD)
 
@@ -77,7 +77,7 @@ def test_restore_to_a_time_as_the_manual_writes_it(shared: Orders) -> None:
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     time.sleep(0.1)
     shared.sql("delete from {bronze}")
-    # without quotes, YAML makes a time of it
+    # without quotes, YAML reads a time
     given = f"{{table: bronze.orders, timestamp: {moment}, reason: oops, dry_run: false}}"
     shared.dbt("run-operation", "restore", "--args", given)
     assert shared.version(shared.bronze) == before + 2
@@ -86,9 +86,9 @@ def test_restore_to_a_time_as_the_manual_writes_it(shared: Orders) -> None:
 
 
 def test_an_undo_takes_back_the_operation_s_own_commits(shared: Orders) -> None:
-    """Somebody else writes between the plan and the deletion."""
+    """Let another process write between the plan and the deletion."""
     execute = SparkConnectionManager.execute
-    # dbt's commits are signed, and it shares the tests' session
+    # dbt signs its commits, and it shares the tests' session
     somebody = SparkSession.builder.remote(os.environ["HEADWATERS_ENGINE"]).create()
     insert = f"insert into {shared.bronze} values (6, 'dan', date'2026-01-04', 60)"
 
@@ -168,7 +168,7 @@ def test_replace_where_fills_again_from_the_model_s_own_sql(shared: Orders) -> N
 
 
 def test_rebuild_compares_before_it_replaces(shared: Orders) -> None:
-    # what somebody added by hand
+    # a constraint and a comment added by hand
     shared.sql("alter table {silver} add constraint by_hand check (amount >= 0)")
     shared.sql("alter table {silver} change column amount comment 'in EUR'")
     before = shared.version(shared.silver)
@@ -232,7 +232,7 @@ def test_backups_are_listed_and_go_when_their_day_has_come(shared: Orders) -> No
 
 
 def test_drop_refuses_what_is_needed_and_sets_the_rest_aside(shared: Orders) -> None:
-    # what follows it in a schema that this project does not know
+    # a follower in a schema that this project does not know
     follows = dict(shared.sql("show tblproperties {gold}"))["headwaters.inputs"]
     shared.sql("create schema {schema}_of_somebody")
     shared.sql(

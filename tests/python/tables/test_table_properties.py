@@ -1,4 +1,4 @@
-"""Tables are what the project declares: checked while it is parsed, planned, applied, undone."""
+"""Test that tables match their declaration: checked by the parser, planned, applied, undone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL = "{{ config(tblproperties={'a': 'sql', 'b': 'sql'}) }} select 1 as id"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A project of one model, parsed once: the tests change its YAML, and dbt parses just that."""
+    """Yield a project of one model, parsed once: tests change its YAML, which dbt parses alone."""
     made = tmp_path_factory.mktemp("project")
     (made / "project_macros").symlink_to(ROOT / "project_macros")
     (made / "dbt_project.yml").write_text(
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def parsed(folder: Path, yaml: str) -> Any:
-    """What `dbt parse` says of the project with this YAML; needs no Spark."""
+    """Return the messages of `dbt parse` on the project with this YAML; needs no Spark."""
     from dbt.cli.main import dbtRunner
 
     (folder / "models/gold/some.yml").write_text(yaml)
@@ -46,7 +46,7 @@ def parsed(folder: Path, yaml: str) -> Any:
 
 
 def declared(properties: str, *more: str) -> str:
-    """A model whose YAML declares these properties."""
+    """Return a model whose YAML declares these properties."""
     config = ", ".join([f"tblproperties: {{{properties}}}", *more])
     return f"models: [{{name: some, config: {{{config}}}}}]"
 
@@ -127,7 +127,7 @@ def test_drift_is_planned_mended_by_a_run_and_undone(orders: Orders) -> None:
     nothing = orders.operation("plan_tables", select="silver gold")
     assert nothing == "plan: 0 changes in 0 tables, 2 as declared"
 
-    # what differs by hand, and what only looks different
+    # changes by hand, and those that only look like changes
     orders.sql(
         "alter table {silver} set tblproperties ('delta.enableDeletionVectors' = 'false',"
         " 'delta.enableChangeDataFeed' = 'TRUE', 'theirs' = 'stays')"
@@ -144,14 +144,14 @@ def test_drift_is_planned_mended_by_a_run_and_undone(orders: Orders) -> None:
     )
     assert orders.versions() == before
 
-    # a run with nothing to do mends it all the same, and the next one finds nothing
+    # a run with nothing to do repairs it all the same, and the next one finds nothing
     orders.dbt("run")
     assert orders.version(orders.silver) == before[orders.silver] + 2
     orders.dbt("run")
     assert orders.version(orders.silver) == before[orders.silver] + 2
     assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
 
-    # declared anew: added, changed, taken away; applied, recorded, undone
+    # a new declaration: added, changed, removed; applied, recorded, undone
     path, described = (
         "models/silver/silver_orders.yml",
         """
@@ -212,7 +212,7 @@ models:
     assert '"reason": "it\'s; time"' in signed["userMetadata"].replace("\\u003b", ";")
     orders.undo(printed)
     assert "plan: 8 changes in 1 tables" in orders.operation("plan_tables", select="silver")
-    # what a run asks of Spark anyway does not tell of the columns
+    # the statements of an ordinary run do not show the columns
     orders.dbt("run")
     assert "plan: 2 changes in 1 tables" in orders.operation("plan_tables", select="silver")
     orders.operation("apply_tables", select="silver", reason="comments", dry_run=False)
@@ -246,7 +246,7 @@ def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -
     assert partitions(orders) == ["customer"]
     assert orders.sql("select * from {gold} order by customer") == rows
     assert orders.sql(f"select * from {{gold}} version as of {before} order by customer") == rows
-    # the SQL is another one: an empty text in a partition column is the null that Delta keeps
+    # the SQL has changed: an empty text in a partition column is the null that Delta keeps
     said = orders.answers(orders.dbt("run"))["customer_totals"]
     assert said.startswith("replace: 3 rows, ")
     assert said.endswith("the SQL and settings of the model are not what built the table")
@@ -255,13 +255,13 @@ def test_another_partitioning_is_one_commit_that_can_be_undone(orders: Orders) -
     assert partitions(orders) == []
     assert orders.sql("select * from {gold} order by customer") == rows
 
-    # a run sees it too, and builds the table as the model says
+    # a run sees it too, and builds the table by the model
     said = orders.answers(orders.dbt("run"))["customer_totals"]
     assert said.startswith("replace: 3 rows, ")
     assert said.endswith("the table is not partitioned as the model says")
     assert partitions(orders) == ["customer"]
 
-    # what Delta does not do is said before anything is changed
+    # changes that Delta cannot make are refused at the start
     path = "models/silver/silver_orders.sql"
     text = (orders.folder / path).read_text()
     orders.write(path, text.replace("cluster_by=", "partition_by="))

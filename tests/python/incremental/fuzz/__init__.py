@@ -1,4 +1,4 @@
-"""A fuzzer of histories: incremental runs leave the tables that full refreshes would have left.
+"""Fuzz histories: incremental runs leave the tables that full refreshes would have left.
 
 - `history.py`  histories: tables, models, and steps of changes and runs; pure
 - `draw.py`     draws a history from a seed and a number; pure

@@ -1,8 +1,8 @@
 """Play random histories: `python -m incremental.fuzz --seed 1 --histories 1000`.
 
-Every history is its seed and its number: `--seed 1 --only 17` plays one of them again. Results are
-kept in `<lake>/fuzz.jsonl`; a history that is there is not played again, so that a call that was
-stopped goes on. A history that fails is shrunk, and printed as a script.
+A seed and a number give a history: `--seed 1 --only 17` plays one of them again. Results are in
+`<lake>/fuzz.jsonl`. A history with a result is not played again, so that a stopped call continues.
+A failing history is shrunk and printed as a script.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
     os.environ["HEADWATERS_LAKE"] = str(record.parent / "fuzz")
     os.environ["HEADWATERS_JAVA_OPTIONS"] = QUICK_JAVA
     project = Project(ROOT)
-    # a zone in which an hour comes twice, as some moments do
+    # a zone that repeats an hour, as some of the drawn moments do
     zone = {"spark.sql.session.timeZone": "America/New_York"}
     running = engines.start(project, port=0, settings=INTERPRETED | zone)
     os.environ["HEADWATERS_ENGINE"] = running.remote
@@ -124,7 +124,7 @@ def main() -> int:
 
 
 def _is_stored(number: int) -> bool:
-    """Whether the lot of this number stores what may be stored, however few rows there are."""
+    """Return whether the lot of this number stores keys and feeds, however few rows there are."""
     return number // SIZE % 2 == 1
 
 

@@ -1,6 +1,7 @@
-"""Draw a history from a seed and a number. Spark refuses some of the statements: they do nothing.
+"""Draw a history from a seed and a number.
 
-Values are few, so that keys meet often.
+Spark refuses some of the statements, which then do nothing. Values are few, so that keys match
+often.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from incremental.fuzz.history import Change, History, Model, Step
 
-# Bytes that are not UTF-8, and the empty text, which Delta keeps as NULL in a partition column, are
-# rare: runs refuse many of their keys.
+# Runs refuse many keys that are not UTF-8, or that are the empty text, which Delta keeps as NULL in
+# a partition column. Both are rare here.
 WORDS = ["'a'", "'b'", "'it\\'s'", "'null'", "null", "'\u00e9'"]
 POOLS: dict[str, list[str]] = {
     "int": ["1", "2", "3", "4", "5", "null", "-5", "21"],
@@ -26,14 +27,14 @@ POOLS: dict[str, list[str]] = {
     + ["timestamp_micros(-5364662399876544)", "null"],
     "string": [*WORDS, *WORDS, *WORDS, "''", "cast(x'ff41' as string)"],
 }
-KEYS = {"int": 5, "bigint": 5, "string": 6}  # so many of the pool are identifiers, and NULL
+KEYS = {"int": 5, "bigint": 5, "string": 6}  # this many of the pool are identifiers, and NULL
 WIDER = {"int": "bigint", "bigint": "bigint", "decimal(10,2)": "decimal(12,2)"}
 COLUMNS = ("id", "grp", "val", "note", "at")
 
 
 @dataclass
 class Table:
-    """A table as the drawn statements leave it, if Spark takes them all."""
+    """A table as the drawn statements leave it, if Spark accepts them all."""
 
     name: str
     columns: dict[str, str]
@@ -42,7 +43,7 @@ class Table:
 
 
 class Draw:
-    """Draws one history."""
+    """A generator of one history."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.chance = random.Random(f"{seed}:{number}")
@@ -154,7 +155,7 @@ class Draw:
         return drawn(name, reads)
 
     def _plain(self, name: str, reads: Mapping[str, str]) -> Model:
-        """A table, a view or an ephemeral model of dbt's own, for others to read."""
+        """Return a plain dbt table, view or ephemeral model, for other models to read."""
         kind = self.chance.choice(["table", "table", "table", "view", "ephemeral"])
         settings: dict[str, object] = {"materialized": kind}
         if kind == "table":
@@ -436,7 +437,7 @@ class Draw:
         }
         reads = {"u": "u", "l": "l", **model.reads}
         known = {*self.read, *self.models}
-        for _ in range(6):  # until no table is read that the history lacks
+        for _ in range(6):  # until every table that a text reads is in the history
             found = drawn[str(model.settings["incremental_strategy"])](model.name, reads)
             base = model.body.startswith("select id, grp, val, note, at from")
             keeps = not base or found.body.startswith("select id, grp, val, note, at from")
@@ -568,7 +569,7 @@ class Draw:
         ]
 
     def _selected(self, table: Table) -> str:
-        """Return the select list of a replacement, mostly that of the same columns."""
+        """Return the select list of a replacement, mostly of the same columns."""
         columns = {name: name for name in table.columns}
         if self.chance.random() < 0.25:
             kind = self.chance.choice(["retype", "reorder", "add", "drop", "change", "change"])
@@ -641,7 +642,7 @@ class Draw:
         return changes
 
     def _recreate(self, table: Table) -> list[Change]:
-        """Another table of the same name: a clone, of new rows, or of the rows of before."""
+        """Return another table of the same name: a clone, or one of new or earlier rows."""
         name = table.name
         feed = _properties({"delta.enableChangeDataFeed": "true"})
         if self.chance.random() < 0.3:

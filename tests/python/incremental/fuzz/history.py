@@ -1,4 +1,4 @@
-"""Histories: tables, models over them, and steps of changes that end with a dbt run.
+"""The steps of a history: tables, models over them, and changes that end with a dbt run.
 
 SQL names relations in brackets: `[t]`, `[u]` and `[l]` are inputs, `[m1]`, `[m2]` and `[m3]` the
 models' tables. `[newest-2]` is the version two before the newest of the first relation named.
@@ -20,7 +20,7 @@ def in_place(text: str, relation: Callable[[str], str]) -> str:
 
 
 def relations(text: str) -> list[str]:
-    """Return the relations that a text names, in their order."""
+    """Return the relations that a text names, in order."""
     return _RELATION.findall(text)
 
 
@@ -28,7 +28,7 @@ def relations(text: str) -> list[str]:
 class Change:
     """A statement; `{rows}` in its text stands for its rows.
 
-    A text that begins with `spark.` is Python, for what SQL cannot write.
+    A text that begins with `spark.` is Python, for changes that SQL cannot express.
     """
 
     text: str
@@ -48,7 +48,7 @@ class Model:
     # By the relation that the body names: the table or model that it reads, and the input macro.
     reads: Mapping[str, str]
     macros: Mapping[str, str] = field(default_factory=dict)
-    reference: str = ""  # where it is not the body
+    reference: str = ""  # if it is not the body
 
     def file(self, prefix: str) -> str:
         """Return the text of the model's file."""
@@ -72,12 +72,12 @@ class Model:
 
     @property
     def is_history(self) -> bool:
-        """Whether the table holds periods of validity."""
+        """Return whether the table has periods of validity."""
         return self.settings.get("incremental_strategy") == "history"
 
     @property
     def partition_columns(self) -> list[str]:
-        """The columns by which the table is partitioned."""
+        """Return the partition columns of the table."""
         columns = self.settings.get("partition_by") or []
         return [columns] if isinstance(columns, str) else list(columns)  # type: ignore[call-overload]
 
@@ -93,7 +93,7 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """Tables, models over them, and what happens to both."""
+    """Tables, models over them, and the steps that change both."""
 
     tables: tuple[Change, ...]
     models: tuple[Model, ...]

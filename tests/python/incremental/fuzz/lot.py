@@ -32,10 +32,10 @@ from headwaters.runs import decisions as plan
 from incremental.fuzz.history import INPUTS, Change, History, Model, in_place, relations
 from incremental.world import ROOT, dbt_environment, noted_statements
 
-# The rows of an input do not show its past, so no plain SQL gives the periods of a history model.
-# Each has a twin that every run refreshes in full.
+# The rows of an input do not show its past, so no plain SQL gives the periods of a history model. A
+# twin of each is fully refreshed by every run.
 TWIN = "x"
-# Before each run: nothing; a dbt process that meets SIGKILL; two dbt processes at once.
+# Before each run: nothing; a dbt process killed by SIGKILL; two dbt processes at once.
 HOW = ("alone", "killed", "paired")
 CHUNK = 8  # tables that are compared in one statement
 PROJECT = """
@@ -56,7 +56,7 @@ Rows = Counter[str]
 
 @dataclass(frozen=True)
 class Failure:
-    """A table that is not what a full refresh would have left, or a run that crashed."""
+    """A table that differs from its full refresh, or a run that crashed."""
 
     round: int
     model: str
@@ -66,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Query:
-    """A query, its columns, and the columns by which a table of its rows is partitioned."""
+    """A query, its columns, and the partition columns of a table with its rows."""
 
     sql: str
     columns: tuple[tuple[str, str], ...]
@@ -91,11 +91,11 @@ class Query:
 
 @dataclass
 class Course:
-    """What became of a history."""
+    """The outcome of a history."""
 
     history: History
     failure: Failure | None = None
-    answers: list[str] = field(default_factory=list)  # the first words of every model's run
+    answers: list[str] = field(default_factory=list)  # the first words of each model's run
     refused: list[str] = field(default_factory=list)  # statements and runs that were refused
     models: dict[str, Model] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)  # of tables that only runs wrote since
@@ -115,12 +115,12 @@ class Lot:
     ) -> None:
         self.spark = spark
         self.folder = folder
-        self.stored = stored  # whether keys and feeds of few rows are stored as those of many are
+        self.stored = stored  # store keys and feeds of few rows as those of many
         self.courses = {prefix: Course(history) for prefix, history in histories.items()}
         self.schema = "fuzz"
         self.round = 0
         self.seconds: Counter[str] = Counter()
-        self.how = how  # what happens before a run: see HOW
+        self.how = how  # the disturbance before a run: see HOW
         self.said = said
         self.met = 0  # dbt processes that still ran when they were killed, or that gave way
         self.runs = 0
@@ -141,7 +141,7 @@ class Lot:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """Let VACUUM delete the files of a moment ago, and store what a lot of many rows stores."""
+        """Let VACUUM delete recent files, and store keys and feeds as for many rows."""
         check = "spark.databricks.delta.retentionDurationCheck.enabled"
         self.spark.conf.set(check, "false")
         try:
@@ -210,7 +210,7 @@ class Lot:
         return f"{schema}.{prefix}_{name}"
 
     def _change(self, changes: Mapping[str, list[Change]]) -> None:
-        """Run the statements of all histories, those of one in their order."""
+        """Run the statements of all histories, those of each in order."""
 
         def run(prefix: str) -> None:
             course = self.courses[prefix]
@@ -289,7 +289,7 @@ class Lot:
     def _dbt(
         self, names: Iterable[str], stops: Mapping[str, int | None], *arguments: str
     ) -> tuple[dict[str, tuple[str, str]], set[str]]:
-        """Return status and message of each model, and the models that a stop stopped."""
+        """Return the status and message of each model, and the models that a stop stopped."""
         from dbt.cli.main import dbtRunner
 
         selection = [*names]
@@ -333,7 +333,7 @@ class Lot:
     def _judge(
         self, answers: Mapping[str, tuple[str, str]], stopped: set[str], healing: bool
     ) -> None:
-        """Compare what succeeded, and heal what was refused."""
+        """Compare the tables of successful runs, and heal those of refused runs."""
         right, refused = [], []
         for name, (status, message) in answers.items():
             prefix, _, model = name.rpartition("_")
@@ -381,7 +381,7 @@ class Lot:
             self._judge(healed, stopped, healing=True)
 
     def _reference_error(self, prefix: str, model: str) -> str | None:
-        """Return why the plain SQL of a model fails, if it does."""
+        """Return the error of a model's plain SQL, if it fails."""
         reference = self._reference(prefix, model)
         if self.courses[prefix].models[model].is_history:
             reference = f"select * from {self._place(prefix, model + TWIN)}"
@@ -403,7 +403,7 @@ class Lot:
                 table = self._query(f"select * from {self._place(prefix, model)}")
                 if self._rows({name: table})[name] != before:
                     found.append(name)
-            except Exception:  # the table is gone, or cannot be read any more
+            except Exception:  # the table is missing or unreadable
                 found.append(name)
         return found
 
@@ -533,13 +533,13 @@ def _line(error: object) -> str:
     return (lines or [""])[0][:300]
 
 
-# Refusals of what happened to tables, not of SQL or rows: a full refresh heals them.
+# Refusals caused by changes of tables, not by SQL or rows: a full refresh heals them.
 _HEALED = ("HW_GAP", "HW_FOREIGN_WRITE", "HW_LOST_PERIODS", "HW_CONCURRENT_RUN", "HW_HIDDEN_TABLE")
 _NOT_KEPT = "that Delta cannot keep in a partition column"
 
 
 def _is_for_good(message: str) -> bool:
-    """Return whether a full refresh is refused as well, until SQL or rows are changed."""
+    """Return whether a full refresh is refused too, until SQL or rows change."""
     code = _code(message)
     return _NOT_KEPT in message or (code is not None and code not in _HEALED)
 
