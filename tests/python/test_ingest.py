@@ -105,7 +105,11 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
     found = {record: what for *what, record in ingester.quarantine() if "\\xff" not in record}
     assert found.pop('{"id": "two"}, {"id": "with comma"}') == ["malformed", None, more]
     assert found == {
-        '["not", "an object"]': ["malformed", None, "is not a JSON object"],
+        '["not", "an object"]': [
+            "malformed",
+            None,
+            "is a JSON array, and not one object: send one object a record",
+        ],
         '{"amount": 1}': ["not_null", "id", "is null"],
         '{"id": "check", "amount": -1}': ["check", "amount", "breaks amount > 0"],
         '{"id": "cut': ["malformed", None, "is not a JSON object"],
