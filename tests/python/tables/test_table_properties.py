@@ -13,7 +13,8 @@ from tables.conftest import FILES, PROJECT, Orders
 
 ROOT = Path(__file__).resolve().parents[3]
 
-MODEL = "{{ config(tblproperties={'a': 'sql', 'b': 'sql'}, incremental_strategy='append') }} select 1 as id"
+CONFIG = "{{ config(tblproperties={'a': 'sql', 'b': 'sql'}, incremental_strategy='append') }}"
+MODEL = f"{CONFIG} select 1 as id"
 
 
 @pytest.fixture(scope="module")
