@@ -9,11 +9,6 @@
 {% endmacro %}
 
 
-{% macro hw_column_names(columns) %}
-    {{ return(columns | map(attribute='name') | map('lower') | list) }}
-{% endmacro %}
-
-
 {% macro hw_assignments(properties) %}
     {%- set assignments = [] -%}
     {%- for name, value in properties.items() -%}

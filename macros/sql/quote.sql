@@ -22,15 +22,3 @@
 {% macro hw_named(relation) %}
     {{ return(hw_quoted_name(relation.schema, relation.identifier)) }}
 {% endmacro %}
-
-
-{#- Returns columns of a setting in the letter case of the model: Delta does not find a clustering column in another case. -#}
-{% macro hw_spelled(names, columns) %}
-    {%- set spelled = [] -%}
-    {%- for name in hw_as_list(names) -%}
-        {%- set same = namespace(name=name) -%}
-        {%- for column in columns if column.name | lower == name | lower -%}{%- set same.name = column.name -%}{%- endfor -%}
-        {%- do spelled.append(same.name) -%}
-    {%- endfor -%}
-    {{ return(spelled) }}
-{% endmacro %}

@@ -1,8 +1,3 @@
-{% macro hw_is_integer(type) %}
-    {{ return(type in ['tinyint', 'smallint', 'int', 'bigint']) }}
-{% endmacro %}
-
-
 {#- Builds an expression of the type of a query's rows that reads no rows: with `limit 0`, Spark removes the query before Delta looks for
     its files. -#}
 {% macro hw_type_of(query) %}

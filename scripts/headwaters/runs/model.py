@@ -14,7 +14,7 @@ from headwaters.platform.nodes import as_tuple
 from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs.inputs import with_one_version_each
-from headwaters.runs.session import Config, Relation, Session
+from headwaters.runs.session import Column, Config, Relation, Session
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,12 @@ def followed_sql(session: Session, code: str, config: Config, kept: bool = True)
 def names_in(config: Config, setting: str) -> list[str]:
     """Return the columns that a setting names."""
     return list(as_tuple(config.get(setting)))
+
+
+def spelled(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
+    """Return the columns that a setting names, with the model's upper and lower case."""
+    letters = {column.name.lower(): column.name for column in columns}
+    return [letters.get(name.lower(), name) for name in names]
 
 
 def partitions_among(columns: Sequence[str], config: Config) -> list[str]:

@@ -11,13 +11,12 @@ from headwaters.platform.errors import first_line
 from headwaters.runs import checks
 from headwaters.runs.hidden import drop_hidden_tables
 from headwaters.runs.layout import layout_note
-from headwaters.runs.model import Model, names_in
+from headwaters.runs.model import Model, names_in, spelled
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import Column, Relation
 from headwaters.runs.state import drop_interrupted, state_properties
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import raise_repeated_keys
-from headwaters.runs.strategies.signed_sum import spelled
 from headwaters.runs.work import drop_staging_table, staging_table
 from headwaters.tables.drift import created_checks
 from headwaters.tables.properties import created_properties

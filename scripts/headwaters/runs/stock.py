@@ -17,7 +17,8 @@ from headwaters.platform.nodes import Config, Node, as_tuple, setting
 from headwaters.platform.problems import Problem
 from headwaters.platform.sql import ended
 from headwaters.tables.commits import as_mapping, as_names
-from headwaters.tables.stock_settings import StockSettings, is_empty, stock_settings
+from headwaters.tables.settings import is_empty
+from headwaters.tables.stock_settings import StockSettings, stock_settings
 
 # Table features with which Delta fills the columns that a statement omits.
 _FILLING = {"identityColumns", "generatedColumns", "allowColumnDefaults"}

@@ -240,8 +240,6 @@ OTHERS = frozenset(_NAMES_OF_OTHERS.split()) | {"post-hook", "pre-hook"}
 _OF_CONFIG = frozenset({"incremental_strategy", "unique_key"})
 # Settings that merge a config and its `meta`.
 _ADDED_UP = ("tblproperties", "maintenance")
-# Settings with a separate module, whose names are also checked.
-FURTHER: frozenset[str] = frozenset()
 _OF_COLUMNS = ("pii", "expression")
 _OF_RUNS = tuple(
     name
@@ -304,7 +302,7 @@ def _is_contract(config: Config) -> bool:
 
 def name_problems(config: Config) -> Iterator[Problem]:
     """Yield the names in a config, and in its `meta`, that misspell a setting."""
-    names = [*ModelSettings.model_fields, *FURTHER]
+    names = [*ModelSettings.model_fields]
     for given in config:
         name = None if given in OTHERS else misspelt(given, names)
         if name and not (name in given and "_" not in name):  # `streams` is a word

@@ -18,6 +18,7 @@ from headwaters.analysis.strategies import strategy_of
 from headwaters.platform.names import not_allowed
 from headwaters.platform.nodes import Config, as_tuple, setting
 from headwaters.platform.problems import Problem
+from headwaters.tables.settings import is_empty
 
 DESTINATION, SOURCE = "DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE"
 # The similarity of a misspelt name to a setting; other keys belong to the project.
@@ -117,14 +118,6 @@ _OF_DBT = ["incremental_strategy", "event_time", "batch_size", "begin", "lookbac
 _OF_DBT += ["concurrent_batches", "partition_by", "file_format"]
 # Names that exist and resemble one of the settings.
 _OTHERS = {"cluster_by", "clustered_by", "predicates"}
-
-
-def is_empty(value: Any) -> bool:
-    """Return True for a value that leaves the setting at its default."""
-    return value is None or (
-        isinstance(value, str | list | tuple | Mapping)
-        and not (value.strip() if isinstance(value, str) else value)
-    )
 
 
 def stock_settings(config: Config) -> StockSettings:

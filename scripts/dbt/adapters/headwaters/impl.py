@@ -54,7 +54,7 @@ from headwaters.tables import (
     settings,
 )
 from headwaters.tables.erasure_run import Erasure, read_value
-from headwaters.tables.stock_settings import is_empty
+from headwaters.tables.settings import is_empty
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"

@@ -16,7 +16,7 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier
 from headwaters.runs.decisions import is_broadcast, is_worth_storing
 from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs, without_rows
-from headwaters.runs.model import names_in, partitions_among
+from headwaters.runs.model import names_in, partitions_among, spelled
 from headwaters.runs.plan import Facts
 from headwaters.runs.session import Column, Relation
 from headwaters.runs.strategies.base import Look, Share, Strategy, Tried, named, raise_repeated_keys
@@ -222,12 +222,6 @@ class SignedSum(Strategy):
     def named_columns(self, sql: str) -> Mapping[str, Sequence[str]]:
         """Return the measure that counts rows."""
         return {"sum(_weight)": [self._weight(sql)]}
-
-
-def spelled(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
-    """Return the columns that a setting names, with the model's upper and lower case."""
-    letters = {column.name.lower(): column.name for column in columns}
-    return [letters.get(name.lower(), name) for name in names]
 
 
 def _zero(type_: str) -> str:
