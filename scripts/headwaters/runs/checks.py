@@ -74,8 +74,7 @@ def _check_inputs(where: str, model: Model, inputs: Sequence[Spec]) -> None:
             raise UserError(
                 "HW_OTHER_INPUT_MACRO",
                 f"{where} reads {spec['source']} with {spec['kind']}(). This strategy reads what "
-                f"it "
-                f"follows with {wanted}() and the rest with lookup().",
+                f"it follows with {wanted}() and the rest with lookup().",
             )
     count = sum(spec["kind"] == wanted for spec in inputs)
     many = model.strategy.many_inputs
@@ -106,9 +105,8 @@ def _check_bare_inputs(where: str, model: Model, code: str) -> None:
             raise UserError(
                 "HW_COLUMN_WITH_SCHEMA",
                 f"{where} names a column {'.'.join(parts)}, and an incremental run reads the rows "
-                f"that "
-                f"changed, which have no schema. Write {'.'.join(parts[1:])}, or give the input an "
-                "alias.",
+                f"that changed, which have no schema. Write {'.'.join(parts[1:])}, or give the "
+                "input an alias.",
             )
         node = nodes.get((parts[-2], parts[-1]))
         if node and node["unique_id"] == model.unique_id:
@@ -191,8 +189,7 @@ def check_columns(model: Model, columns: Sequence[Column], inputs: Sequence[Spec
                 raise UserError(
                     "HW_NO_SUCH_COLUMN",
                     f"{target}: {setting} names the column {name}, which the model does not have. "
-                    f"It "
-                    f"has {', '.join(column.name for column in columns)}.",
+                    f"It has {', '.join(column.name for column in columns)}.",
                 )
     for spec in inputs:
         if spec["kind"] != "lookup" and spec["version"] is not None:
@@ -210,8 +207,7 @@ def _check_names_and_types(model: Model, columns: Sequence[Column]) -> None:
         raise UserError(
             "HW_RESERVED_COLUMN",
             f"{target}: the engine uses the name {', '.join(taken)} itself. Give the column "
-            f"another "
-            f"one, as in `{_quoted(taken[0])} as {taken[0].strip('_') or 'value'}`.",
+            f"another one, as in `{_quoted(taken[0])} as {taken[0].strip('_') or 'value'}`.",
         )
     for column in columns:
         name = _quoted(column.name)
@@ -233,9 +229,8 @@ def _check_names_and_types(model: Model, columns: Sequence[Column]) -> None:
         if re.search(r"\b(map<|variant\b)", column.dtype):
             raise UserError(
                 "HW_NOT_COMPARABLE",
-                f"{target}: {column.name} is a {column.dtype}, and Spark cannot say whether two of "
-                f"those "
-                "are the same. Select map_entries(…) or to_json(…) of it.",
+                f"{target}: {column.name} is a {column.dtype}, and Spark cannot say whether two "
+                "of those are the same. Select map_entries(…) or to_json(…) of it.",
             )
 
 
@@ -250,8 +245,7 @@ def _check_feed(model: Model, source: str) -> None:
             "HW_NO_CHANGE_FEED",
             f"{model.target} follows the changes of {source}, which has no change data feed. Set "
             "tblproperties delta.enableChangeDataFeed: true where it is declared, or run `alter "
-            "table "
-            f"{source} set tblproperties ('delta.enableChangeDataFeed' = 'true')`.",
+            f"table {source} set tblproperties ('delta.enableChangeDataFeed' = 'true')`.",
         )
 
 
@@ -272,8 +266,7 @@ def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:
             raise UserError(
                 "HW_RESERVED_COLUMN",
                 f"{model.target} reads {source} with {spec['kind']}(), which adds the column "
-                f"{added}, "
-                "and it has one of that name. Rename it in a model between the two.",
+                f"{added}, and it has one of that name. Rename it in a model between the two.",
             )
 
 
@@ -320,12 +313,10 @@ def refuse_keys_of_lookups(
         values = ", ".join(map(str, rows[0].values()))
         raise UserError(
             "HW_KEYS_OF_LOOKUP",
-            f"{model.target} has on_lookup_change: ignore, and a lookup says which rows or keys it "
-            f"has, "
-            f"as for {values}: such a row could not be found when its input row is deleted. Join "
-            f"the "
-            "lookup with left join and take unique_key from the input, or write on_lookup_change: "
-            "rebuild.",
+            f"{model.target} has on_lookup_change: ignore, and a lookup says which rows or keys "
+            f"it has, as for {values}: such a row could not be found when its input row is "
+            "deleted. Join the lookup with left join and take unique_key from the input, or write "
+            "on_lookup_change: rebuild.",
         )
     return None
 

@@ -43,8 +43,7 @@ def rebuilds_on_foreign_write(model: Model, change: str) -> bool:
         raise UserError(
             "HW_FOREIGN_WRITE",
             f"{what}. on_foreign_write is fail, so the table was left as it is; `dbt run "
-            f"--full-refresh "
-            f"--select {target.identifier}` replaces it by what its SQL gives.",
+            f"--full-refresh --select {target.identifier}` replaces it by what its SQL gives.",
         )
     if choice == "warn":
         model.session.warn(

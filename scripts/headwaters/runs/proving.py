@@ -41,10 +41,8 @@ def require_proof(model: Model, plan: Plan) -> Model:
     elif model.config.get("incremental_proof") == "sample":
         model.session.warn(
             f"{model.target}: incremental_proof is sample, so nothing proves that an incremental "
-            f"run "
-            "leaves what a full refresh would have left; a thousand rows are tried where its SQL "
-            "is "
-            "new."
+            "run leaves what a full refresh would have left; a thousand rows are tried where its "
+            "SQL is new."
         )
     elif (plan.patch or plan.choice != "skip") and not is_noted:
         prove(model)

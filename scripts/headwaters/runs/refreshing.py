@@ -26,8 +26,7 @@ def differences_sql(
         raise UserError(
             "HW_NO_MODEL_OF_TABLE",
             f"{relation} was not built by a strategy that follows change feeds: "
-            f"equals_full_refresh has "
-            "nothing to compare it with",
+            "equals_full_refresh has nothing to compare it with",
         )
     keys = node["config"].get("unique_key")
     names = quoted_names(session.connection.columns_of(relation))

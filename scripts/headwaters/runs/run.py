@@ -173,8 +173,7 @@ def _bring_hidden_table(part: Model) -> int | None:
         raise UserError(
             "HW_HIDDEN_TABLE",
             f"{part.config['derivation']['stage_of']} keeps a part of its query in {part.target}, "
-            f"and "
-            "there is a table of that name which is not its own. Rename or drop that one.",
+            "and there is a table of that name which is not its own. Rename or drop that one.",
         )
     plan = make_plan(part, part.existing is not None, state=state)
     carry_out(part, plan)

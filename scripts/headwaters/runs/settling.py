@@ -88,8 +88,7 @@ def _check(where: str, code: str) -> None:
         raise UserError(
             "HW_OTHER_INPUT_MACRO",
             f"{where} reads {spec['source']} with {spec['kind']}(). auto derives what its inputs "
-            f"are: "
-            "write ref() and source() alone, or name the strategy.",
+            "are: write ref() and source() alone, or name the strategy.",
         )
 
 

@@ -202,8 +202,7 @@ def commits_since_plan(model: Model, plan: Plan) -> Since:
             raise UserError(
                 "HW_CONCURRENT_RUN",
                 f"{model.target}: {meanwhile.superseded} came in between, so this run wrote "
-                f"nothing. "
-                "Run one dbt at a time for a model, and run this one again.",
+                "nothing. Run one dbt at a time for a model, and run this one again.",
             )
         if meanwhile.foreign and rebuilds_on_foreign_write(model, meanwhile.foreign):
             return Since(refused=f"{meanwhile.foreign} changed the table while this run read it")

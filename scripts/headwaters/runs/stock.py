@@ -294,7 +294,7 @@ def _difference(
         *types,
     ]
     return (
-        f"gives other columns than its table has, and on_schema_change is fail: "
+        "gives other columns than its table has, and on_schema_change is fail: "
         f"{'; '.join(filter(None, parts))}. Correct its SQL, set on_schema_change: "
         "append_new_columns or sync_all_columns, or run it with --full-refresh."
     )

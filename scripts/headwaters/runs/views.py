@@ -52,9 +52,8 @@ def view_of(session: Session, kind: str, source: str) -> View:
         raise UserError(
             "HW_VIEW_AS_INPUT",
             f"{kind}(): {source} is a view{why}, which has no changes of its own. Make it an "
-            f"ephemeral "
-            f"model with {kind}() around what it reads, or a table that is maintained "
-            f"incrementally.",
+            f"ephemeral model with {kind}() around what it reads, or a table that is maintained "
+            "incrementally.",
         )
     _check_view(session, f"{kind}(): {source} is a view ", source, view)
     return view
@@ -76,8 +75,7 @@ def _check_view(session: Session, where: str, source: str, view: View) -> None:
             "HW_VIEW_AS_INPUT",
             f"{where}that calls a function without its schema, which is {function} in the run and "
             "another one in the view. Create the view again with the schema before the function, "
-            "or "
-            "make it an ephemeral model.",
+            "or make it an ephemeral model.",
         )
     both = f"select one.*, other.* from {source} as one cross join {view.text} as other"
     difference = views.other_columns(session.macros("get_column_schema_from_query", both))
@@ -85,8 +83,7 @@ def _check_view(session: Session, where: str, source: str, view: View) -> None:
         raise UserError(
             "HW_VIEW_COLUMNS",
             f"{where}that has {difference}: Spark casts what has changed since it was created. "
-            f"Create "
-            "it again, or make it an ephemeral model.",
+            "Create it again, or make it an ephemeral model.",
         )
 
 

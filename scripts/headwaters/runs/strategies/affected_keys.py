@@ -76,8 +76,7 @@ class AffectedKeys(Keyed):
                 raise UserError(
                     "HW_VIA_NOT_AN_INPUT",
                     f"{where}: affected({spec['source']}, via={spec['via']}) goes through a table "
-                    f"that "
-                    "is not an affected() input of the model itself.",
+                    "that is not an affected() input of the model itself.",
                 )
 
     def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:
@@ -127,13 +126,10 @@ class AffectedKeys(Keyed):
             return unaffected_key_text(target, in_order(spec["key"]))
         return (
             f"{target} gives other rows for some keys of {spec['source']} at once than for one "
-            f"half of "
-            "them and the other: a row of its result depends on rows of other keys, "
-            "as in a subquery or a join that looks at all of them, or on chance, as in a rank "
-            "where "
-            "rows tie or a list without an order. Compute what spans keys in a model of "
-            "its own and read it with lookup(), and order by columns that tell all rows apart; or "
-            "say "
+            "half of them and the other: a row of its result depends on rows of other keys, as in "
+            "a subquery or a join that looks at all of them, or on chance, as in a rank where "
+            "rows tie or a list without an order. Compute what spans keys in a model of its own "
+            "and read it with lookup(), and order by columns that tell all rows apart; or say "
             "allow_nondeterministic if rows may keep the answer of the run that wrote them."
         )
 
@@ -266,10 +262,8 @@ def unaffected_key_text(target: Relation, key: Sequence[str]) -> str:
     names = ", ".join(key)
     return (
         f"{target} has a row of {names} that comes from no row of an affected() input with that "
-        f"value, "
-        f"so no change of theirs leads to it. Select {names} from them as it is, and mark a table "
-        f"that "
-        "all keys come from with affected(), not lookup()."
+        f"value, so no change of theirs leads to it. Select {names} from them as it is, and mark "
+        "a table that all keys come from with affected(), not lookup()."
     )
 
 

@@ -61,9 +61,8 @@ class ChangeFeed(Strategy):
         """Return the error of a row that depends on more than one row of the input."""
         return (
             f"{self.model.target} gives other rows for {spec['source']} as a whole than for one "
-            f"half "
-            "of its rows and the other: a row of its result depends on more than one row "
-            "of the input, or on none, as in an outer join that keeps all rows of a lookup. Use "
+            "half of its rows and the other: a row of its result depends on more than one row of "
+            "the input, or on none, as in an outer join that keeps all rows of a lookup. Use "
             "affected_keys, which recomputes whole keys."
         )
 

@@ -127,11 +127,9 @@ class History(Strategy):
         if not first.is_same(begins):
             raise UserError(
                 "HW_LOST_PERIODS",
-                f"{self.model.target} would be rebuilt ({plan.reason}) and lose periods: it begins "
-                f"with "
-                f"version {begins['version']} of {spec['source']}, whose feed can be read from "
-                f"version "
-                f"{first.version} on. {left_as_it_is(self.model)}",
+                f"{self.model.target} would be rebuilt ({plan.reason}) and lose periods: it "
+                f"begins with version {begins['version']} of {spec['source']}, whose feed can be "
+                f"read from version {first.version} on. {left_as_it_is(self.model)}",
             )
 
     def check(self, where: str, sql: str, inputs: Sequence[Spec]) -> None:
@@ -140,8 +138,7 @@ class History(Strategy):
             raise UserError(
                 "HW_NO_IMAGE",
                 f"{where} does not select `_image`: the column of images() that says when each "
-                f"image "
-                "became true has to be among those that the model selects.",
+                "image became true has to be among those that the model selects.",
             )
 
     def facts(self, work: Work) -> Facts:

@@ -102,9 +102,8 @@ class SignedSum(Strategy):
                 raise UserError(
                     "HW_FLOATING_POINT_SUM",
                     "signed_sum adds differences to what is there, and floating-point sums depend "
-                    "on "
-                    f"the order of adding: {column.name} is a {column.dtype}"
-                    ". Cast what is summed, before it is summed, to a decimal or an integer.",
+                    f"on the order of adding: {column.name} is a {column.dtype}. Cast what is "
+                    "summed, before it is summed, to a decimal or an integer.",
                 )
             if column.dtype.split("(")[0] not in _INTEGERS:
                 raise UserError(
@@ -193,15 +192,14 @@ class SignedSum(Strategy):
         target = self.model.target
         if name == "_empty":
             return (
-                f"{target} gives groups that no row of {spec['source']} stands behind, as an outer "
-                f"join "
-                "that keeps all rows of a lookup does. Join inner, or use affected_keys."
+                f"{target} gives groups that no row of {spec['source']} stands behind, as an "
+                "outer join that keeps all rows of a lookup does. Join inner, or use "
+                "affected_keys."
             )
         return (
             f"{target}: {name} cannot be maintained by adding: deleted rows do not take away what "
-            f"they "
-            "added. It has to be a sum of `… * _weight`, and no more; "
-            "averages and the like go into derived."
+            "they added. It has to be a sum of `… * _weight`, and no more; averages and the like "
+            "go into derived."
         )
 
     def inspect(self, stage: Relation, look: Look) -> None:
