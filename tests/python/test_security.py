@@ -32,11 +32,12 @@ def listeners(pids: set[int]) -> dict[tuple[str, int], int]:
     """Return `{(address, port): pid}` of the TCP sockets that some processes listen on."""
     inodes = {}
     for pid in pids:
-        for file in Path(f"/proc/{pid}/fd").glob("*"):
-            with contextlib.suppress(OSError):  # closed in the meantime
-                target = str(file.readlink())
-                if target.startswith("socket:["):
-                    inodes[target[8:-1]] = pid
+        with contextlib.suppress(FileNotFoundError):  # the process has ended in the meantime
+            for file in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):  # closed in the meantime
+                    target = os.readlink(f"/proc/{pid}/fd/{file}")
+                    if target.startswith("socket:["):
+                        inodes[target[8:-1]] = pid
     found = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -150,7 +150,7 @@ def test_a_second_owner_of_the_metastore_is_told_who_has_it(tmp_path: Path) -> N
         [
             sys.executable,
             "-c",
-            "import pathlib, sys, time; from headwaters import metastore;"
+            "import pathlib, sys, time; from headwaters.platform import metastore;"
             "metastore.hold(pathlib.Path(sys.argv[1]), 'dbt'); print('held', flush=True);"
             "time.sleep(600)",
             str(lake),

@@ -192,7 +192,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_links_are_followed(open_fold
     try:
         if root:
             os.seteuid(65534)
-        with pytest.raises(WorkError, match=f"{private} cannot be read .Permission denied., so"):
+        with pytest.raises(WorkError, match=f"{private} cannot be read .Permission denied.: let"):
             landed(folder)
     finally:
         if root:
