@@ -33,9 +33,9 @@ def listeners(pids: set[int]) -> dict[tuple[str, int], int]:
     inodes = {}
     for pid in pids:
         with contextlib.suppress(FileNotFoundError):  # the process has ended in the meantime
-            for file in os.listdir(f"/proc/{pid}/fd"):
+            for file in Path(f"/proc/{pid}/fd").iterdir():
                 with contextlib.suppress(OSError):  # closed in the meantime
-                    target = os.readlink(f"/proc/{pid}/fd/{file}")
+                    target = str(file.readlink())
                     if target.startswith("socket:["):
                         inodes[target[8:-1]] = pid
     found = {}

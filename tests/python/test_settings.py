@@ -90,6 +90,13 @@ def test_in_meta_a_slip_is_what_is_no_other_word() -> None:
     ]
 
 
+def test_refresh_is_a_setting_of_a_config() -> None:
+    assert problems({"meta": {"refresh": "daily"}}) == []
+    assert problems({"meta": {"refresh": "strict"}}) == [
+        "[HW_SETTING] refresh is in meta, where no run reads it: write it in config"
+    ]
+
+
 def test_a_column_may_misspell_its_keys() -> None:
     columns = {"id": {"name": "id", "meta": {"expresion": "1", "pii": "none", "pie": 3}}}
     assert problems({}, columns=columns) == [
@@ -124,6 +131,7 @@ SHARE = "write a share of the rows, 0.3 for 30 %"
         ("on_gap", ["fail"], "'['fail']': allowed are rebuild, fail"),
         ("on_gap", True, "'True': allowed are rebuild, fail"),
         ("on_lookup_change", "no", "'no': allowed are rebuild, ignore"),
+        ("refresh", "full", "'full': allowed are auto, incremental, strict"),
         ("on_foreign_write", 1, "'1': allowed are rebuild, fail, warn"),
         ("apply_by", "key", "'key', did you mean 'keys': allowed are keys, merge"),
         ("incremental_proof", "none", "'none': allowed are rules, sample"),
@@ -153,7 +161,7 @@ SHARE = "write a share of the rows, 0.3 for 30 %"
 )
 def test_a_wrong_value_is_named_with_what_is_right(setting: str, value: Any, line: str) -> None:
     assert problems({setting: value}) == [f"[HW_SETTING] {setting} is {line}"]
-    if setting != "unique_key":  # dbt's own, which has no meaning in meta
+    if setting not in ("unique_key", "refresh"):  # they have no meaning in meta
         assert problems({"meta": {setting: value}}) == [f"[HW_SETTING] {setting} is {line}"]
 
 
@@ -193,6 +201,13 @@ IGNORE = "on_lookup_change is ignore"
     ("strategy", "more", "line"),
     [
         ("auto", {}, None),
+        ("auto", {"refresh": "strict"}, None),
+        (
+            "replace",
+            {"refresh": "strict"},
+            "[HW_SETTING] {} refresh is strict, and every change replaces the table",
+        ),
+        ("merge", {"refresh": "strict"}, None),
         ("auto", {"unique_key": "id", "on_lookup_change": "ignore"}, None),
         ("change_feed", {"unique_key": "id", "latest_by": "at"}, None),
         ("signed_sum", {"unique_key": "id", "derived": {"mean": "a / b"}}, None),

@@ -26,13 +26,22 @@ MOST_ROWS_BROADCAST = 100_000
 # much less.
 Way = Literal["inserts", "changes"]
 
+# The setting `refresh`: replace the table, do so with a warning, or fail.
+Refresh = Literal["auto", "incremental", "strict"]
+
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision to skip the run, to replace the table, or to apply the changes."""
+    """A decision to skip the run, to replace the table, or to apply the changes.
+
+    `is_requested`: the user requested the replacement, or the table does not exist yet. `remedy`
+    avoids a replacement that was not requested.
+    """
 
     choice: Literal["skip", "replace", "incremental"]
     reason: str
+    is_requested: bool = False
+    remedy: str = ""
 
 
 def of_request(
@@ -40,13 +49,13 @@ def of_request(
 ) -> Decision | None:
     """Decide by the request alone, regardless of the table's state."""
     if not exists:
-        return Decision("replace", "first run")
+        return Decision("replace", "first run", is_requested=True)
     if is_empty:
         return Decision("skip", "no changes: --empty reads no rows")
     if is_sample:
-        return Decision("replace", "a sample was asked for")
+        return Decision("replace", "a sample was asked for", is_requested=True)
     if full_refresh:
-        return Decision("replace", "full refresh asked for")
+        return Decision("replace", "full refresh asked for", is_requested=True)
     return None
 
 
@@ -110,8 +119,19 @@ def of_share(rows: int, share: Mapping[str, Any] | None, above: float | None) ->
         if part > whole * (share["above"] if above is None else above):
             percent = min(100 * part / max(whole, 1), 100)
             share_text = f"{percent:.1f}" if percent < 1 else f"{percent:.0f}"
-            return Decision("replace", f"{share_text} % of the {share['what']}")
+            return Decision(
+                "replace",
+                f"{share_text} % of the {share['what']}",
+                remedy="replace_above: 1 applies changes of any size",
+            )
     return Decision("incremental", f"{rows} rows changed")
+
+
+def of_refresh(refresh: Refresh, *, is_requested: bool) -> Literal["allowed", "warned", "refused"]:
+    """Return the reaction of a run to the replacement of its table, by the setting `refresh`."""
+    if is_requested or refresh == "auto":
+        return "allowed"
+    return "warned" if refresh == "incremental" else "refused"
 
 
 def is_small_change(rows: int) -> bool:

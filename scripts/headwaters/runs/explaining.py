@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headwaters.runs.decisions import of_refresh
 from headwaters.runs.inputs import Spec
 from headwaters.runs.losing import loss_of
 from headwaters.runs.model import Model
@@ -35,6 +36,11 @@ def explain(session: Session, node: Mapping[str, Any], code: str, relation: Rela
     loss = loss_of(model, state)
     if loss:
         return "\n".join([*lines, f"  next run: refused, {loss}"])
+    if (
+        plan.choice == "replace"
+        and of_refresh(model.refresh, is_requested=plan.is_requested) == "refused"
+    ):
+        return "\n".join([*lines, f"  next run: refused, refresh is strict: {plan.reason}"])
     choice = plan.reason if plan.patch else f"{plan.choice}, {plan.reason}"
     return "\n".join([*lines, f"  next run: {choice}"])
 

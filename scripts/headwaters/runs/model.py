@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from headwaters.analysis.expectations import expectations_of
 from headwaters.analysis.sql_text import prepared
@@ -13,6 +13,7 @@ from headwaters.analysis.strategies import Strategy, strategy_of
 from headwaters.platform.nodes import as_tuple
 from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs.decisions import Refresh
 from headwaters.runs.inputs import with_one_version_each
 from headwaters.runs.session import Column, Config, Relation, Session
 
@@ -89,6 +90,11 @@ class Model:
     def on_foreign_write(self) -> str:
         """Return `rebuild`, `fail` or `warn`: the reaction of a run to rows of another writer."""
         return str(self.config.get("on_foreign_write") or self.on_gap)
+
+    @property
+    def refresh(self) -> Refresh:
+        """Return `auto`, `incremental` or `strict`: the reaction of a run to a replacement."""
+        return cast(Refresh, self.config.get("refresh") or "auto")
 
     @cached_property
     def served(self) -> list[str]:

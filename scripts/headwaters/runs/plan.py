@@ -51,6 +51,8 @@ class Plan:
     - `same_sql`: the model's SQL built the table, over the same columns
     - `patch`: converts the table to the model's SQL
     - `is_patched`: an interrupted run has applied the patch
+    - `is_requested`: the user requested the replacement, or the table does not exist yet
+    - `remedy`: avoids a replacement that was not requested
     - `built_by`: the new text that builds the table once this run has written, if it changes
     - `stored`: the tables with parts that the run stored
     """
@@ -58,6 +60,8 @@ class Plan:
     inputs: list[Spec]
     choice: Choice = "replace"
     reason: str = ""
+    is_requested: bool = False
+    remedy: str = ""
     ranges: Mapping[str, Range] = field(default_factory=dict)
     lookups: Mapping[str, Range] = field(default_factory=dict)
     holds: Inputs | None = None
@@ -78,8 +82,14 @@ class Plan:
 
     def decided(self, decision: Decision) -> Plan:
         """Return the plan with a decision."""
-        return replace(self, choice=decision.choice, reason=decision.reason)
+        return replace(
+            self,
+            choice=decision.choice,
+            reason=decision.reason,
+            is_requested=decision.is_requested,
+            remedy=decision.remedy,
+        )
 
-    def replacing(self, reason: str) -> Plan:
-        """Return the plan with a replacement, and its reason."""
-        return replace(self, choice="replace", reason=reason)
+    def replacing(self, reason: str, remedy: str = "") -> Plan:
+        """Return the plan with a replacement, its reason, and a way to avoid it."""
+        return self.decided(Decision("replace", reason, remedy=remedy))

@@ -7,7 +7,7 @@ first decision counts.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
 from headwaters.runs import decisions as deciding
@@ -106,7 +106,7 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
         )
     plan, obstacle = _with_ranges(model, plan)
     if obstacle:
-        return plan.replacing(obstacle)
+        return plan.replacing(obstacle.reason, obstacle.remedy)
     plan = replace(plan, rows=sum(one.rows for one in plan.ranges.values()))
     plan, added = _with_columns(model, state, plan)
     if added and (plan.patch or not _keeps_meaning(model, plan, added)):
@@ -115,7 +115,15 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
     return plan.decided(decision) if decision else _cheaper_way(model, plan)
 
 
-def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
+@dataclass(frozen=True)
+class Obstacle:
+    """The reason that changes cannot be applied, and a way to avoid it."""
+
+    reason: str
+    remedy: str = ""
+
+
+def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
     """Return the plan with the changes of each input since its applied version.
 
     Also return the reason that the changes cannot be applied, or None.
@@ -130,7 +138,7 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
         known = lookups if is_lookup else ranges
         held = plan.holds.get(source)
         if not held:
-            return plan, f"{source} is a new input"
+            return plan, Obstacle(f"{source} is a new input")
         if source in known or (held["version"] == spec["version"] and held["at"] == spec["at"]):
             continue
         changes = read_range(session, spec, held)
@@ -145,10 +153,15 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, str | None]:
         if is_lookup and follows_lookups and (changes.rows > 0 or changes.gap):
             why = (config.get("derivation") or {}).get("reason")
             unfollowed = f", which is not followed: {why}" if why else ""
-            return plan, f"lookup {source} changed{unfollowed}"
+            remedy = (
+                "Write the query in a way that can be followed"
+                if why
+                else "on_lookup_change: ignore keeps the values of older rows"
+            )
+            return plan, Obstacle(f"lookup {source} changed{unfollowed}", remedy)
         if not is_lookup and changes.gap:
             fail_on_gap(model, changes.gap)
-            return plan, changes.gap
+            return plan, Obstacle(changes.gap)
     return plan, None
 
 

@@ -34,6 +34,7 @@ from headwaters.runs.state import (
     set_applied_versions,
 )
 from headwaters.runs.strategies import strategy_for
+from headwaters.runs.strictness import permit_replacement
 from headwaters.runs.work import Work, drop_staging_table
 from headwaters.runs.writing import Written, write
 
@@ -149,7 +150,12 @@ def _is_of_tables(model: Model) -> bool:
 
 
 def _replace(model: Model, plan: Plan) -> Outcome:
-    """Replace the whole table."""
+    """Replace the whole table.
+
+    Raises:
+        UserError: `refresh` is `strict`, and it was not requested. The table is unchanged.
+    """
+    permit_replacement(model, plan)
     began = model.session.seconds()
     done = replace_table(model, plan)
     counts = {

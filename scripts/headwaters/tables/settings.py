@@ -157,6 +157,11 @@ class ModelSettings(BaseModel):
         "rows of its table",
         "as `on_gap`",
     )
+    refresh: Literal["auto", "incremental", "strict"] | None = _documented(
+        "the action if a run would [replace the table](#strict-models): `auto` replaces it, "
+        "`incremental` replaces it with a warning, `strict` fails before it writes",
+        "`auto`",
+    )
     apply_by: Literal["keys", "merge"] | None = _documented(
         "`keys` [replaces changed rows by their keys](decisions/0019-replace-by-keys.md), and "
         "merges if replacing is impossible or costs more. `merge` always merges, for readers of "
@@ -236,8 +241,8 @@ _NAMES_OF_OTHERS = """
     target_database target_schema updated_at
     """
 OTHERS = frozenset(_NAMES_OF_OTHERS.split()) | {"post-hook", "pre-hook"}
-# dbt's names, which count only in a config.
-_OF_CONFIG = frozenset({"incremental_strategy", "unique_key"})
+# Names that count only in a config: dbt's, and a word that people use in `meta`.
+_OF_CONFIG = frozenset({"incremental_strategy", "unique_key", "refresh"})
 # Settings that merge a config and its `meta`.
 _ADDED_UP = ("tblproperties", "maintenance")
 _OF_COLUMNS = ("pii", "expression")
@@ -314,6 +319,8 @@ def name_problems(config: Config) -> Iterator[Problem]:
     if "incremental_strategy" in meta:
         text = "incremental_strategy is in meta, where dbt does not read it: write it in config"
         yield Problem("HW_SETTING", text)
+    if meta.get("refresh") in ("incremental", "strict"):
+        yield Problem("HW_SETTING", "refresh is in meta, where no run reads it: write it in config")
 
 
 def _column_problems(column: Mapping[str, Any]) -> Iterator[Problem]:
@@ -386,6 +393,10 @@ def _combination_problems(
 
 
 def _misplaced(strategy: Strategy, settings: ModelSettings) -> Iterator[str]:
+    if settings.refresh == "strict" and strategy.name == "replace":
+        yield (
+            "refresh is strict, and every change replaces the table: use auto, or set refresh: auto"
+        )
     if settings.on_lookup_change == "ignore":
         if strategy.marker == "lookup":
             yield (

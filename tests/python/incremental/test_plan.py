@@ -5,9 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks import regret
 from benchmarks.runner import results_of
-from headwaters.runs.decisions import Decision, is_small_change, of_share
+from headwaters.runs.decisions import (
+    Decision,
+    Refresh,
+    is_small_change,
+    of_refresh,
+    of_request,
+    of_share,
+)
 
 RECORDED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "incremental.jsonl"
 
@@ -15,11 +24,16 @@ LARGE = {"part": 40_000, "whole": 100_000, "what": "rows changed", "above": 0.05
 SMALL = LARGE | {"part": 400}
 
 
+APPLY = "replace_above: 1 applies changes of any size"
+
+
 def test_the_share_decides() -> None:
-    assert of_share(20_000, LARGE, None) == Decision("replace", "40 % of the rows changed")
+    replaced = Decision("replace", "40 % of the rows changed", remedy=APPLY)
+    assert of_share(20_000, LARGE, None) == replaced
     assert of_share(20_000, LARGE, 0.4) == Decision("incremental", "20000 rows changed")
     assert of_share(20_000, SMALL, None) == Decision("incremental", "20000 rows changed")
-    assert of_share(20_000, SMALL, 0.001) == Decision("replace", "0.4 % of the rows changed")
+    replaced = Decision("replace", "0.4 % of the rows changed", remedy=APPLY)
+    assert of_share(20_000, SMALL, 0.001) == replaced
     assert of_share(20_000, SMALL | {"whole": 0}, None).choice == "replace"
     assert of_share(20_000, None, None) == Decision("incremental", "20000 rows changed")
 
@@ -27,6 +41,25 @@ def test_the_share_decides() -> None:
 def test_ten_thousand_rows_are_never_weighed() -> None:
     assert is_small_change(10_000)
     assert not is_small_change(10_001)
+
+
+@pytest.mark.parametrize(
+    ("refresh", "reaction"),
+    [("auto", "allowed"), ("incremental", "warned"), ("strict", "refused")],
+)
+def test_refresh_decides_about_replacements_without_a_request(
+    refresh: Refresh, reaction: str
+) -> None:
+    assert of_refresh(refresh, is_requested=False) == reaction
+    assert of_refresh(refresh, is_requested=True) == "allowed"
+
+
+def test_a_request_is_a_first_run_a_sample_or_a_full_refresh() -> None:
+    plain = {"exists": True, "is_empty": False, "is_sample": False, "full_refresh": False}
+    assert of_request(**plain) is None
+    for name, value in {"exists": False, "is_sample": True, "full_refresh": True}.items():
+        decision = of_request(**{**plain, name: value})
+        assert decision is not None and decision.is_requested
 
 
 CELLS = regret.cells_of(results_of(RECORDED))

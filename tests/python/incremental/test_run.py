@@ -116,6 +116,7 @@ class FakeSession:
         self.model_sql = ""
         self.range: tuple[Rows, Rows] | None = None
         self.looks: Mapping[str, int] = {}
+        self.warnings: list[str] = []
 
     # --- macros
 
@@ -248,7 +249,7 @@ class FakeSession:
         return {"settings": {}, "functions": {}}
 
     def warn(self, text: str) -> None:
-        raise AssertionError(text)
+        self.warnings.append(text)
 
     def seconds(self) -> float:
         return 0.0
@@ -319,6 +320,7 @@ class Runs:
 
     def __init__(self, case: Case) -> None:
         self.case, self.lake, self.invocation = case, Lake(), 0
+        self.warnings: list[str] = []
         self.is_changed = False
 
     def model(self, session: FakeSession) -> Model:
@@ -340,11 +342,16 @@ class Runs:
         typed: Any = session
         return Model(node, target, existing, text, case.config, typed)
 
-    def run(self, before: Callable[[int, str], None] = lambda number, sql: None) -> Outcome:
+    def run(
+        self,
+        before: Callable[[int, str], None] = lambda number, sql: None,
+        full_refresh: bool = False,
+    ) -> Outcome:
         """Run the model in a separate invocation."""
         self.invocation += 1
         session = FakeSession(self.lake, f"run{self.invocation}", before)
-        return run(self.model(session), False, None, None)
+        session.warnings = self.warnings
+        return run(self.model(session), full_refresh, None, None)
 
     def built(self) -> Runs:
         """Build the table, then change the input."""
@@ -374,6 +381,7 @@ def statements_of(case: Case) -> list[str]:
     assert outcome.choice == case.choice
     runs.check("undisturbed")
     assert not runs.lake.staged
+    assert not runs.warnings
     assert runs.run().choice == "skip"
     return sent
 
@@ -434,3 +442,48 @@ def test_rows_of_another_writer_are_replaced() -> None:
         runs.run(write)
         runs.run()
         assert runs.lake.tables[TARGET].rows == runs.want, at
+
+
+REPLACED = next(case for case in CASES if case.choice == "replace")
+
+
+def test_a_strict_model_is_replaced_only_on_request() -> None:
+    runs = Runs(replace(REPLACED, config={**REPLACED.config, "refresh": "strict"})).built()
+    log = [*runs.lake.tables[TARGET].log]
+    with pytest.raises(UserError, match=f"{TARGET}: the run would replace the table, ") as raised:
+        runs.run()
+    assert raised.value.code == "HW_STRICT"
+    assert "`dbt run --full-refresh --select kept` replaces the table." in str(raised.value)
+    assert runs.lake.tables[TARGET].log == log
+    assert runs.run(full_refresh=True).choice == "replace"
+    runs.check("full refresh")
+    assert not runs.warnings
+
+
+def test_an_incremental_model_is_replaced_with_a_warning() -> None:
+    runs = Runs(replace(REPLACED, config={**REPLACED.config, "refresh": "incremental"})).built()
+    assert runs.run().choice == "replace"
+    runs.check("replaced")
+    (warning,) = runs.warnings
+    assert warning.startswith(f"{TARGET} is replaced, ")
+    assert warning.endswith(" (refresh is incremental)")
+
+
+def test_a_strict_model_keeps_the_rows_of_another_writer() -> None:
+    case = replace(CASES[1], config={**CASES[1].config, "refresh": "strict"})
+    for at in range(1, len(statements_of(case)) + 1):
+        runs = Runs(case).built()
+
+        def write(number: int, sql: str, at: int = at, runs: Runs = runs) -> None:
+            if number == at:
+                table = runs.lake.tables[TARGET]
+                table.rows = None
+                table.commit("UPDATE", {})
+
+        with pytest.raises(UserError) as raised:
+            for _ in range(2):  # a write after this run's own is found by the next
+                runs.run(write)
+        assert raised.value.code == "HW_STRICT", at
+        assert runs.lake.tables[TARGET].rows is None, at
+        assert runs.run(full_refresh=True).choice == "replace"
+        runs.check(f"written at statement {at}")
