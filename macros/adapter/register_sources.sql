@@ -1,7 +1,7 @@
-{#- Registers every streamed source and its quarantine in the metastore, so that source() works. Runs on-run-start. It
+{#- Registers every streamed source and its quarantine in the metastore, so that source() works. A run begins with it. It
     adopts a table that ingestion has created. Otherwise it creates an empty table with the columns and properties that
     ingestion would give it (scripts/headwaters/streams/contract.py). An invalid contract only warns, because other
-    models do not need it. It also creates the tables of the schema `ops` if they are tested. -#}
+    models do not need it. -#}
 {% macro register_sources() %}
     {%- if execute -%}
         {%- set streams = graph.sources.values() | selectattr('config.meta.stream', 'defined') | list -%}
@@ -17,7 +17,6 @@
                 {%- endfor -%}
             {%- endfor -%}
         {%- endfor -%}
-        {%- if var('ops_tests', false) and flags.WHICH in ['build', 'test'] -%}{%- do hw_create_ops_tables() -%}{%- endif -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -22,9 +22,3 @@
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [target]}) }}
 {% endmaterialization %}
-
-
-{#- Stores in `target/` the models that had nothing to do, at the end of an invocation. -#}
-{% macro hw_keep_unchanged() %}
-    {%- if execute and flags.WHICH in ['run', 'build', 'retry'] -%}{%- do adapter.keep_unchanged() -%}{%- endif -%}
-{% endmacro %}

@@ -1,5 +1,5 @@
 {#- Refuses invalid declarations, and tables that retain their changes for too short a time for their readers, before a run changes a table:
-    scripts/headwaters/tables/checks.py. Runs on-run-start; sends no statement to Spark. -#}
+    scripts/headwaters/tables/checks.py. A run begins with it; it sends no statement to Spark. -#}
 {% macro check_tables() %}
     {%- if execute -%}
         {%- set problems = adapter.graph_problems(graph.nodes, graph.sources, project_name) -%}

@@ -46,7 +46,7 @@ def types(seed: str = "s", /, **columns: str) -> str:
 
 
 def message_of(result: Any, name: str) -> str:
-    """Return dbt's message of a node, among the messages of the run's hooks."""
+    """Return dbt's message of a node."""
     [message] = [done.message for done in result.result if done.node.name == name]
     return str(message)
 

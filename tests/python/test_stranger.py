@@ -343,7 +343,7 @@ def test_hooks_can_be_switched_off_and_operations_are_checked(python: Path, shop
     dbt = ["-m", "dbt.cli.main", "--no-use-colors"]
     off = "{day: 1, headwaters_hooks: false}"
     said = run(python, shop, *dbt, "run", "--select", "orders", "--vars", off)
-    assert "PASS=4" in said or "PASS=1 " in said
+    assert "PASS=1 " in said
     refused = subprocess.run(
         [python, *dbt, "run-operation", "maintain", "--args", "{dryrun: true}", "--vars", "day: 1"],
         cwd=shop,

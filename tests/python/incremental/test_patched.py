@@ -231,7 +231,6 @@ class Project:
         return {
             found.node.name: re.sub(r" rows, [\d.]+ \w+(?=;)", " rows", str(found.message))
             for found in done.result.results
-            if found.node.resource_type == "model"  # and no hook
         }
 
     def table(self, name: str, refreshed: bool = False) -> tuple[Any, list[str]]:

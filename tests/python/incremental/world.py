@@ -146,11 +146,7 @@ class World:
 
     def answers(self, result: Any) -> dict[str, str]:
         """Return each model's message by name."""
-        return {
-            answer.node.name: str(answer.message)
-            for answer in result.result.results
-            if answer.node.resource_type != "operation"
-        }
+        return {answer.node.name: str(answer.message) for answer in result.result.results}
 
     def check(self, *models: str) -> None:
         """Check that every table equals the plain SQL of its model over the current inputs."""

@@ -27,7 +27,6 @@ ACTS: dict[str, dict[str, Any]] = {
 # Those that change nothing, or nothing of the tables here.
 READS: dict[str, dict[str, Any]] = {
     "check_tables": {},
-    "drop_orphaned_staging_tables": {"schemas": ["nowhere"]},
     "explain_refresh": {"model": "silver_orders"},
     "list_backups": {},
     "plan_tables": {"select": "gold"},
@@ -57,7 +56,6 @@ WRONG: dict[str, list[Any]] = {
         *(None, "", True, 7, 1.5, "yesterday", "2026-02-30", "1999-01-01"),
         *("2026-01-01'; drop table x", "2026-01-01\n", "current_timestamp()", "{{ target }}"),
     ],
-    "schemas": [None, "", 7, "silver", {"a": "b"}, [7]],
     "expires": [None, "", 30, "soon", "1 day; drop table x", "1 day\n'"],
     "subject": [
         *(None, "", 7, [], {}, {"customer": None}, {"customer": 7}, {"x'; y": {"env": "SUBJECT"}}),

@@ -42,7 +42,7 @@ def test_ops_tables_are_made_as_they_are_declared(orders: Orders) -> None:
     ]
     assert orders.sql("show tables in {schema}_ops like 'erasures'") == []
 
-    # the hook creates tables without rows, if their tests are on
+    # a run creates tables without rows, if their tests are on
     project = (orders.folder / "dbt_project.yml").read_text()
     orders.write("dbt_project.yml", project + "vars: {ops_tests: true}\n")
     orders.dbt("test", "--select", "source:ops")

@@ -219,7 +219,10 @@ class HeadwatersAdapter(SparkAdapter):
             config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
         except UserError as error:
             raise CompilationError(str(error)) from None
-        _refuse(outer.variable_problems(*_variables(config)))
+        declared, given = _variables(config)
+        _refuse(outer.variable_problems(declared, given))
+        self._variables = {**declared, **given}
+        self._has_begun = False
         end_on_interrupt()
         # The session's settings and the names of its functions, by invocation.
         self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
@@ -236,6 +239,27 @@ class HeadwatersAdapter(SparkAdapter):
     def valid_incremental_strategies(self) -> list[str]:
         """Return dbt-spark's strategies, and those that follow change feeds."""
         return [*strategies.strategy_names(), *settings.STOCK_STRATEGIES]
+
+    @property
+    def has_hooks(self) -> bool:
+        """Return true if this package works at the begin and the end of a run."""
+        return bool(self._variables.get("headwaters_hooks", True))
+
+    def clear_transaction(self) -> None:
+        """Begin or end a run.
+
+        dbt calls this before the hooks on-run-start and on-run-end, on the connection `master`.
+        dbt would count hooks of this package among the results of the run.
+        """
+        super().clear_transaction()
+        if not self.has_hooks or self.nice_connection_name() != "master":
+            return
+        if self._has_begun:
+            self.execute_macro("hw_end_run", project=PACKAGE)
+        else:
+            self._has_begun = True
+            arguments = {"ops_tests": self._variables.get("ops_tests", False)}
+            self.execute_macro("hw_begin_run", project=PACKAGE, kwargs=arguments)
 
     def execute_macro(
         self,

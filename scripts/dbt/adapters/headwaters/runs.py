@@ -127,7 +127,7 @@ class DbtSession:
         self.run_id: str = context["hw_run_id"]()
         self.graph: Mapping[str, Any] = context["graph"]
         self.selected: Sequence[str] = context["selected_resources"]
-        self.has_hooks = bool(context["var"]("headwaters_hooks", True))
+        self.has_hooks = adapter.has_hooks
         flags = context["flags"]
         self.is_empty = bool(getattr(flags, "EMPTY", False))
         self.is_sample = bool(getattr(flags, "SAMPLE", None))
